@@ -1,0 +1,52 @@
+# The action's own image: the pipeline and GitHub's skin over it. The local AzureML has an image of its own.
+# The classic builder must build it too (act uses it): no RUN --mount, no heredocs.
+
+FROM python:3.11-slim-bookworm AS docker-cli
+WORKDIR /unpacked
+# Debian's package holds engine and client; only the client is taken. It needs nothing but libc, and speaks BuildKit.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get download docker.io \
+    && dpkg-deb --extract docker.io_*.deb . \
+    && rm -rf /var/lib/apt/lists/* \
+    && ./usr/bin/docker --version
+
+FROM python:3.11-slim-bookworm AS packages
+WORKDIR /build
+COPY requirements/client.txt ./
+RUN python -m venv --without-pip /opt/aml-train \
+    && python -m pip --python /opt/aml-train/bin/python install --no-cache-dir --no-compile --disable-pip-version-check \
+        --root-user-action=ignore --require-hashes -r client.txt \
+    && /opt/aml-train/bin/python -m compileall -q -f --invalidation-mode unchecked-hash /opt/aml-train/lib
+COPY runner/aml_train /opt/aml-train/lib/python3.11/site-packages/aml_train
+COPY action/aml_train_action /opt/aml-train/lib/python3.11/site-packages/aml_train_action
+# Unchecked: what lies in an image does not change, so that no source file is looked at when a module is imported.
+RUN /opt/aml-train/bin/python -m compileall -q -f --invalidation-mode unchecked-hash \
+        /opt/aml-train/lib/python3.11/site-packages/aml_train \
+        /opt/aml-train/lib/python3.11/site-packages/aml_train_action
+
+FROM python:3.11-slim-bookworm
+# git tells the commit. Debian keeps no older versions to pin; the base image's tag and the release bound what is installed.
+# Engines 28.5 and 29 refuse archive calls on a container with a mount below /var/run where that is a link.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates git \
+    && rm -rf /var/lib/apt/lists/* \
+    && if [ -L /var/run ]; then rm /var/run && mkdir /var/run; fi
+COPY --from=docker-cli /unpacked/usr/bin/docker /usr/local/bin/docker
+COPY --from=packages /opt/aml-train /opt/aml-train
+ENV PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1
+# Everything that is imported at the start is there.
+RUN ["/opt/aml-train/bin/python", "-I", "-B", "-c", "import aml_train_action.main, aml_train.runs, docker, azure.ai.ml, azure.identity"]
+
+ARG VERSION=0.0.0
+LABEL org.opencontainers.image.title="aml-train" \
+      org.opencontainers.image.description="From a commit to a gated, registered model on Azure Machine Learning" \
+      org.opencontainers.image.source="https://github.com/org/aml-train" \
+      org.opencontainers.image.documentation="https://github.com/org/aml-train/blob/main/docs/action.md" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.version=$VERSION
+
+# Isolated (-I): neither the workspace, which is the working directory, nor PYTHONPATH of the workflow can stand in for a module.
+ENTRYPOINT ["/opt/aml-train/bin/python", "-I", "-u", "-B", "-m", "aml_train_action"]

@@ -1,0 +1,70 @@
+# Two commands are enough on a fresh machine: `make demo` and `make test`. Both make it ready first.
+
+# The environment's own Python once it is there; before that any Python 3.11 or later: make PYTHON=python3.12 …
+PYTHON ?= $(shell .venv/bin/python -c '' 2>/dev/null && echo .venv/bin/python || echo python3)
+BOOTSTRAP = $(PYTHON) -m scripts.bootstrap
+BIN = .venv/bin
+# What the bootstrap puts beside the checkout for the tests: Azurite, and Node.js where the machine has none.
+WITH_SERVICES = PATH="$(CURDIR)/.aml-train/bin:$$PATH"
+
+.DEFAULT_GOAL := help
+.PHONY: help demo act-demo test unit integration e2e lint format lock emulator-image bench clean
+
+help: ## show this
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## train examples/digits on the local AzureML, end to end; FRESH=1 trains again
+	@$(BOOTSTRAP) --for demo
+	@$(BIN)/aml-train run -C examples/digits $(if $(filter 1 yes true,$(FRESH)),--fresh)
+
+act-demo: ## the example's workflow under act: uses: org/aml-train@v1, mapped to this checkout
+	@$(BOOTSTRAP) --for demo
+	@$(BIN)/python -m scripts.act_demo
+
+test: ## lint, then every test
+	@$(BOOTSTRAP) --for tests
+	@$(MAKE) --no-print-directory _lint
+	$(WITH_SERVICES) $(BIN)/pytest tests/unit tests/integration tests/e2e
+
+unit: ## only the unit tests: no Docker, no sockets
+	@$(BOOTSTRAP) --for venv
+	$(BIN)/pytest tests/unit
+
+integration: ## only the tests with real Docker, registry, Azurite and SDKs
+	@$(BOOTSTRAP) --for tests
+	$(WITH_SERVICES) $(BIN)/pytest tests/integration
+
+e2e: ## only the tests of the whole command: each way that a run can end
+	@$(BOOTSTRAP) --for tests
+	$(WITH_SERVICES) $(BIN)/pytest tests/e2e
+
+lint: ## ruff, mypy, the import contracts
+	@$(BOOTSTRAP) --for venv
+	@$(MAKE) --no-print-directory _lint
+
+.PHONY: _lint
+_lint:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: ## put the code into its shape
+	@$(BOOTSTRAP) --for venv
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: ## write requirements/*.txt from pyproject.toml; UPGRADE=1 takes the newest versions
+	@$(BOOTSTRAP) --for venv
+	$(BIN)/python -m scripts.lock $(if $(filter 1 yes true,$(UPGRADE)),--upgrade)
+
+emulator-image: ## build the local AzureML's image, if its sources changed
+	@$(BOOTSTRAP) --for emulator-image
+
+bench: ## measure start-up and the warm run against bare Python and bare docker run
+	@$(BOOTSTRAP) --for demo
+	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.warm_run
+
+clean: ## remove what this project made: its containers, volumes, images, .venv, .aml-train
+	@$(PYTHON) -m scripts.clean

@@ -1,0 +1,1 @@
+"""The GitHub skin over the pipeline: inputs, outputs, summary, annotations, signals."""

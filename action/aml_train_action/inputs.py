@@ -1,0 +1,211 @@
+"""The environment of a step, as values. The one reader of the environment: everything else takes what is made here.
+
+Source: actions/runner gives a container action each input as ``INPUT_`` and its name in upper case, spaces as ``_``, hyphens
+kept; inputs that are not given are there with their defaults.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, cast, get_args
+
+from aml_train.errors import Fault, InvalidError
+from aml_train_action.legacy import LEGACY_INPUTS, translate
+from aml_train_action.log import LogLevel
+
+Command = Literal["run", "validate", "plan"]
+
+#: Name → default of every input of action.yml, but for those of former actions.
+INPUTS: Final[Mapping[str, str]] = {
+    "command": "run",
+    "config": "",
+    "target": "",
+    "job": "",
+    "set": "",
+    "wait": "true",
+    "timeout": "",
+    "fresh": "false",
+    "force-build": "false",
+    "working-directory": ".",
+    "log-level": "info",
+}
+#: GitHub's own inputs of container actions.
+_RUNNER_INPUTS: Final = frozenset({"args", "entrypoint"})
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What the workflow asks for.
+
+    Attributes:
+        command: what to do.
+        config: the configuration, relative to *directory*; None for the one that is found there.
+        target: one of the configuration's targets; None for its default.
+        job: another job than the configuration's, relative to *directory*.
+        sets: changes of the configuration, ``key=value``, in order; *timeout* and former names are among them.
+        wait: whether the job is followed to its end.
+        fresh: whether to train again.
+        force_build: whether to build again.
+        directory: the project folder; absolute, inside the workspace.
+        log_level: how much is shown.
+        notices: remarks about former names.
+    """
+
+    command: Command
+    config: Path | None
+    target: str | None
+    job: Path | None
+    sets: tuple[str, ...]
+    wait: bool
+    fresh: bool
+    force_build: bool
+    directory: Path
+    log_level: LogLevel
+    notices: tuple[str, ...] = ()
+
+    def command_line(self, workspace: Path) -> tuple[str, ...]:
+        """Return the arguments with which ``aml-train`` does the same, from the repository's root."""
+        words = ["aml-train", self.command]
+        if self.directory != workspace:
+            words += ["-C", self.directory.relative_to(workspace).as_posix()]
+        for option, value in (("--config", self.config), ("--job", self.job), ("--target", self.target)):
+            words += [option, str(value)] if value else []
+        for change in self.sets:
+            words += ["--set", change]
+        if self.command == "run":
+            flags = (("--fresh", self.fresh), ("--force-build", self.force_build), ("--no-wait", not self.wait))
+            words += [flag for flag, given in flags if given]
+        return tuple(words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What GitHub says of the step.
+
+    Attributes:
+        workspace: the checkout; absolute.
+        output: file for outputs; None outside GitHub.
+        summary: file for the summary; None outside GitHub.
+        title: what the summary is headed with.
+    """
+
+    workspace: Path
+    output: Path | None
+    summary: Path | None
+    title: str
+
+
+def read_step(environment: Mapping[str, str]) -> Step:
+    """Return what GitHub says of the step. The present folder is the workspace where nothing is said."""
+
+    def path(name: str) -> Path | None:
+        text = environment.get(name, "")
+        return Path(text) if text else None
+
+    repository = environment.get("GITHUB_REPOSITORY", "").rpartition("/")[2]
+    return Step(
+        workspace=(path("GITHUB_WORKSPACE") or Path()).absolute(),
+        output=path("GITHUB_OUTPUT"),
+        summary=path("GITHUB_STEP_SUMMARY"),
+        title=repository or "aml-train",
+    )
+
+
+def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
+    """Return the inputs, checked.
+
+    Raises:
+        InvalidError: with every fault, each under the input's name.
+    """
+    faults: list[Fault] = []
+    given = _given(environment, faults)
+
+    def text(name: str) -> str:
+        return given.get(name, "").strip() or INPUTS[name]
+
+    def path(name: str) -> Path | None:
+        return Path(text(name)) if text(name) else None
+
+    directory = _directory(text("working-directory"), workspace, faults)
+    log_level = text("log-level")
+    if environment.get("RUNNER_DEBUG") == "1" and log_level == INPUTS["log-level"]:
+        log_level = "debug"
+    former = translate(
+        {name: given[name] for name in LEGACY_INPUTS if given.get(name, "").strip()}, directory, faults
+    )
+    wait = _boolean("wait", text("wait"), faults) and former.wait is not False
+    sets = [*former.sets, *(line.strip() for line in given.get("set", "").splitlines() if line.strip())]
+    if timeout := text("timeout"):
+        sets.append(f"watch.timeout={timeout}")
+    inputs = Inputs(
+        command=cast("Command", _word("command", text("command"), get_args(Command), faults)),
+        config=path("config"),
+        target=text("target") or None,
+        job=path("job"),
+        sets=tuple(sets),
+        wait=wait,
+        fresh=_boolean("fresh", text("fresh"), faults),
+        force_build=_boolean("force-build", text("force-build"), faults),
+        directory=directory,
+        log_level=cast("LogLevel", _word("log-level", log_level, get_args(LogLevel), faults)),
+        notices=former.notices,
+    )
+    if faults:
+        raise InvalidError(faults)
+    return inputs
+
+
+def _given(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, str]:
+    """Return name → text of every input that the runner handed over. A misspelt one is a fault."""
+    given: dict[str, str] = {}
+    known = {*INPUTS, *LEGACY_INPUTS}
+    for variable, value in environment.items():
+        if not variable.startswith("INPUT_"):
+            continue
+        name = variable.removeprefix("INPUT_").lower()
+        if name in known:
+            given[name] = value
+        elif name not in _RUNNER_INPUTS and value:
+            near = difflib.get_close_matches(name.replace("_", "-"), INPUTS, n=1)
+            remedy = f"perhaps you meant `{near[0]}`" if near else f"known are {', '.join(INPUTS)}"
+            faults.append(Fault(where=f"with.{name}", what="there is no such input", remedy=remedy))
+    return given
+
+
+def _boolean(name: str, text: str, faults: list[Fault]) -> bool:
+    value = _BOOLEANS.get(text.lower())
+    if value is None:
+        faults.append(
+            Fault(where=f"with.{name}", what=f"{text!r} is neither true nor false", remedy="write true or false")
+        )
+    return bool(value)
+
+
+def _word(name: str, text: str, words: tuple[str, ...], faults: list[Fault]) -> str:
+    if text not in words:
+        near = difflib.get_close_matches(text, words, n=1)
+        remedy = f"perhaps you meant `{near[0]}`" if near else f"known are {', '.join(words)}"
+        faults.append(Fault(where=f"with.{name}", what=f"{text!r} is not known", remedy=remedy))
+    return text
+
+
+def _directory(text: str, workspace: Path, faults: list[Fault]) -> Path:
+    where = "with.working-directory"
+    if "\x00" in text:
+        faults.append(Fault(where=where, what="the path holds a NUL character"))
+        return workspace
+    path = workspace / text
+    if not path.is_dir():
+        remedy = "check the path; is actions/checkout an earlier step?"
+        faults.append(Fault(where=where, what=f"the folder {text!r} is not in the workspace", remedy=remedy))
+    elif not path.resolve().is_relative_to(workspace.resolve()):
+        faults.append(
+            Fault(where=where, what=f"{text!r} leads out of the workspace", remedy="give a folder inside it")
+        )
+    else:
+        return workspace / path.resolve().relative_to(workspace.resolve())
+    return workspace

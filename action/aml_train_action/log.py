@@ -1,0 +1,269 @@
+"""GitHub's log: a listener that shows a run there, one group for each stage.
+
+The rule that keeps foreign text from being obeyed: everything that is not a command of our own is written between
+``::stop-commands::TOKEN`` and ``::TOKEN::``, where TOKEN is new and random each time, with a sign before each line.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import secrets
+import threading
+from collections.abc import Callable
+from typing import Final, Literal, Protocol
+
+from aml_train.events import (
+    Event,
+    ImageReady,
+    JobStatusChanged,
+    JobSubmitted,
+    LogLine,
+    ModelRegistered,
+    Notice,
+    Progress,
+    RuleDecided,
+    RunFinished,
+    StageFinished,
+    StageStarted,
+    TestsFinished,
+)
+from aml_train.jobs.logs import LONGEST_LINE
+from aml_train.units import duration, size
+from aml_train_action.commands import annotation, command
+from aml_train_action.masking import Masker, MaskingStream
+from aml_train_action.text import harmless, lines_of, pieces
+
+LogLevel = Literal["debug", "info", "warning"]
+
+_WIDEST: Final = 60_000
+_PROGRESS_EVERY: Final = datetime.timedelta(seconds=15)
+
+
+class TextStream(Protocol):
+    """Where text is written."""
+
+    def write(self, text: str, /) -> object:
+        """Write *text*."""
+
+    def flush(self) -> None:
+        """Hand it on at once."""
+
+
+def random_token() -> str:
+    """Return a word that nobody can guess, and that is no command's name."""
+    return f"aml-train-{secrets.token_hex(16)}"
+
+
+class Channel:
+    """The way to GitHub's log. Text and commands are told apart here, and nowhere else.
+
+    Args:
+        stream: standard output, behind the masking filter.
+        masker: replaces secrets before long lines are cut into pieces.
+        token: makes the words that end a pause of commands.
+    """
+
+    def __init__(self, stream: TextStream, masker: Masker, *, token: Callable[[], str] = random_token) -> None:
+        self._stream = stream
+        self._masker = masker
+        self._new_token = token
+        self._paused: str | None = None
+        self._lock = threading.RLock()
+
+    def text(self, text: str, *, sign: str = " ") -> None:
+        """Write *text*, of whatever origin, so that nothing in it takes effect. Nothing of it is lost."""
+        with self._lock:
+            if self._paused is None:
+                self._paused = self._new_token()
+                self._stream.write(command("stop-commands", self._paused) + "\n")
+            for line in lines_of(text):
+                for piece in pieces(self._masker.mask(line), _WIDEST):
+                    self._stream.write(f"{sign} {piece}\n")
+            self._stream.flush()
+
+    def command(self, line: str) -> None:
+        """Write a command of our own, as :mod:`aml_train_action.commands` makes it.
+
+        Raises:
+            ValueError: if it is not one line.
+        """
+        if "\n" in line or "\r" in line or not line.startswith("::"):
+            raise ValueError("a workflow command is one line that starts with two colons")
+        with self._lock:
+            self.resume()
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    def resume(self) -> None:
+        """End the pause of commands, if there is one: the last thing to be done."""
+        with self._lock:
+            if self._paused is not None:
+                self._stream.write(command(self._paused) + "\n")
+                self._stream.flush()
+                self._paused = None
+
+
+class ChannelText(io.TextIOBase):
+    """Standard output and standard error for everything that simply prints: each line goes through the channel."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self._channel = channel
+        self._rest = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._channel.text(line)
+        return len(text)
+
+    def finish(self) -> None:
+        """Show a last line without an end."""
+        if self._rest:
+            self._channel.text(self._rest)
+            self._rest = ""
+
+
+class GitHubLog:
+    """Shows events in GitHub's log.
+
+    Args:
+        channel: the way there.
+        masker: sees a foreign line that comes in pieces as one.
+        level: ``warning`` leaves the output of builds, tests and jobs out.
+    """
+
+    def __init__(self, channel: Channel, masker: Masker, *, level: LogLevel = "info") -> None:
+        self._channel = channel
+        self._masker = masker
+        self._level = level
+        self._group: str | None = None
+        self._told: dict[str, datetime.datetime] = {}
+        self._pieces: dict[tuple[str, str], tuple[MaskingStream, io.BytesIO]] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case StageStarted():
+                self._end_group()
+                self._channel.command(command("group", harmless(f"{event.stage}: {self._masker.mask(event.title)}")))
+                self._group = event.stage
+            case StageFinished():
+                if self._group == event.stage:
+                    self._end_group()
+                self._say("✓", f"{event.stage}: {event.summary} ({duration(event.seconds)})")
+            case Progress():
+                self._progress(event)
+            case LogLine():
+                if self._level != "warning":
+                    self._foreign(event)
+            case Notice():
+                if event.level == "warning":
+                    self._channel.command(annotation("warning", self._masker.mask(event.text), title="aml-train"))
+                else:
+                    self._say("·", event.text)
+            case RunFinished():
+                self._finish(event)
+            case _:
+                self._tell(event)
+
+    def close(self) -> None:
+        """End the group, show what was held back, and let commands take effect again."""
+        for source, origin in list(self._pieces):
+            self._channel.text(self._whole(source, origin, ""), sign="│")
+        self._end_group()
+        self._channel.resume()
+
+    def _say(self, sign: str, text: str) -> None:
+        self._channel.text(text, sign=sign)
+
+    def _end_group(self) -> None:
+        if self._group is not None:
+            self._channel.command(command("endgroup"))
+            self._group = None
+
+    def _tell(self, event: Event) -> None:
+        match event:
+            case ImageReady():
+                extra = f", {size(event.compressed_bytes)} compressed" if event.compressed_bytes else ""
+                self._say("·", f"image {event.reference} ({event.how}{extra})")
+            case TestsFinished():
+                if event.passed is not None:
+                    self._say("·", f"tests: {event.passed} passed, {event.failed} failed, {event.skipped} skipped")
+                for failure in event.failures:
+                    self._say("✗", f"tests: {failure}")
+            case JobSubmitted():
+                self._say(
+                    "·", f"job {event.job}{' (attached)' if event.attached else ''} {event.studio_url or ''}".rstrip()
+                )
+            case JobStatusChanged():
+                self._say("·", f"job: {event.status}")
+            case RuleDecided():
+                self._say("✓" if event.met else "✗", f"gate: {event.reason}")
+            case ModelRegistered():
+                self._say(
+                    "·",
+                    f"model {event.model} version {event.version}{' (registered earlier)' if event.found else ''}",
+                )
+            case _:
+                pass
+
+    def _progress(self, event: Progress) -> None:
+        last = self._told.setdefault(event.stage, event.at)
+        if event.at - last >= _PROGRESS_EVERY:
+            self._told[event.stage] = event.at
+            done, total = (
+                (size(event.done), size(event.total or 0))
+                if event.unit == "bytes"
+                else (str(event.done), str(event.total))
+            )
+            of = f" of {total}" if event.total else ""
+            self._say("·", f"{event.label}: {done}{of}{'' if event.unit == 'bytes' else ' ' + event.unit}")
+
+    def _foreign(self, event: LogLine) -> None:
+        # One log needs no name; the logs of several ranks do.
+        named = event.source == "job" and not event.origin.endswith("std_log.txt")
+        name = f"{event.origin}: " if named else ""
+        key = event.source, event.origin
+        if len(event.text) < LONGEST_LINE and key not in self._pieces:
+            self._channel.text(name + event.text, sign="│")
+            return
+        # A piece of a longer line: a secret may be cut in two.
+        more = len(event.text) >= LONGEST_LINE
+        for line in (self._part(*key, event.text) if more else self._whole(*key, event.text)).split("\n"):
+            self._channel.text(name + line, sign="│")
+
+    def _part(self, source: str, origin: str, text: str) -> str:
+        """Return what may be shown of a line's piece by now."""
+        if (source, origin) not in self._pieces:
+            sink = io.BytesIO()
+            self._pieces[source, origin] = MaskingStream(sink, self._masker), sink
+        stream, sink = self._pieces[source, origin]
+        stream.write("\n".join(lines_of(text)).encode())
+        return self._drained(sink)
+
+    def _whole(self, source: str, origin: str, text: str) -> str:
+        """Return the rest of a line, with its last piece."""
+        shown = self._part(source, origin, text)
+        stream, sink = self._pieces.pop((source, origin))
+        stream.close()
+        return shown + self._drained(sink)
+
+    @staticmethod
+    def _drained(sink: io.BytesIO) -> str:
+        text = sink.getvalue().decode("utf-8", "replace")
+        sink.seek(0)
+        sink.truncate()
+        return text
+
+    def _finish(self, event: RunFinished) -> None:
+        self.close()
+        self._say("✓" if event.exit_code == 0 else "✗", f"{event.status} (exit code {event.exit_code})")
+        for text in (event.message, event.hint):
+            if text:
+                self._say(" ", text)
+        self._channel.resume()

@@ -1,0 +1,78 @@
+"""The outputs of the step, from what the run has come to. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from aml_train_action.markdown import escape
+from aml_train_action.record import Record
+
+#: Every output of action.yml; one that is not known is empty.
+OUTPUTS: Final = (
+    "status",
+    "job-name",
+    "run-id",
+    "run-url",
+    "experiment-name",
+    "image",
+    "digest",
+    "run-metrics",
+    "run-metrics-markdown",
+    "gate",
+    "model-name",
+    "model-version",
+    "model-id",
+)
+#: GitHub takes 1 MB of outputs from a whole job, counted in UTF-16.
+_MOST_CHARACTERS: Final = 100_000
+
+
+def outputs_of(record: Record) -> dict[str, str]:
+    """Return every output, in the order of :data:`OUTPUTS`."""
+    values = dict.fromkeys(OUTPUTS, "")
+    values["status"] = record.status
+    if record.job:
+        # AzureML's run ID is the job's name.
+        values |= {"job-name": record.job.job, "run-id": record.job.job, "run-url": record.job.studio_url or ""}
+    values["experiment-name"] = record.experiment or ""
+    if record.image:
+        values |= {"image": record.image.reference, "digest": record.image.digest}
+    if record.metrics is not None:
+        chosen = choose_metrics(record)
+        values["run-metrics"] = json.dumps({name: jsonable(value) for name, value in chosen.items()})
+        values["run-metrics-markdown"] = metrics_table(chosen)
+    values["gate"] = record.gate
+    if record.model:
+        name, version = record.model.model, record.model.version
+        values |= {"model-name": name, "model-version": version, "model-id": f"{name}:{version}"}
+    return values
+
+
+def jsonable(value: float) -> float | str:
+    """Return *value* as JSON can hold it. What is not finite becomes text, which no comparison takes for a number."""
+    return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def choose_metrics(record: Record, most: int = _MOST_CHARACTERS) -> dict[str, float]:
+    """Return the metrics by name, those with rules first; as many as *most* characters hold."""
+    gated = {rule.metric for rule in record.rules}
+    ordered = sorted((record.metrics or {}).items(), key=lambda item: (item[0] not in gated, item[0]))
+    chosen: dict[str, float] = {}
+    room = most
+    for name, value in ordered:
+        room -= len(escape(name, most=200)) + len(json.dumps(name)) + 60
+        if room < 0:
+            break
+        chosen[name] = value
+    return chosen
+
+
+def metrics_table(metrics: Mapping[str, float]) -> str:
+    """Return a table of Markdown; nothing where there are no metrics."""
+    if not metrics:
+        return ""
+    rows = [f"| {escape(name, most=200)} | {value:.6g} |" for name, value in metrics.items()]
+    return "\n".join(["| metric | value |", "|---|---:|", *rows])

@@ -1,0 +1,117 @@
+"""What a run has come to, gathered from its events: the source of the outputs and of the summary."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from aml_train.events import (
+    Event,
+    ImageReady,
+    JobStatusChanged,
+    JobSubmitted,
+    LogLine,
+    MetricsSettled,
+    ModelRegistered,
+    Notice,
+    Progress,
+    RuleDecided,
+    RunFinished,
+    StageFinished,
+    StageStarted,
+    TestsFinished,
+)
+
+_MOST_NOTICES: Final = 100
+_Value = TypeVar("_Value")
+
+
+def masked(value: _Value, mask: Callable[[str], str]) -> _Value:
+    """Return *value*, an event or a part of one, with every text in it masked."""
+    changed: Any = value
+    if isinstance(value, str):
+        changed = mask(value)
+    elif isinstance(value, tuple | list):
+        changed = type(value)(masked(one, mask) for one in value)
+    elif isinstance(value, Mapping):
+        changed = {masked(key, mask): masked(one, mask) for key, one in value.items()}
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        changed = dataclasses.replace(value, **{name: masked(one, mask) for name, one in fields.items()})
+    return changed  # type: ignore[no-any-return]
+
+
+@dataclass(kw_only=True)
+class Record:
+    """A listener that keeps the last word on everything. What never happened is None or empty.
+
+    A run that ends early leaves what it had reached. *directory* is the project folder, once it is known. *mask* replaces
+    secrets in every text before it is kept: once it is escaped for Markdown or JSON, nobody would know it again.
+    """
+
+    mask: Callable[[str], str] = str
+    directory: Path | None = None
+    ended: bool = False
+    status: str = "error"
+    exit_code: int = 1
+    message: str = ""
+    hint: str | None = None
+    started: dict[str, str] = field(default_factory=dict)
+    finished: dict[str, StageFinished] = field(default_factory=dict)
+    image: ImageReady | None = None
+    tests: TestsFinished | None = None
+    job: JobSubmitted | None = None
+    job_status: str | None = None
+    experiment: str | None = None
+    metrics: Mapping[str, float] | None = None
+    histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+    rules: list[RuleDecided] = field(default_factory=list)
+    model: ModelRegistered | None = None
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def gate(self) -> str:
+        """Return ``passed``, ``failed``, or nothing where no rule was decided."""
+        return "" if not self.rules else "passed" if all(rule.met for rule in self.rules) else "failed"
+
+    def end(self, status: str, exit_code: int, message: str, hint: str | None = None) -> None:
+        """Note how it all ended."""
+        self.status, self.exit_code = status, exit_code
+        self.message, self.hint = self.mask(message), None if hint is None else self.mask(hint)
+        self.ended = True
+
+    def __call__(self, event: Event) -> None:
+        """Take note of one event."""
+        if isinstance(event, LogLine | Progress):
+            return
+        event = masked(event, self.mask)
+        match event:
+            case StageStarted():
+                self.started[event.stage] = event.title
+            case StageFinished():
+                self.finished[event.stage] = event
+            case ImageReady():
+                self.image = event
+            case TestsFinished():
+                self.tests = event
+            case JobSubmitted():
+                self.job = event
+            case JobStatusChanged():
+                self.job_status = event.status
+            case MetricsSettled():
+                self.metrics, self.histories = event.metrics, event.histories
+            case RuleDecided():
+                self.rules.append(event)
+            case ModelRegistered():
+                self.model = event
+            case Notice():
+                if len(self.notices) < _MOST_NOTICES:
+                    self.notices.append(event.text)
+            case RunFinished():
+                self.end(event.status, event.exit_code, event.message, event.hint)
+                self.experiment = event.facts.get("experiment")
+            case _:
+                pass

@@ -1,0 +1,216 @@
+"""The job summary: what was built, tested, trained and decided, in GitHub's Markdown. Pure.
+
+GitHub refuses a step's summary of more than 1 MiB as a whole: this one stays below whatever comes in, the least important parts
+are cut first, and it says what is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from aml_train.units import duration, size
+from aml_train_action.charts import chart
+from aml_train_action.markdown import block, code, escape, link
+from aml_train_action.outputs import choose_metrics
+from aml_train_action.record import Record
+
+LIMIT: Final = 1_048_576
+#: What the notes about left-out parts may take.
+_RESERVE: Final = 8_192
+_CHARTS: Final = 8
+_MESSAGE: Final = 20_000
+
+_SIGNS: Final = {
+    "passed": "✅",
+    "submitted": "🕓",
+    "valid": "✅",
+    "planned": "📋",
+    "cancelled": "⚪",
+    "timed-out": "⚪",
+}
+
+
+@dataclass(kw_only=True)
+class Section:
+    """A part of the summary. Rows are cut from the end where there is no room; without rows nothing of it is shown.
+
+    Attributes:
+        name: what it is called where it is left out.
+        importance: the greater, the later it is cut.
+    """
+
+    name: str
+    importance: int
+    head: str = ""
+    rows: list[str] = field(default_factory=list)
+    cut: int = 0
+
+    def render(self) -> str:
+        """Return the section."""
+        if not self.rows:
+            return ""
+        more = [f"\n… and {self.cut} more."] if self.cut else []
+        return "\n".join([*([self.head] if self.head else []), *self.rows, *more]) + "\n"
+
+
+def render_summary(record: Record, *, title: str, reproduce: str, text: str = "", limit: int = LIMIT) -> str:
+    """Return the summary, in less than *limit* bytes of UTF-8.
+
+    Args:
+        record: what the run has come to.
+        title: the project's name.
+        reproduce: the command line that does the same elsewhere.
+        text: what a command printed that is no run, such as the plan.
+        limit: bytes.
+    """
+    sections = [
+        _verdict(record, title),
+        _message(record, text),
+        _gate(record),
+        _failures(record),
+        _facts(record),
+        _charts(record),
+        _metrics(record),
+        _stages(record),
+        _notices(record),
+        Section(
+            name="the command", importance=8, head="**The same elsewhere**\n", rows=[block(reproduce, most=4000)]
+        ),
+    ]
+    _fit([section for section in sections if section.rows], limit - _RESERVE)
+    parts = [section.render() for section in sections if section.rows]
+    gone = [section.name for section in sections if section.cut and not section.rows]
+    if gone:
+        parts.append(
+            f"_Left out, because a summary has room for {limit // 1024} KiB: {', '.join(gone)}. The log has them._\n"
+        )
+    return "\n".join(part for part in parts if part)
+
+
+def _fit(sections: list[Section], limit: int) -> None:
+    """Cut rows, those of the least important sections first, until everything has room."""
+    total = sum(_bytes(section.render()) + 1 for section in sections)
+    for section in sorted(sections, key=lambda one: one.importance):
+        while total > limit and section.rows:
+            # In steps, so that a great many rows do not take quadratic time.
+            dropped = section.rows[-max(1, len(section.rows) // 8) :]
+            del section.rows[-len(dropped) :]
+            section.cut += len(dropped)
+            total -= sum(_bytes(row) + 1 for row in dropped)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8"))
+
+
+def _verdict(record: Record, title: str) -> Section:
+    sign = _SIGNS.get(record.status, "❌")
+    tail = "" if record.exit_code == 0 else f" (exit code {record.exit_code})"
+    return Section(
+        name="the verdict",
+        importance=10,
+        rows=[f"## {sign} {escape(title, most=100)}: {escape(record.status, most=40)}{tail}\n"],
+    )
+
+
+def _message(record: Record, text: str) -> Section:
+    rows = []
+    if record.message:
+        rows.append(
+            block(record.message, most=_MESSAGE)
+            if "\n" in record.message
+            else escape(record.message, most=_MESSAGE) + "\n"
+        )
+    if record.hint:
+        rows.append(escape(record.hint, most=2000) + "\n")
+    if text:
+        rows.append(block(text, most=200_000))
+    return Section(name="the message", importance=9, rows=rows)
+
+
+def _gate(record: Record) -> Section:
+    rows = [
+        f"| {'✅' if rule.met else '❌'} | {code(rule.metric, most=200)} | {code(rule.rule, most=100)} | "
+        f"{'missing' if rule.value is None else f'{rule.value:.6g}'} | {escape(rule.reason)} |"
+        for rule in sorted(record.rules, key=lambda one: one.met)
+    ]
+    head = "### Gate\n\n| | metric | wanted | value | |\n|---|---|---|---:|---|"
+    return Section(name="the gate's rules", importance=7, head=head, rows=rows)
+
+
+def _failures(record: Record) -> Section:
+    failures = record.tests.failures if record.tests else ()
+    rows = []
+    for failure in failures:
+        place = f"{failure.file}:{failure.line}" if failure.file and failure.line else failure.file or ""
+        rows.append(
+            f"| {code(failure.name, most=200)} | {code(place, most=200) if place else ''} | {escape(failure.message, most=300)} |"
+        )
+    return Section(
+        name="failed tests", importance=6, head="### Failed tests\n\n| test | at | |\n|---|---|---|", rows=rows
+    )
+
+
+def _facts(record: Record) -> Section:
+    rows = []
+    if record.image:
+        image = record.image
+        extra = f", {size(image.compressed_bytes)} compressed" if image.compressed_bytes else ""
+        rows.append(f"| image | {code(image.reference)} |")
+        rows.append(f"| digest | {code(image.digest)} ({image.how}{extra}) |")
+    elif record.job:
+        rows.append("| image | the job's own environment: given, not tested |")
+    if record.tests:
+        tests = record.tests
+        counts = "no counts: they wrote no JUnit report"
+        if tests.passed is not None:
+            counts = f"{tests.passed} passed, {tests.failed} failed, {tests.skipped} skipped"
+        earlier = ", recorded earlier in this very image" if tests.cached else ""
+        rows.append(f"| tests | {counts} in {duration(tests.seconds)}{earlier} |")
+    if record.job:
+        attached = " (attached: it had been submitted before)" if record.job.attached else ""
+        rows.append(f"| job | {code(record.job.job)}{attached} |")
+        if record.job_status:
+            rows.append(f"| job status | {escape(record.job_status, most=100)} |")
+        if record.job.studio_url:
+            rows.append(f"| studio | {link('open the job', record.job.studio_url)} |")
+    if record.model:
+        earlier = " (registered earlier)" if record.model.found else ""
+        rows.append(
+            f"| model | {code(record.model.model)} version {escape(record.model.version, most=100)}{earlier} |"
+        )
+    return Section(name="image, tests, job and model", importance=8, head="| | |\n|---|---|", rows=rows)
+
+
+def _stages(record: Record) -> Section:
+    rows = []
+    for stage, title in record.started.items():
+        done = record.finished.get(stage)
+        took = ("skipped" if done.skipped else duration(done.seconds)) if done else "not finished"
+        rows.append(f"| {stage} | {took} | {escape(done.summary if done else title, most=300)} |")
+    return Section(name="durations", importance=5, head="### Stages\n\n| stage | took | |\n|---|---:|---|", rows=rows)
+
+
+def _charts(record: Record) -> Section:
+    drawn = []
+    for metric in list(dict.fromkeys(rule.metric for rule in record.rules))[:_CHARTS]:
+        limits = [rule.limit for rule in record.rules if rule.metric == metric]
+        drawn.append(chart(metric, record.histories.get(metric, ()), limits))
+    return Section(
+        name="charts", importance=4, head="### Metrics over steps\n", rows=[one + "\n" for one in drawn if one]
+    )
+
+
+def _metrics(record: Record) -> Section:
+    gated = {rule.metric for rule in record.rules}
+    others = {name: value for name, value in choose_metrics(record).items() if name not in gated}
+    rows = [f"| {code(name, most=200)} | {value:.6g} |" for name, value in others.items()]
+    left = len(record.metrics or {}) - len(choose_metrics(record))
+    head = "### Other metrics\n\n| metric | last value |\n|---|---:|"
+    return Section(name="other metrics", importance=2, head=head, rows=rows, cut=left if rows else 0)
+
+
+def _notices(record: Record) -> Section:
+    rows = [f"- {escape(notice)}" for notice in record.notices]
+    return Section(name="notices", importance=3, head="### Notices\n", rows=rows)

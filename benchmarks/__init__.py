@@ -1,0 +1,1 @@
+"""Ratios against named baselines, measured side by side in one run. Nothing here is a test: they print and exit 0."""

@@ -1,0 +1,100 @@
+"""``python -m benchmarks.warm_run [--rounds N]``: what a run costs beyond the user's own commands.
+
+The baseline is the training command of examples/digits run by bare ``docker run`` in the same image, its code and
+model folder in the container, metrics logged to its own files; and the test command likewise, where the run had to
+test. Goals: the warm run with ``--fresh`` at most 5 s more than its baseline; with nothing changed at all, the
+verdict within 2 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aml_train.targets.emulator import EmulatorSettings
+from benchmarks.measuring import AML_TRAIN, ROOT, make_row, print_table, time_command
+
+_PROJECT = "examples/digits"
+_RUN = (AML_TRAIN, "run", "-C", _PROJECT)
+_TRAIN = "cd /project/src && python train.py --epochs 20 --learning-rate 0.01 --seed 0"
+_TEST = "cd /project && pytest -q tests"
+_LOCAL_MLFLOW = ("MLFLOW_TRACKING_URI=/tmp/mlruns", "MLFLOW_ALLOW_FILE_STORE=true", "GIT_PYTHON_REFRESH=quiet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """One timed run.
+
+    Attributes:
+        seconds: from start to exit.
+        tested: whether the tests ran, or their record was found.
+        image: the image as the engine can name it.
+    """
+
+    seconds: float
+    tested: bool
+    image: str
+
+
+def _run(registry: str, *options: str) -> Ran:
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "events.jsonl"
+        seconds = time_command([*_RUN, *options, "--json", str(record)])
+        events = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    image = _last(events, "image-ready")
+    tests = _last(events, "tests-finished")
+    repository = image["reference"].partition("@")[0].partition("/")[2]
+    return Ran(seconds=seconds, tested=not tests["cached"], image=f"{registry}/{repository}@{image['digest']}")
+
+
+def _last(events: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(event for event in reversed(events) if event["event"] == name)
+
+
+def _docker_run(image: str, command: str) -> float:
+    variables = [word for variable in _LOCAL_MLFLOW for word in ("--env", variable)]
+    mount = f"{ROOT / _PROJECT}:/mounted:ro"
+    script = f"cp -r /mounted /project && {command}"
+    return time_command(["docker", "run", "--rm", "--volume", mount, *variables, image, "sh", "-c", script])
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each kind  [default: 5]")
+    rounds = parser.parse_args().rounds
+    registry = f"localhost:{EmulatorSettings.from_environment(os.environ).registry_port}"
+
+    print("Warming up: the image is built and tested where that was not done before …", flush=True)
+    image = _run(registry).image
+    _docker_run(image, _TRAIN)
+
+    same, fresh, train, test, beyond = [], [], [], [], []
+    for _ in range(rounds):
+        same.append(_run(registry).seconds)
+        train.append(_docker_run(image, _TRAIN))
+        test.append(_docker_run(image, _TEST))
+        ran = _run(registry, "--fresh")
+        fresh.append(ran.seconds)
+        beyond.append(ran.seconds - train[-1] - (test[-1] if ran.tested else 0.0))
+
+    baseline = make_row("docker run: training", train)
+    bare = statistics.median(fresh) - statistics.median(beyond)
+    rows = (
+        baseline,
+        make_row("docker run: tests", test),
+        make_row("aml-train run --fresh", fresh, baseline=bare, more=5.0),
+        make_row("aml-train run, nothing changed", same, more=2.0),
+    )
+    print_table(f"Warm runs: medians of {rounds}, against docker run of the training", rows, baseline=baseline)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Handwritten digits: the data, the training loop and the saved model of the example."""

@@ -1,0 +1,87 @@
+"""The sessions are CI's jobs: ``nox -s unit``. Each installs the lock file, and nothing else, into its own environment.
+
+On one's own machine `make test` does the same in `.venv`, without the wait for a second environment.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.10"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.sessions = ["lint", "unit"]
+nox.options.error_on_external_run = True
+
+_SERVICES = str(Path(__file__).parent / ".aml-train/bin")
+
+
+def _install(session: nox.Session) -> None:
+    session.install("--require-hashes", "-r", "requirements/dev.txt")
+    session.install("--no-deps", "--editable", ".")
+
+
+def _make_ready(session: nox.Session, profile: str) -> dict[str, str]:
+    """Make the machine ready, and return the environment in which the tests' services are found."""
+    session.run("python", "-m", "scripts.bootstrap", "--for", profile)
+    return {"PATH": os.pathsep.join((session.bin, _SERVICES, os.environ.get("PATH", os.defpath)))}
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Run ruff, mypy and the import contracts."""
+    _install(session)
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    session.run("lint-imports")
+
+
+@nox.session
+def unit(session: nox.Session) -> None:
+    """Run the unit tests: no Docker, no sockets."""
+    _install(session)
+    session.run("pytest", "tests/unit", *session.posargs)
+
+
+@nox.session
+def integration(session: nox.Session) -> None:
+    """Run the tests with real Docker, registry, Azurite and SDKs."""
+    _install(session)
+    environment = _make_ready(session, "services")
+    session.run("pytest", "tests/integration", *session.posargs, env=environment)
+
+
+@nox.session
+def e2e(session: nox.Session) -> None:
+    """Run the whole command to each of its ends."""
+    _install(session)
+    environment = _make_ready(session, "services")
+    session.run("pytest", "tests/e2e", *session.posargs, env=environment)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Run the example from nothing, and once more: the second run attaches."""
+    _install(session)
+    environment = _make_ready(session, "emulator-image")
+    for _ in range(2):
+        session.run("aml-train", "run", "-C", "examples/digits", env=environment)
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """Print the ratios; nothing is judged."""
+    _install(session)
+    environment = _make_ready(session, "emulator-image")
+    for name in ("startup", "warm_run"):
+        session.run("python", "-m", f"benchmarks.{name}", env=environment)
+
+
+@nox.session(name="lock-check")
+def lock_check(session: nox.Session) -> None:
+    """Tell whether the lock files agree with pyproject.toml."""
+    session.install("--require-hashes", "-r", "requirements/tools.txt")
+    session.run("python", "-m", "scripts.lock", "--check")

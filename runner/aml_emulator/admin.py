@@ -1,0 +1,145 @@
+"""The emulator's own interface: health, info, status, reset."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.concurrency import run_in_threadpool
+
+from aml_emulator.jobs.service import JobService
+from aml_emulator.routes.computes import create_default
+from aml_emulator.services import Services
+
+logger = logging.getLogger(__name__)
+
+CANCEL_SECONDS = 30.0
+POLL_SECONDS = 0.1
+
+
+class Admin:
+    """Answers ``/_emulator/...``.
+
+    Args:
+        services: what handlers share.
+        jobs: the life of jobs.
+        version: the emulator's version.
+        ca_pem: the authority that clients are to trust.
+        registry_engine_name: what the container engine calls the registry.
+        max_jobs: at most so many jobs run at once.
+        children_alive: whether Azurite and the registry run.
+    """
+
+    def __init__(
+        self,
+        *,
+        services: Services,
+        jobs: JobService,
+        version: str,
+        ca_pem: str,
+        registry_engine_name: str,
+        max_jobs: int,
+        children_alive: Callable[[], bool],
+    ) -> None:
+        self._services = services
+        self._jobs = jobs
+        self._version = version
+        self._ca_pem = ca_pem
+        self._registry_engine_name = registry_engine_name
+        self._max_jobs = max_jobs
+        self._children_alive = children_alive
+        self._started = services.clock()
+
+    async def answer(self, method: str, target: str) -> tuple[int, bytes]:
+        """Return status and JSON for one request."""
+        parts = urlsplit(target)
+        handlers: dict[tuple[str, str], Callable[[], tuple[int, dict[str, Any]]]] = {
+            ("GET", "/_emulator/health"): self.health,
+            ("GET", "/_emulator/info"): self.info,
+            ("GET", "/_emulator/status"): self.status,
+            ("POST", "/_emulator/reset"): lambda: self.reset(force=parse_qs(parts.query).get("force") == ["1"]),
+        }
+        handler = handlers.get((method, parts.path))
+        if handler is None:
+            status, value = 404, {"error": f"no such operation: {method} {parts.path}"}
+        else:
+            try:
+                status, value = await run_in_threadpool(handler)
+            except Exception as error:
+                # The boundary of the admin interface: logged whole, told in short.
+                logger.exception("%s %s failed", method, parts.path)
+                status, value = 500, {"error": f"{type(error).__name__}; the log says more"}
+        return status, json.dumps(value).encode("utf-8") + b"\n"
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        """Return 200 if everything answers, 503 with what does not."""
+        missing = [] if self._children_alive() else ["storage or registry"]
+        if not self._jobs.runner.engine_ready():
+            missing.append("container engine")
+        return (503, {"status": "not ready", "missing": missing}) if missing else (200, {"status": "ready"})
+
+    def info(self) -> tuple[int, dict[str, Any]]:
+        """Return what a client must know to sign in and to trust."""
+        identity = self._services.identity
+        return 200, {
+            "version": self._version,
+            "instance": identity.instance,
+            "tenant_id": identity.tenant_id,
+            "client_id": identity.client_id,
+            "client_secret": identity.client_secret,
+            "subscription_id": identity.subscription_id,
+            "resource_group": identity.resource_group,
+            "workspace": identity.workspace,
+            "location": identity.location,
+            "compute": identity.compute,
+            "registry": {"login_server": identity.login_server, "engine": self._registry_engine_name},
+            "storage_account": identity.storage_account,
+            "api_host": identity.api_host,
+            "ca_pem": self._ca_pem,
+        }
+
+    def status(self) -> tuple[int, dict[str, Any]]:
+        """Return what there is and what is going on."""
+        return 200, {
+            "uptime_seconds": round(self._services.clock() - self._started, 1),
+            "jobs": self._services.store.runs.count_by_status(),
+            "active": list(self._jobs.runner.active()),
+            "assets": self._services.store.assets.count(),
+            "unsupported": self._services.unsupported.seen(),
+        }
+
+    def reset(self, *, force: bool) -> tuple[int, dict[str, Any]]:
+        """Delete every job, asset and blob; identity and names stay.
+
+        Args:
+            force: cancel jobs that run; without it they make the answer 409.
+        """
+        runner = self._jobs.runner
+        active = runner.active()
+        if active and not force:
+            return 409, {"error": f"jobs are running: {', '.join(active)}; cancel them, or reset with force=1"}
+        for run_id in active:
+            self._jobs.cancel(run_id)
+        patience = time.monotonic() + CANCEL_SECONDS
+        while runner.active():
+            if time.monotonic() > patience:
+                return 409, {"error": f"jobs do not end: {', '.join(runner.active())}"}
+            time.sleep(POLL_SECONDS)
+        self._services.store.clear()
+        blobs = self._services.blobs
+        for container in blobs.containers():
+            blobs.delete_container(container)
+        prepare(self._services, max_jobs=self._max_jobs)
+        logger.warning("everything was reset")
+        return 200, {"status": "reset"}
+
+
+def prepare(services: Services, *, max_jobs: int) -> None:
+    """Make what every emulator has: the datastores' containers and the compute target."""
+    for container in services.datastores.values():
+        services.blobs.create_container(container)
+    create_default(services, name=services.identity.compute, max_nodes=max_jobs)

@@ -1,0 +1,186 @@
+"""The HTTPS application: finds the route, checks the token, calls the handler, shapes the errors."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, QueryParams
+from starlette.types import Receive, Scope, Send
+
+from aml_emulator.errors import NotSupportedError, ServiceError, resource_not_found
+from aml_emulator.hosts import LOGIN_HOSTS
+from aml_emulator.http import Call, Reply, Route, Router
+from aml_emulator.jobs.service import JobService
+from aml_emulator.routes import (
+    artifacts,
+    assets,
+    computes,
+    dataplane,
+    history,
+    jobs,
+    login,
+    mlflow,
+    mlflow_experiments,
+    mlflow_models,
+    workspaces,
+)
+from aml_emulator.services import Services
+from aml_emulator.tokens import Principal, TokenError
+
+logger = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+
+
+class App:
+    """The ASGI application.
+
+    Args:
+        services: what handlers share.
+        job_service: the life of jobs.
+    """
+
+    def __init__(self, services: Services, job_service: JobService) -> None:
+        self._services = services
+        self._login = Router(login.routes(services))
+        found: list[Route] = []
+        modules: Iterable[Iterable[Route]] = (
+            workspaces.routes(services),
+            computes.routes(services),
+            assets.routes(services),
+            jobs.routes(services, job_service),
+            history.routes(services),
+            artifacts.routes(services),
+            mlflow_experiments.routes(services),
+            mlflow.routes(services),
+            mlflow_models.routes(services),
+            dataplane.routes(services),
+        )
+        for routes in modules:
+            found.extend(routes)
+        self._routes = Router(found)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"not an HTTP request: {scope['type']}")
+        began = time.perf_counter()
+        headers = Headers(scope=scope)
+        method, raw_path = scope["method"], scope["raw_path"].decode("ascii")
+        host = headers.get("host", "").partition(":")[0].lower()
+        query = QueryParams(scope["query_string"])
+        body = await _read(receive)
+        if body is None:
+            reply = _error(ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes."), raw_path)
+        else:
+            reply = await run_in_threadpool(self._answer, method, host, raw_path, query, headers, body)
+        content = reply.encoded()
+        sent = {
+            "content-length": str(len(content)),
+            "x-ms-request-id": str(uuid.uuid4()),
+            **({"content-type": "application/json; charset=utf-8"} if content else {}),
+            **reply.headers,
+        }
+        encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in sent.items()]
+        await send({"type": "http.response.start", "status": reply.status, "headers": encoded})
+        await send({"type": "http.response.body", "body": b"" if method == "HEAD" else content})
+        took = (time.perf_counter() - began) * 1000
+        logger.debug("%s %s%s -> %d in %.1f ms", method, host, raw_path, reply.status, took)
+
+    def _answer(
+        self, method: str, host: str, raw_path: str, query: QueryParams, headers: Headers, body: bytes
+    ) -> Reply:
+        try:
+            value = self._dispatch(method, host, raw_path, query, headers, body)
+        except ServiceError as error:
+            if isinstance(error, NotSupportedError):
+                self._services.unsupported.note(error.what)
+            return _error(error, raw_path)
+        except TokenError as error:
+            authority = f"https://login.microsoftonline.com/{self._services.identity.tenant_id}"
+            challenge = f'Bearer authorization_uri="{authority}", error="invalid_token"'
+            reply = _error(ServiceError(401, error.code, error.message), raw_path)
+            return Reply(status=401, value=reply.value, headers={"WWW-Authenticate": challenge})
+        except Exception:
+            # The boundary: a fault of the emulator's own is logged whole and answered 500.
+            logger.exception("%s %s%s failed", method, host, raw_path)
+            message = "The local AzureML failed; its log says how."
+            return _error(ServiceError(500, "InternalServerError", message), raw_path)
+        return value if isinstance(value, Reply) else Reply(value=value)
+
+    def _dispatch(
+        self, method: str, host: str, raw_path: str, query: QueryParams, headers: Headers, body: bytes
+    ) -> Any:
+        found = (self._login if host in LOGIN_HOSTS else self._routes).find(method, raw_path)
+        principal = None if found is not None and found[0].open else self._principal(headers, host)
+        if found is None:
+            version = query.get("api-version", "none")
+            raise NotSupportedError(f"{method} https://{host}{raw_path} (api-version {version})")
+        route, params = found
+        self._check_scope(params)
+        return route.handler(
+            Call(
+                method=method,
+                host=host,
+                path=raw_path,
+                params=params,
+                query=query,
+                headers=headers,
+                body=body,
+                principal=principal,
+            )
+        )
+
+    def _principal(self, headers: Headers, host: str) -> Principal:
+        if host in LOGIN_HOSTS:
+            return Principal(object_id="")
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise TokenError("AuthenticationFailed", "Authentication failed. The 'Authorization' header is missing.")
+        principal = self._services.tokens.verify(token.strip())
+        if principal.run_id is not None:
+            run = self._services.store.runs.get(principal.run_id)
+            if run is None or run.terminal:
+                raise TokenError("ExpiredAuthenticationToken", "The access token's run has ended.")
+        return principal
+
+    def _check_scope(self, params: dict[str, str]) -> None:
+        """Raise if a path names another subscription, resource group or workspace than the emulator's own."""
+        identity = self._services.identity
+        if "sub" in params and params["sub"].lower() != identity.subscription_id:
+            raise ServiceError(404, "SubscriptionNotFound", f"The subscription '{params['sub']}' could not be found.")
+        if "rg" in params and params["rg"].lower() != identity.resource_group.lower():
+            raise ServiceError(404, "ResourceGroupNotFound", f"Resource group '{params['rg']}' could not be found.")
+        if "ws" in params and params["ws"].lower() != identity.workspace.lower():
+            raise resource_not_found(f"Microsoft.MachineLearningServices/workspaces/{params['ws']}")
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """Return the request's body, or None if it is too large."""
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return b"".join(chunks)
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        if size > MAX_BODY_BYTES:
+            return None
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def _error(error: ServiceError, raw_path: str) -> Reply:
+    body = error.body()
+    if raw_path.startswith("/mlflow/") and "error_code" not in body:
+        # MLflow's client reads these two, ARM's the nested ones.
+        body = {**body, "error_code": error.code, "message": error.message}
+    logger.info("%s -> %d %s", raw_path, error.status, json.dumps(error.message))
+    return Reply(status=error.status, value=body)

@@ -1,0 +1,292 @@
+"""Files between Blob storage and a container, as tar streams: nothing is bind-mounted, nothing held whole."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import tarfile
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import IO
+
+from aml_emulator.executor.layout import UnsafePathError, safe_relative
+from aml_emulator.executor.spec import BlobStore, Folder
+
+SMALL_BYTES = 1024 * 1024
+"""Files up to this size are moved several at a time."""
+
+PARALLEL = 8
+WINDOW = 32
+"""At most so many small files are held in memory."""
+
+SPOOL_BYTES = 8 * 1024 * 1024
+
+
+class ContentError(Exception):
+    """What a job needs is not stored, or not as it was announced.
+
+    No OSError: those the HTTP client takes for its own while it sends an archive.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One member of an archive to be made. Without *read* it is a folder. *path* is absolute in the container."""
+
+    path: str
+    mode: int
+    size: int = 0
+    read: Callable[[], Iterable[bytes]] | None = None
+
+
+def folder_entry(path: str) -> Entry:
+    """Return a folder that anybody may write to, as Azure's mounts are."""
+    return Entry(path=path, mode=0o777)
+
+
+def file_entry(path: str, data: bytes) -> Entry:
+    """Return a file of ours, readable by all."""
+    return Entry(path=path, mode=0o644, size=len(data), read=lambda: (data,))
+
+
+def blob_entries(blobs: BlobStore, folder: Folder, target: str, *, single: bool = False) -> Iterator[Entry]:
+    """Yield the files of *folder* below *target*, executable; with *single* the one blob as *target* itself.
+
+    Raises:
+        UnsafePathError: a blob's name leads outside of the folder.
+        ContentError: there is nothing at *folder*.
+    """
+    found = False
+    for item in blobs.walk(folder.container, folder.prefix):
+        found = True
+        name = folder.name_of(item.name) if item.name else folder.prefix.strip("/")
+        if single and item.name:
+            raise UnsafePathError(f"{folder.prefix!r} is a folder, and a uri_file input needs a file")
+        relative = item.name or name.rpartition("/")[2]
+        path = target if single else f"{target}/{safe_relative(relative)}"
+        yield Entry(path=path, mode=0o755, size=item.size, read=_reader(blobs, folder.container, name))
+    if not found:
+        raise ContentError(f"There is nothing stored at {folder.container}/{folder.prefix}")
+
+
+def _reader(blobs: BlobStore, container: str, name: str) -> Callable[[], Iterator[bytes]]:
+    return lambda: blobs.read(container, name)
+
+
+def tar_stream(entries: Iterable[Entry]) -> Iterator[bytes]:
+    """Yield a tar archive of *entries*, for extraction at ``/``. Small files are fetched several at a time.
+
+    Raises:
+        ContentError: a file did not have the size that was announced.
+    """
+    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="fetch") as pool:
+        window: deque[tuple[Entry, Future[bytes] | None]] = deque()
+        for entry in entries:
+            small = entry.read is not None and entry.size <= SMALL_BYTES
+            window.append((entry, pool.submit(_whole, entry) if small else None))
+            if len(window) >= WINDOW:
+                yield from _member(*window.popleft())
+        while window:
+            yield from _member(*window.popleft())
+    yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+def _whole(entry: Entry) -> bytes:
+    return b"".join(entry.read()) if entry.read else b""
+
+
+def _member(entry: Entry, fetched: Future[bytes] | None) -> Iterator[bytes]:
+    header = tarfile.TarInfo(entry.path.lstrip("/"))
+    header.mode = entry.mode
+    header.size = entry.size
+    header.type = tarfile.REGTYPE if entry.read else tarfile.DIRTYPE
+    yield header.tobuf(tarfile.PAX_FORMAT)
+    if entry.read is None:
+        return
+    sent = 0
+    for chunk in (fetched.result(),) if fetched else entry.read():
+        sent += len(chunk)
+        yield chunk
+    if sent != entry.size:
+        raise ContentError(f"{entry.path} has {sent} bytes where {entry.size} were announced")
+    if sent % tarfile.BLOCKSIZE:
+        yield bytes(tarfile.BLOCKSIZE - sent % tarfile.BLOCKSIZE)
+
+
+class _ChunkReader(io.RawIOBase):
+    """A readable file over chunks of bytes."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: memoryview) -> int:  # type: ignore[override]
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = memoryview(chunk)
+        size = min(len(target), len(self._rest))
+        target[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+
+class _MemberReader(io.RawIOBase):
+    """A member of a tar stream as a file that says truly that it cannot be rewound."""
+
+    def __init__(self, member: IO[bytes]) -> None:
+        self._member = member
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def readinto(self, target: memoryview) -> int:  # type: ignore[override]
+        data = self._member.read(len(target))
+        target[: len(data)] = data
+        return len(data)
+
+
+def capture(
+    chunks: Iterator[bytes],
+    *,
+    blobs: BlobStore,
+    target: Folder,
+    base: str = "",
+    on_file: Callable[[str, int], None],
+) -> tuple[str, ...]:
+    """Store the files of a tar stream that the engine made of one path, and return notes on what was left out.
+
+    Links to files of the same archive are stored as copies; links to anywhere else, and anything that is neither file
+    nor folder, are left out. Empty folders have no counterpart in Blob storage.
+
+    Args:
+        chunks: the archive; its first component, the path's own name, is dropped.
+        blobs: the store.
+        target: where to.
+        base: a folder below *target*; empty for *target* itself.
+        on_file: called for every stored file with its path below *target* and its size.
+
+    Raises:
+        UnsafePathError: a member's name leads outside of the archive.
+        tarfile.TarError: the archive is damaged or cut short.
+    """
+    return _Capture(blobs=blobs, target=target, base=base, on_file=on_file).run(chunks)
+
+
+class _Capture:
+    """The state of one :func:`capture`."""
+
+    def __init__(self, *, blobs: BlobStore, target: Folder, base: str, on_file: Callable[[str, int], None]) -> None:
+        self._blobs = blobs
+        self._target = target
+        self._base = base
+        self._on_file = on_file
+        self._stored: dict[str, int] = {}
+        self._links: list[tuple[str, str]] = []
+        self._pending: deque[tuple[str, int, Future[None]]] = deque()
+        self._notes: list[str] = []
+
+    def run(self, chunks: Iterator[bytes]) -> tuple[str, ...]:
+        reader = io.BufferedReader(_ChunkReader(chunks), buffer_size=1024 * 1024)
+        with (
+            ThreadPoolExecutor(PARALLEL, thread_name_prefix="store") as pool,
+            tarfile.open(fileobj=reader, mode="r|", bufsize=64 * tarfile.BLOCKSIZE) as archive,
+        ):
+            for member in archive:
+                self._take(archive, member, pool)
+            self._drain(0)
+            self._copy_links()
+        # What follows the archive's end mark is read too: only then is the connection that it came by free again.
+        deque(chunks, maxlen=0)
+        return tuple(self._notes)
+
+    def _take(self, archive: tarfile.TarFile, member: tarfile.TarInfo, pool: ThreadPoolExecutor) -> None:
+        path = self._relative(member.name)
+        if member.isdir():
+            return
+        if member.islnk():
+            self._links.append((path, self._relative(member.linkname)))
+        elif member.issym():
+            self._links.append((path, _link_target(path, member.linkname)))
+        elif member.isreg():
+            content = archive.extractfile(member)
+            if content is None:
+                raise tarfile.ReadError(f"{member.name} has no content")
+            if member.size > SMALL_BYTES:
+                self._store(path, io.BufferedReader(_MemberReader(content)), member.size)
+                self._done(path, member.size)
+                return
+            job = pool.submit(self._store, path, io.BytesIO(content.read()), member.size)
+            self._pending.append((path, member.size, job))
+            self._drain(WINDOW)
+        else:
+            self._notes.append(f"{self._named(path)} is not a regular file and was left out")
+
+    @staticmethod
+    def _relative(name: str) -> str:
+        """Return a member's path without its first component; empty for the archive's root."""
+        inner = safe_relative(name).partition("/")[2]
+        return safe_relative(inner) if inner else ""
+
+    def _named(self, path: str) -> str:
+        return posixpath.join(*(part for part in (self._base, path) if part)) if self._base or path else ""
+
+    def _blob_name(self, path: str) -> str:
+        named = self._named(path)
+        return self._target.name_of(named) if named else self._target.prefix.strip("/")
+
+    def _store(self, path: str, content: IO[bytes], size: int) -> None:
+        self._blobs.write(self._target.container, self._blob_name(path), content, size)
+
+    def _done(self, path: str, size: int) -> None:
+        self._stored[path] = size
+        self._on_file(self._named(path), size)
+
+    def _drain(self, room: int) -> None:
+        while len(self._pending) > room:
+            path, size, job = self._pending.popleft()
+            job.result()
+            self._done(path, size)
+
+    def _copy_links(self) -> None:
+        """Store links as copies of what they lead to, also by way of other links."""
+        left = self._links
+        while left:
+            waiting = []
+            for path, goal in left:
+                if goal in self._stored:
+                    self._copy(goal, path)
+                else:
+                    waiting.append((path, goal))
+            if len(waiting) == len(left):
+                break
+            left = waiting
+        self._notes += [
+            f"{self._named(path)} links outside of its folder or to a folder and was left out" for path, _ in left
+        ]
+
+    def _copy(self, source: str, path: str) -> None:
+        size = self._stored[source]
+        with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as spool:
+            for chunk in self._blobs.read(self._target.container, self._blob_name(source)):
+                spool.write(chunk)
+            spool.seek(0)
+            self._store(path, spool, size)
+        self._done(path, size)
+
+
+def _link_target(path: str, linkname: str) -> str:
+    """Return where a symbolic link at *path* leads, as a path of the same archive; an impossible one if it leaves it."""
+    if linkname.startswith("/"):
+        return "/"
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), linkname))

@@ -1,0 +1,159 @@
+"""Where things lie in a job's container, and the environment its command sees. Pure.
+
+The folders are those of Azure's compute instances and clusters: the working directory is
+``/mnt/azureml/cr/j/<run>/exe/wd`` and data lies below ``/mnt/azureml/cr/j/<run>/cap/data-capability/wd``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from aml_emulator.executor.settings import ExecutorSettings
+from aml_emulator.executor.spec import InputSpec, OutputSpec, RunSpec
+
+EMULATOR_HOST = "azureml"
+"""The emulator's name on a job's network."""
+
+CA_BUNDLE_PATH = "/mnt/azureml/cr/ca-bundle.pem"
+
+CA_VARIABLES = (
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",
+    "PIP_CERT",
+    "GIT_SSL_CAINFO",
+    "NODE_EXTRA_CA_CERTS",
+)
+"""The variables by which requests, OpenSSL, curl, pip, git and node find their CAs."""
+
+SHELL = 'exec 2>&1; [ -x /bin/bash ] && exec /bin/bash -c "$0"; exec /bin/sh -c "$0"'
+"""Runs its first argument by bash, as AzureML does, or by sh where an image has no bash.
+
+Both outputs go through one pipe: the engine would not keep the order of two.
+"""
+
+CAPTURED_FOLDERS = ("outputs", "logs")
+"""Folders of the working directory that become artefacts of the run."""
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class UnsafePathError(ValueError):
+    """A name would lead outside the folder that it belongs to."""
+
+
+def safe_relative(name: str) -> str:
+    """Return *name*, a relative path with ``/``, in its normal form.
+
+    Raises:
+        UnsafePathError: the path is absolute, empty, or climbs with ``..``, or it holds a NUL.
+    """
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
+        raise UnsafePathError(f"{name!r} is not a path inside its folder")
+    return str(path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The folders of one run within its container; every path is absolute."""
+
+    run_id: str
+
+    def __post_init__(self) -> None:
+        if not _RUN_ID.fullmatch(self.run_id):
+            raise UnsafePathError(f"{self.run_id!r} cannot be the id of a run")
+
+    @property
+    def root(self) -> str:
+        return f"/mnt/azureml/cr/j/{self.run_id}"
+
+    @property
+    def working_directory(self) -> str:
+        return f"{self.root}/exe/wd"
+
+    @property
+    def data(self) -> str:
+        return f"{self.root}/cap/data-capability/wd"
+
+    def input_path(self, item: InputSpec) -> str:
+        """Return the path that the command gets for an input that is not a literal."""
+        if item.location is None or not _NAME.fullmatch(item.name):
+            raise UnsafePathError(f"input {item.name!r} has no place in the container")
+        folder = f"{self.data}/INPUT_{item.name}"
+        if item.kind == "uri_file":
+            return f"{folder}/{safe_relative(item.location.prefix).rpartition('/')[2]}"
+        return folder
+
+    def output_path(self, item: OutputSpec) -> str:
+        """Return the path that the command gets for a named output: a folder, or a file that it has to write."""
+        if not _NAME.fullmatch(item.name):
+            raise UnsafePathError(f"output {item.name!r} has no place in the container")
+        return f"{self.data}/{item.name}"
+
+    def input_values(self, spec: RunSpec) -> dict[str, str]:
+        """Return for each input what ``${{inputs.<name>}}`` stands for."""
+        return {
+            item.name: (item.literal or "") if item.kind == "literal" else self.input_path(item)
+            for item in spec.inputs
+        }
+
+    def output_values(self, spec: RunSpec) -> dict[str, str]:
+        """Return for each named output what ``${{outputs.<name>}}`` stands for."""
+        return {item.name: self.output_path(item) for item in spec.outputs}
+
+    def folders(self, spec: RunSpec) -> tuple[str, ...]:
+        """Return the folders that are there before the command starts, parents first."""
+        outputs = (self.output_path(item) for item in spec.outputs if item.kind != "uri_file")
+        captured = (f"{self.working_directory}/{name}" for name in CAPTURED_FOLDERS)
+        return (self.working_directory, self.data, *captured, *outputs)
+
+
+def engine_image(reference: str, settings: ExecutorSettings) -> str:
+    """Return the name by which the engine finds *reference*, with a tag or digest.
+
+    An image of the emulator's own registry is known to the engine under another host; without a tag it is ``latest``.
+    """
+    host, slash, rest = reference.partition("/")
+    if slash and host == settings.registry_login_server:
+        reference = f"{settings.registry_engine_name}/{rest}"
+    last = reference.rpartition("/")[2]
+    return reference if "@" in reference or ":" in last else f"{reference}:latest"
+
+
+def environment(
+    spec: RunSpec, settings: ExecutorSettings, *, emulator_host: str = EMULATOR_HOST
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the command's environment, and the names of the user's variables that had to give way.
+
+    The user's variables come first; what the emulator needs to be reached stays. Of NO_PROXY both are kept.
+    """
+    proxy = f"http://{emulator_host}:{settings.proxy_port}"
+    ours = dict.fromkeys(("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"), proxy)
+    ours |= dict.fromkeys(CA_VARIABLES, CA_BUNDLE_PATH)
+    direct = _merged_no_proxy(spec.environment_variables)
+    ours |= {"NO_PROXY": direct, "no_proxy": direct} | dict(spec.service_environment)
+    user = spec.environment_variables
+    lost = tuple(name for name in user if name in ours and user[name] != ours[name] and name.upper() != "NO_PROXY")
+    return dict(user) | ours, lost
+
+
+def _merged_no_proxy(user: Mapping[str, str]) -> str:
+    """Return the hosts that are reached without the proxy: this machine's and the user's own."""
+    wanted = ["localhost", "127.0.0.1", "::1"]
+    for name in ("NO_PROXY", "no_proxy"):
+        wanted += [host.strip() for host in user.get(name, "").split(",")]
+    # A pattern for everything, or for the clouds that the emulator stands for, would lead past it.
+    kept = (host for host in wanted if host and host != "*" and not _is_azure(host))
+    return ",".join(dict.fromkeys(kept))
+
+
+def _is_azure(pattern: str) -> bool:
+    """Tell whether a NO_PROXY entry covers hosts that the emulator answers for."""
+    host = pattern.lstrip("*.").lower()
+    clouds = ("azure.com", "azureml.ms", "microsoftonline.com", "windows.net", "azurecr.io")
+    return any(host == cloud or host.endswith("." + cloud) or cloud.endswith("." + host) for cloud in clouds)

@@ -1,0 +1,151 @@
+"""A job's output on its way to Blob storage: bounded memory, each byte once, never long behind."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+LOGGER = logging.getLogger(__name__)
+
+BUFFER_BYTES = 4 * 1024 * 1024
+"""Output waiting to be stored; a job that is quicker than the store waits for it."""
+
+TAIL_BYTES = 4096
+"""What is remembered of the end of the output, for the message of a failed run."""
+
+TAIL_LINES = 20
+
+
+def flush_interval(blocks: int) -> float:
+    """Return how many seconds to gather output before the next append, after *blocks* of them.
+
+    An append blob holds 50,000 blocks (https://learn.microsoft.com/rest/api/storageservices/append-block): at half a
+    second the first 40,000 last more than five hours of unbroken output, the rest more than six days.
+    """
+    return 0.4 if blocks < 40_000 else 60.0
+
+
+class LogPump:
+    """Takes output as it comes and appends it to a log from a thread of its own.
+
+    Args:
+        append: adds bytes to the stored log.
+        skip: so many bytes at the start of the output are stored already.
+    """
+
+    def __init__(self, append: Callable[[bytes], None], *, skip: int = 0) -> None:
+        self._append = append
+        self._skip = skip
+        self._buffer = bytearray()
+        self._tail = bytearray()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._abandoned = False
+        self._error: Exception | None = None
+        self._taken = 0
+        self._writer = threading.Thread(target=self._write, name="log-writer", daemon=True)
+        self._writer.start()
+
+    @property
+    def taken(self) -> int:
+        """How many bytes of output came in so far, those that were skipped included."""
+        return self._taken
+
+    def feed(self, data: bytes) -> None:
+        """Take *data*; returns once there is room for it. What cannot be stored is dropped, see :meth:`close`."""
+        with self._changed:
+            self._taken += len(data)
+            self._tail = (self._tail + data)[-TAIL_BYTES:]
+            dropped = min(self._skip, len(data))
+            self._skip -= dropped
+            view = memoryview(data)[dropped:]
+            while view:
+                self._changed.wait_for(lambda: len(self._buffer) < BUFFER_BYTES or self._broken)
+                if self._broken:
+                    return
+                room = BUFFER_BYTES - len(self._buffer)
+                self._buffer += view[:room]
+                view = view[room:]
+                self._changed.notify_all()
+
+    def feed_all(self, chunks: Iterable[bytes]) -> None:
+        """Take every chunk until there is no more."""
+        for chunk in chunks:
+            self.feed(chunk)
+
+    def tail(self) -> str:
+        """Return the last lines of the output, at most ``TAIL_LINES`` and ``TAIL_BYTES``."""
+        with self._changed:
+            text = self._tail.decode("utf-8", errors="replace")
+        return "\n".join(text.rstrip().splitlines()[-TAIL_LINES:])
+
+    def close(self) -> None:
+        """Store what is left and end the thread.
+
+        Raises:
+            Exception: the store refused an append; the rest of the output was dropped.
+        """
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._writer.join()
+        if self._error is not None:
+            raise self._error
+
+    def abandon(self) -> None:
+        """Store nothing more: another process will follow this log from here."""
+        with self._changed:
+            self._abandoned = True
+            self._changed.notify_all()
+
+    @property
+    def _broken(self) -> bool:
+        return self._abandoned or self._error is not None
+
+    def _write(self) -> None:
+        blocks, earliest = 0, 0.0
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._buffer or self._closed or self._broken)
+                # Gather until the next append is due, unless the end has come or the buffer is half full.
+                self._changed.wait_for(
+                    lambda: self._closed or self._broken or len(self._buffer) > BUFFER_BYTES // 2,
+                    timeout=max(0.0, earliest - time.monotonic()),
+                )
+                if self._broken or (self._closed and not self._buffer):
+                    return
+                data = bytes(self._buffer)
+                self._buffer.clear()
+                self._changed.notify_all()
+            try:
+                self._append(data)
+            except Exception as error:  # noqa: BLE001 - kept, and raised by close() in the thread that owns the run
+                LOGGER.warning("A log could not be stored: %s", error)
+                with self._changed:
+                    self._error = error
+                    self._changed.notify_all()
+                return
+            blocks += 1
+            earliest = time.monotonic() + flush_interval(blocks)
+
+
+def stored_prefix(stored: Iterable[bytes], output: Iterator[bytes]) -> int | None:
+    """Return the length of the log *stored* where it is what *output* starts with, and None where it is not.
+
+    Both are read in chunks of any size, and no more of *output* than is needed.
+    """
+    ours, length = hashlib.sha256(), 0
+    for chunk in stored:
+        ours.update(chunk)
+        length += len(chunk)
+    theirs, left = hashlib.sha256(), length
+    while left > 0:
+        part = next(output, None)
+        if part is None:
+            return None
+        theirs.update(part[:left])
+        left -= len(part)
+    return length if ours.digest() == theirs.digest() else None

@@ -1,0 +1,380 @@
+"""One run, from its image to its captured outputs."""
+
+from __future__ import annotations
+
+import logging
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Literal
+
+from docker.errors import APIError
+
+from aml_emulator.executor import archive, layout
+from aml_emulator.executor.engine import (
+    Engine,
+    EngineFault,
+    Exit,
+    ImageUnavailableError,
+    InitMissingError,
+    fault_text,
+)
+from aml_emulator.executor.output import JobOutput, resume
+from aml_emulator.executor.settings import ExecutorSettings
+from aml_emulator.executor.spec import LOG_PATH, BlobStore, Ending, RunError, RunSink, RunSpec
+from aml_emulator.expressions import ExpressionError, render
+
+LOGGER = logging.getLogger(__name__)
+
+NOTES_PATH = "system_logs/emulator.log"
+"""Where the emulator tells what it did differently from what the job asked for."""
+
+StopReason = Literal["cancel", "timeout"]
+
+
+class RunFailedError(Exception):
+    """The run cannot go on; *error* is for its record."""
+
+    def __init__(self, error: RunError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class RunStoppedError(Exception):
+    """The run was asked to stop before its command ran."""
+
+
+class LeftBehindError(Exception):
+    """The emulator is closing: the container goes on, and whoever comes next will adopt it."""
+
+
+def has_begun(blobs: BlobStore, spec: RunSpec) -> bool:
+    """Tell whether the run's container was about to be started, or more: its log is made just before."""
+    return any(blobs.walk(spec.artifacts.container, spec.artifacts.name_of(LOG_PATH)))
+
+
+@contextmanager
+def _abandoned_on_error(output: JobOutput) -> Iterator[None]:
+    """Let go of *output* where what it belongs to fails: its threads end."""
+    try:
+        yield
+    except BaseException:
+        output.abandon()
+        raise
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Result:
+    status: Ending
+    error: RunError | None
+
+
+class Run:
+    """Executes one :class:`RunSpec`; :meth:`execute` or :meth:`adopt` is called once, in a thread of its own."""
+
+    def __init__(
+        self, spec: RunSpec, *, engine: Engine, blobs: BlobStore, settings: ExecutorSettings, sink: RunSink
+    ) -> None:
+        self.spec = spec
+        self._engine = engine
+        self._blobs = blobs
+        self._settings = settings
+        self._sink = sink
+        self._lock = threading.Lock()
+        self._stop_reason: StopReason | None = None
+        self._running: str | None = None
+        self._left_behind = False
+        self._output: JobOutput | None = None
+        self._noted = False
+
+    def execute(self) -> None:
+        """Run the job from its beginning and report how it ended."""
+        self._conclude(self._execute)
+
+    def adopt(self, container_id: str) -> None:
+        """Follow a container that an earlier process of the emulator started, and report how it ended."""
+        self._conclude(lambda: self._follow_adopted(container_id))
+
+    def stop(self, reason: StopReason) -> None:
+        """Ask the run to end; returns at once. Once the command has ended this changes nothing."""
+        with self._lock:
+            self._stop_reason = self._stop_reason or reason
+            running = self._running
+        if running is not None:
+            threading.Thread(target=self._stop_container, args=(running,), daemon=True).start()
+
+    def leave_behind(self) -> None:
+        """Let go of the run without ending it: nothing more is stored or reported."""
+        with self._lock:
+            self._left_behind = True
+            output = self._output
+        if output is not None:
+            output.abandon()
+
+    def _conclude(self, work: Callable[[], _Result]) -> None:
+        """Do *work*, report its result whatever happens, and then clear away what the engine holds of this run."""
+        try:
+            result = self._result_of(work)
+            if self._left_behind:
+                return
+            self._sink.finished(result.status, result.error)
+        except LeftBehindError:
+            LOGGER.info("Run %s goes on without the emulator", self.spec.run_id)
+            return
+        self._clear()
+
+    def _result_of(self, work: Callable[[], _Result]) -> _Result:
+        try:
+            return work()
+        except RunStoppedError:
+            return self._stopped()
+        except RunFailedError as failure:
+            return _Result(status="Failed", error=failure.error)
+        except LeftBehindError:
+            raise
+        except EngineFault as error:
+            message = f"The Docker engine failed while the job ran: {fault_text(error)}"
+            LOGGER.warning("Run %s: %s", self.spec.run_id, message)
+            return _Result(status="Failed", error=RunError(code="SystemError", message=message))
+        except Exception as error:
+            LOGGER.exception("Run %s ended by a fault of the emulator", self.spec.run_id)
+            message = f"The emulator failed while the job ran: {type(error).__name__}: {error}"
+            return _Result(status="Failed", error=RunError(code="SystemError", message=message))
+
+    def _clear(self) -> None:
+        try:
+            if (container_id := self._engine.find(self.spec.run_id)) is not None:
+                self._engine.remove(container_id)
+            self._engine.remove_networks(self.spec.run_id)
+        except EngineFault as error:
+            LOGGER.warning("What run %s left on the engine stays there: %s", self.spec.run_id, fault_text(error))
+
+    def _execute(self) -> _Result:
+        self._status("Preparing")
+        self._go_on()
+        image = layout.engine_image(self.spec.image, self._settings)
+        try:
+            self._engine.ensure_image(image, go_on=self._go_on)
+        except ImageUnavailableError as error:
+            message = f"The image {self.spec.image} cannot be used: it is not on the Docker engine, and: {error}"
+            raise RunFailedError(RunError(code="UserError", message=message)) from error
+        self._status("Starting")
+        container_id, output = self._started(image)
+        with _abandoned_on_error(output):
+            return self._follow(container_id, output)
+
+    def _started(self, image: str) -> tuple[str, JobOutput]:
+        """Create and start the container and return it with its output."""
+        try:
+            return self._start(image)
+        except InitMissingError:
+            LOGGER.info("The engine has no docker-init; jobs run without an init process")
+            self._clear()
+            return self._start(image)
+
+    def _start(self, image: str) -> tuple[str, JobOutput]:
+        self._go_on()
+        with self._user_errors():
+            plan = layout.Layout(run_id=self.spec.run_id)
+        network = self._engine.create_network(self.spec.run_id)
+        environment, lost = layout.environment(self.spec, self._settings, emulator_host=network.emulator_host)
+        for name in lost:
+            self._note(f"The variable {name} of the job gave way to the one that the emulator needs.")
+        with self._user_errors():
+            command = render(self.spec.command, plan.input_values(self.spec), plan.output_values(self.spec))
+            container_id = self._engine.create_container(
+                self.spec.run_id,
+                image=image,
+                command=("/bin/sh", "-c", layout.SHELL, command),
+                environment=environment,
+                working_directory=plan.working_directory,
+                network=network,
+                shm_bytes=self.spec.shm_bytes,
+            )
+            self._engine.put(container_id, archive.tar_stream(self._while_wanted(self._content(plan))))
+        self._go_on()
+        self._append_log(b"")
+        self._sink.log(LOG_PATH)
+        output = self._followed(JobOutput(self._engine.attach(container_id), self._append_log))
+        with self._user_errors(), _abandoned_on_error(output):
+            self._engine.start(container_id)
+        return container_id, output
+
+    @contextmanager
+    def _user_errors(self) -> Iterator[None]:
+        """Turn what the job's own specification can cause into a failure that says so."""
+        try:
+            yield
+        except (layout.UnsafePathError, archive.ContentError, ExpressionError) as error:
+            raise RunFailedError(RunError(code="UserError", message=str(error))) from error
+        except APIError as error:
+            if not error.is_client_error():
+                raise
+            message = f"The container could not be started from {self.spec.image}: {fault_text(error)}"
+            raise RunFailedError(RunError(code="UserError", message=message)) from error
+
+    def _content(self, plan: layout.Layout) -> Iterator[archive.Entry]:
+        """Yield what is copied into the container before it starts."""
+        yield archive.file_entry(layout.CA_BUNDLE_PATH, self._settings.ca_bundle)
+        for path in plan.folders(self.spec):
+            yield archive.folder_entry(path)
+        if self.spec.code is not None:
+            yield from archive.blob_entries(self._blobs, self.spec.code, plan.working_directory)
+        for item in self.spec.inputs:
+            if item.location is not None:
+                single = item.kind == "uri_file"
+                yield from archive.blob_entries(self._blobs, item.location, plan.input_path(item), single=single)
+
+    def _while_wanted(self, entries: Iterator[archive.Entry]) -> Iterator[archive.Entry]:
+        for entry in entries:
+            self._go_on()
+            yield entry
+
+    def _status(self, word: str) -> None:
+        self._check_left_behind()
+        self._sink.status(word)
+
+    def _follow(self, container_id: str, output: JobOutput, *, timeout: float | None = None) -> _Result:
+        """Wait for the command's end, store the log and what it left, and tell how it went."""
+        self._status("Running")
+        with self._lock:
+            self._running = container_id
+            stopping = self._stop_reason is not None
+        if stopping:
+            self._stop_container(container_id)
+        limit = self.spec.timeout_seconds if timeout is None else timeout
+        timer = None if limit is None else threading.Timer(limit, self.stop, args=("timeout",))
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
+        try:
+            ended = self._engine.wait(container_id)
+        finally:
+            if timer is not None:
+                timer.cancel()
+            with self._lock:
+                self._running = None
+                reason = self._stop_reason
+        self._check_left_behind()
+        self._status("Finalizing")
+        output.finish()
+        result = self._ended(ended, output.tail()) if reason is None else self._stopped()
+        try:
+            self._capture(container_id)
+        except (tarfile.TarError, layout.UnsafePathError) as error:
+            message = f"The job's outputs could not be stored: {error}"
+            self._note(message)
+            if result.status == "Completed":
+                raise RunFailedError(RunError(code="SystemError", message=message)) from error
+        return result
+
+    def _ended(self, ended: Exit, tail: str) -> _Result:
+        if ended.code == 0:
+            return _Result(status="Completed", error=None)
+        why = f"Execution failed. The job's command exited with status code {ended.code}."
+        if ended.out_of_memory:
+            why += " It was killed because the memory ran out."
+        elif ended.code == 137:
+            why += " It was killed (SIGKILL)."
+        if ended.error:
+            why += f" {ended.error}"
+        why += f" Please check log file '{LOG_PATH}' for error details."
+        if tail:
+            why += f" The last lines of its output:\n{tail}"
+        return _Result(status="Failed", error=RunError(code="UserError", message=why, exit_code=ended.code))
+
+    def _stopped(self) -> _Result:
+        if self._stop_reason != "timeout":
+            return _Result(status="Canceled", error=None)
+        seconds = self.spec.timeout_seconds or 0
+        message = f"The job ran longer than its limits.timeout of {seconds:g} seconds, and was canceled."
+        return _Result(status="Canceled", error=RunError(code="UserError", message=message))
+
+    def _capture(self, container_id: str) -> None:
+        """Store ``outputs``, ``logs`` and the named outputs."""
+        plan = layout.Layout(run_id=self.spec.run_id)
+        for name in layout.CAPTURED_FOLDERS:
+            stream = self._engine.get(container_id, f"{plan.working_directory}/{name}")
+            if stream is not None:
+                take = partial(archive.capture, target=self.spec.artifacts, base=name)
+                self._store(stream, take, self._sink.artifact)
+        for item in self.spec.outputs:
+            stream = self._engine.get(container_id, plan.output_path(item))
+            if stream is None:
+                self._note(f"The output {item.name} was not written by the job.")
+                continue
+            self._store(stream, partial(archive.capture, target=item.location), lambda _path, _size: None)
+            self._sink.output(item.name)
+
+    def _store(
+        self, stream: Iterator[bytes], take: partial[tuple[str, ...]], on_file: Callable[[str, int], None]
+    ) -> None:
+        for note in take(stream, blobs=self._blobs, on_file=on_file):
+            self._note(note)
+
+    def _follow_adopted(self, container_id: str) -> _Result:
+        state = self._engine.state(container_id)
+        if state["Status"] == "created":
+            self._clear()
+            return self._execute()
+        self._engine.join_network(self.spec.run_id)
+        self._sink.log(LOG_PATH)
+        output = resume(
+            self._engine,
+            container_id,
+            blobs=self._blobs,
+            container=self.spec.artifacts.container,
+            name=self.spec.artifacts.name_of(LOG_PATH),
+            append=self._append_log,
+        )
+        with _abandoned_on_error(self._followed(output)):
+            return self._follow(container_id, output, timeout=self._time_left(str(state["StartedAt"])))
+
+    def _time_left(self, started_at: str) -> float | None:
+        """Return the seconds until the time-out of a command that started at *started_at*, as the engine writes it."""
+        if self.spec.timeout_seconds is None:
+            return None
+        # The engine writes nanoseconds, which fromisoformat refuses.
+        started = datetime.fromisoformat(started_at[:19]).replace(tzinfo=UTC)
+        gone = (datetime.now(UTC) - started).total_seconds()
+        return max(0.0, self.spec.timeout_seconds - gone)
+
+    def _append_log(self, data: bytes) -> None:
+        self._blobs.append(self.spec.artifacts.container, self.spec.artifacts.name_of(LOG_PATH), data)
+
+    def _note(self, text: str) -> None:
+        LOGGER.info("Run %s: %s", self.spec.run_id, text)
+        line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n".encode()
+        self._blobs.append(self.spec.artifacts.container, self.spec.artifacts.name_of(NOTES_PATH), line)
+        if not self._noted:
+            self._noted = True
+            self._sink.log(NOTES_PATH)
+
+    def _followed(self, output: JobOutput) -> JobOutput:
+        """Return *output*, remembered so that it can be let go of."""
+        with self._lock:
+            self._output = output
+            left = self._left_behind
+        if left:
+            output.abandon()
+        return output
+
+    def _stop_container(self, container_id: str) -> None:
+        try:
+            self._engine.stop(container_id)
+        except EngineFault as error:
+            LOGGER.warning("The container of run %s could not be stopped: %s", self.spec.run_id, fault_text(error))
+
+    def _go_on(self) -> None:
+        self._check_left_behind()
+        if self._stop_reason is not None:
+            raise RunStoppedError
+
+    def _check_left_behind(self) -> None:
+        if self._left_behind:
+            raise LeftBehindError

@@ -1,0 +1,28 @@
+"""What the executor must be told about the emulator that it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorSettings:
+    """How jobs reach the emulator, and how many of them run at once.
+
+    Attributes:
+        max_jobs: at most so many jobs run at the same time; more wait in the order they came.
+        proxy_port: the port of the emulator's proxy, as seen from a job's network.
+        ca_bundle: PEM: the CAs that a job trusts, the emulator's among them.
+        registry_login_server: the registry's name in a job's image, such as ``amllocal.azurecr.io``.
+        registry_engine_name: the same registry as the Docker engine calls it, such as ``localhost:7381``.
+        instance: the emulator's identity; containers and networks are labelled with it.
+        container: name or id of the container that the emulator runs in; None where it is a plain process.
+    """
+
+    max_jobs: int
+    proxy_port: int
+    ca_bundle: bytes = field(repr=False)
+    registry_login_server: str
+    registry_engine_name: str
+    instance: str
+    container: str | None = None

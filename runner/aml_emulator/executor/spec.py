@@ -1,0 +1,167 @@
+"""What the services and the executor tell each other: the run to execute, and what became of it.
+
+Everything here is plain data that survives a restart: :func:`to_json` and :func:`from_json` turn a :class:`RunSpec`
+into text and back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import IO, Any, Literal, Protocol
+
+InputKind = Literal["literal", "uri_file", "uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model"]
+"""How an input was declared: a literal has a value, everything else a location."""
+
+Ending = Literal["Completed", "Failed", "Canceled"]
+"""The words a run can end with."""
+
+LOG_PATH = "user_logs/std_log.txt"
+"""Where AzureML shows what the command wrote to stdout and stderr, within the run's artefacts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """A place in Blob storage: every blob of *container* whose name starts with *prefix*.
+
+    For a single file *prefix* is the blob's whole name. An empty prefix is the whole container.
+    """
+
+    container: str
+    prefix: str
+
+    def name_of(self, relative: str) -> str:
+        """Return the whole blob name of *relative*, a path within this folder."""
+        stem = self.prefix.strip("/")
+        return f"{stem}/{relative}" if stem else relative
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputSpec:
+    """One input of the job. A literal carries *literal*, already as text; anything else *location*."""
+
+    name: str
+    kind: InputKind
+    literal: str | None = None
+    location: Folder | None = None
+    mode: str = "ReadOnlyMount"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputSpec:
+    """One named output of the job: what the command leaves at its path is stored at *location*."""
+
+    name: str
+    kind: str
+    location: Folder
+    mode: str = "ReadWriteMount"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """One job, ready to be run.
+
+    Attributes:
+        command: the shell command; still holds ``${{inputs.x}}`` and ``${{outputs.x}}``.
+        image: an image reference of the engine, or ``<login server>/<name>@sha256:…`` of the emulator's registry.
+        environment_variables: the user's own variables.
+        service_environment: what the service requires; wins over the user's.
+        artifacts: where ``outputs/``, ``logs/`` and the log are kept.
+        shm_bytes: size of /dev/shm; the engine's default where it is None.
+        timeout_seconds: how long the command may run; None is without limit.
+    """
+
+    run_id: str
+    experiment: str
+    display_name: str
+    command: str
+    image: str
+    artifacts: Folder
+    code: Folder | None = None
+    environment_variables: Mapping[str, str] = field(default_factory=dict)
+    service_environment: Mapping[str, str] = field(default_factory=dict)
+    inputs: tuple[InputSpec, ...] = ()
+    outputs: tuple[OutputSpec, ...] = ()
+    shm_bytes: int | None = None
+    timeout_seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunError:
+    """Why a run failed: ``UserError`` is the job's own fault, ``SystemError`` the service's."""
+
+    code: str
+    message: str
+    exit_code: int | None = None
+
+
+class RunSink(Protocol):
+    """Where the executor reports what becomes of one run. Called from the executor's threads, in order."""
+
+    def status(self, word: str, /) -> None:
+        """The run is now Preparing, Starting, Running, CancelRequested or Finalizing."""
+
+    def log(self, path: str, /) -> None:
+        """A log exists at *path* in the artefacts, and grows."""
+
+    def artifact(self, path: str, size: int, /) -> None:
+        """A file of *size* bytes was stored at *path* in the artefacts."""
+
+    def output(self, name: str, /) -> None:
+        """The named output is stored whole at its location."""
+
+    def finished(self, status: Ending, error: RunError | None, /) -> None:
+        """The run ended. The last call for a run."""
+
+
+class BlobEntry(Protocol):
+    """A blob found by :meth:`BlobStore.walk`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+
+class BlobStore(Protocol):
+    """The part of :class:`aml_emulator.blobs.Blobs` that the executor uses."""
+
+    def walk(self, container: str, prefix: str) -> Iterator[BlobEntry]:
+        """Yield the blobs below *prefix*, their names relative to it."""
+
+    def read(self, container: str, name: str) -> Iterator[bytes]:
+        """Yield the content of a blob in chunks."""
+
+    def write(self, container: str, name: str, data: IO[bytes], length: int | None = None) -> None:
+        """Store *data* as a blob, replacing what was there."""
+
+    def append(self, container: str, name: str, data: bytes) -> None:
+        """Add *data* to the end of an append blob, which is made when it is not there."""
+
+    def delete_prefix(self, container: str, prefix: str) -> None:
+        """Remove every blob below *prefix*; none is no error."""
+
+
+SinkFor = Callable[[str], RunSink]
+"""Gives the sink of the run of that id."""
+
+
+def to_json(spec: RunSpec) -> str:
+    """Return *spec* as JSON, for the store."""
+    return json.dumps(dataclasses.asdict(spec))
+
+
+def from_json(text: str) -> RunSpec:
+    """Return the spec that :func:`to_json` wrote."""
+    data: dict[str, Any] = json.loads(text)
+
+    def folder(value: dict[str, str] | None) -> Folder | None:
+        return None if value is None else Folder(**value)
+
+    inputs = (InputSpec(**item | {"location": folder(item["location"])}) for item in data["inputs"])
+    outputs = (OutputSpec(**item | {"location": Folder(**item["location"])}) for item in data["outputs"])
+    places = {"artifacts": Folder(**data["artifacts"]), "code": folder(data["code"])}
+    return RunSpec(**data | places | {"inputs": tuple(inputs), "outputs": tuple(outputs)})

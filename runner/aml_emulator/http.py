@@ -1,0 +1,136 @@
+"""Requests, routes and responses: the little that lies between Starlette and the handlers.
+
+A handler is an ordinary function that takes a `Call` and returns a `Reply` (or what JSON can hold). It runs in a worker
+thread, so that it may wait for the database or for Blob storage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.datastructures import Headers, QueryParams
+
+from aml_emulator.errors import bad_request
+from aml_emulator.tokens import Principal
+
+WORKSPACE = "/subscriptions/{sub}/resourceGroups/{rg}/providers/Microsoft.MachineLearningServices/workspaces/{ws}"
+"""What ``{WS}`` in a route's path stands for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One request.
+
+    Attributes:
+        params: the parts of the path that the route names.
+        principal: who calls; None on routes that are open to anybody.
+    """
+
+    method: str
+    host: str
+    path: str
+    params: Mapping[str, str]
+    query: QueryParams
+    headers: Headers
+    body: bytes
+    principal: Principal | None
+
+    def json(self) -> dict[str, Any]:
+        """Return the body as a JSON object; an empty body is an empty one.
+
+        Raises:
+            ServiceError: it is something else.
+        """
+        if not self.body:
+            return {}
+        try:
+            value = json.loads(self.body)
+        except ValueError as error:
+            raise bad_request(f"The request's body is not JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise bad_request("The request's body is not a JSON object.")
+        return value
+
+    def integer(self, name: str, default: int, *, low: int = 0, high: int = 1_000_000) -> int:
+        """Return a query parameter as an integer between *low* and *high*, *default* if it is absent.
+
+        Raises:
+            ServiceError: it is not an integer.
+        """
+        text = self.query.get(name)
+        try:
+            return max(low, min(high, int(text))) if text else default
+        except ValueError as error:
+            raise bad_request(f"The query parameter '{name}' is not an integer: {text!r}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """An answer: status, a value for JSON (None: no body), and headers."""
+
+    status: int = 200
+    value: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def encoded(self) -> bytes:
+        """Return the body's bytes."""
+        if self.value is None:
+            return b""
+        return json.dumps(self.value, allow_nan=False, separators=(",", ":")).encode("utf-8")
+
+
+Handler = Callable[[Call], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """One operation.
+
+    Attributes:
+        method: the HTTP method.
+        path: static segments, compared without regard to case, and ``{name}`` for any one segment.
+        open: whether it is answered without a token.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    open: bool = False
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The parts of the path, with ``{WS}`` written out."""
+        return tuple(self.path.replace("{WS}", WORKSPACE).strip("/").split("/"))
+
+
+class Router:
+    """Finds the route of a request."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._routes: dict[tuple[str, int], list[tuple[tuple[str, ...], Route]]] = {}
+        for route in routes:
+            parts = tuple(part if part.startswith("{") else part.lower() for part in route.segments)
+            self._routes.setdefault((route.method, len(parts)), []).append((parts, route))
+
+    def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]] | None:
+        """Return the first route that fits, with the values of its named segments decoded, or None.
+
+        Args:
+            method: the HTTP method.
+            raw_path: the path as sent, percent-encoded.
+        """
+        given = raw_path.strip("/").split("/")
+        for parts, route in self._routes.get((method, len(given)), ()):
+            params = {}
+            for part, segment in zip(parts, given, strict=True):
+                if part.startswith("{"):
+                    params[part[1:-1]] = unquote(segment)
+                elif part != segment.lower():
+                    break
+            else:
+                return route, params
+        return None

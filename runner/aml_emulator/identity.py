@@ -1,0 +1,134 @@
+"""Who this emulator is: its names, GUIDs and secrets, made on first start and kept in the data folder."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import uuid
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+FILE_NAME = "identity.json"
+
+SUBSCRIPTION_PROVIDER = "Microsoft.MachineLearningServices"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """The names and secrets of one emulator.
+
+    Attributes:
+        instance: short random name that labels what this emulator makes outside its data folder.
+        client_id, client_secret: the one service principal that may sign in.
+        object_id: that principal's object id.
+        token_secret: key that signs access tokens, hexadecimal.
+        storage_key: key of the storage account, base64.
+        compute: the compute target that is always there. Not ``local``: azure-ai-ml takes that name for the client's own
+            machine and runs nothing.
+        workspace_id: the workspace's GUID, also part of its container names.
+    """
+
+    instance: str
+    tenant_id: str
+    client_id: str
+    client_secret: str
+    object_id: str
+    token_secret: str
+    subscription_id: str
+    resource_group: str
+    workspace: str
+    workspace_id: str
+    location: str
+    compute: str
+    login_server: str
+    storage_account: str
+    storage_key: str
+
+    @property
+    def api_host(self) -> str:
+        """The regional host of AzureML's own services."""
+        return f"{self.location}.api.azureml.ms"
+
+    @property
+    def blob_host(self) -> str:
+        """The host of the workspace's storage account."""
+        return f"{self.storage_account}.blob.core.windows.net"
+
+    @property
+    def resource_group_id(self) -> str:
+        """ARM id of the resource group."""
+        return f"/subscriptions/{self.subscription_id}/resourceGroups/{self.resource_group}"
+
+    @property
+    def workspace_arm_id(self) -> str:
+        """ARM id of the workspace."""
+        return f"{self.resource_group_id}/providers/{SUBSCRIPTION_PROVIDER}/workspaces/{self.workspace}"
+
+    @property
+    def artifact_container(self) -> str:
+        """Container of the datastore ``workspaceartifactstore``, where runs keep logs and outputs."""
+        return "azureml"
+
+    @property
+    def blob_container(self) -> str:
+        """Container of the datastore ``workspaceblobstore``, the default one."""
+        return f"azureml-blobstore-{self.workspace_id}"
+
+
+def load_or_create(folder: Path, *, location: str) -> Identity:
+    """Return the identity kept in *folder*, made and written (mode 0600) if there is none.
+
+    Args:
+        folder: the data folder; must exist.
+        location: Azure region whose host name is served, for example ``eastus``; takes effect on every start.
+
+    Raises:
+        ValueError: the file is there but does not hold a whole identity.
+    """
+    path = folder / FILE_NAME
+    identity = _load(path) if path.exists() else _create(location)
+    if identity.location != location:
+        identity = Identity(**{**asdict(identity), "location": location})
+    _write(path, identity)
+    return identity
+
+
+def _create(location: str) -> Identity:
+    return Identity(
+        instance=secrets.token_hex(4),
+        tenant_id=str(uuid.uuid4()),
+        client_id=str(uuid.uuid4()),
+        client_secret=secrets.token_urlsafe(32),
+        object_id=str(uuid.uuid4()),
+        token_secret=secrets.token_hex(32),
+        subscription_id=str(uuid.uuid4()),
+        resource_group="aml-local",
+        workspace="local",
+        workspace_id=str(uuid.uuid4()),
+        location=location,
+        compute="local-cluster",
+        login_server="amllocal.azurecr.io",
+        storage_account="amllocalstore",
+        storage_key=base64.b64encode(secrets.token_bytes(64)).decode(),
+    )
+
+
+def _load(path: Path) -> Identity:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return Identity(**{field.name: str(data[field.name]) for field in fields(Identity)})
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} does not hold the emulator's identity ({error!r}); remove the data folder"
+        ) from error
+
+
+def _write(path: Path, identity: Identity) -> None:
+    temporary = path.with_suffix(".new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(asdict(identity), file, indent=2)
+        file.write("\n")
+    temporary.replace(path)

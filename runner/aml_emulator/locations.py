@@ -1,0 +1,102 @@
+"""Where assets and job inputs lie: the addresses that AzureML uses, read into data. Pure.
+
+Forms are those of https://learn.microsoft.com/azure/machine-learning/how-to-read-write-data-v2 and of the constants of
+azure-ai-ml (``SHORT_URI_FORMAT``, ``LONG_URI_FORMAT``, ``JOB_URI_FORMAT``, asset and ARM ids).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+_SCOPE = r"(?:subscriptions/[^/]+/resourcegroups/[^/]+/(?:providers/Microsoft\.MachineLearningServices/)?workspaces/[^/]+/)"
+_DATASTORE = re.compile(rf"azureml://{_SCOPE}?datastores/([^/]+)(?:/paths)?(?:/(.*))?", re.IGNORECASE)
+_JOB = re.compile(rf"azureml://{_SCOPE}?jobs/([^/]+)/outputs/([^/]+)(?:/paths(?:/(.*))?|/(.*))?", re.IGNORECASE)
+_ASSET = re.compile(
+    rf"(?:azureml:)?(?:/{_SCOPE}|azureml://{_SCOPE}|//{_SCOPE}|azureml://locations/[^/]+/workspaces/[^/]+/|"
+    r"//locations/[^/]+/workspaces/[^/]+/)(data|models|codes|environments)/([^/]+)/versions/([^/]+)",
+    re.IGNORECASE,
+)
+_SHORT = re.compile(r"azureml:([^/:]+):([^/:]+)")
+_ARTIFACT = re.compile(r"azureml://artifacts/([^/]+)/([^/]+)/(.+)", re.IGNORECASE)
+_TRACKING = re.compile(r"azureml://[^/]+/mlflow/.*/experiments/[^/]+/runs/([^/]+)/artifacts(?:/(.*))?", re.IGNORECASE)
+_RUNS = re.compile(r"(?:runs|mlflow-artifacts):/+([^/]+)(?:/(.*))?")
+
+ARTIFACT_OUTPUTS = frozenset({"artifacts", "default"})
+"""Names of the output that every job has: its artifact folder."""
+
+
+class LocationError(ValueError):
+    """An address that is none of the known forms; the message quotes it without its query."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatastorePath:
+    """A path in a datastore, without slashes at its ends."""
+
+    datastore: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOutput:
+    """A path in an output of a job; in its artifact folder if *output* is None."""
+
+    job: str
+    output: str | None
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetId:
+    """A version of an asset; *kind* is ARM's plural, or empty where the form does not tell."""
+
+    kind: str
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlobPath:
+    """A path in a container of the storage account with that host name."""
+
+    host: str
+    container: str
+    path: str
+
+
+Location = DatastorePath | JobOutput | AssetId | BlobPath
+
+
+def parse(uri: str) -> Location:
+    """Return what *uri* points at.
+
+    Raises:
+        LocationError: it is none of the known forms.
+    """
+    if match := _TRACKING.fullmatch(uri) or _RUNS.fullmatch(uri):
+        return JobOutput(job=match.group(1), output=None, path=_clean(match.group(2)))
+    if match := _ASSET.fullmatch(uri):
+        return AssetId(kind=match.group(1).lower(), name=match.group(2), version=match.group(3))
+    if match := _JOB.fullmatch(uri):
+        output = match.group(2)
+        path = _clean(match.group(3) or match.group(4))
+        return JobOutput(job=match.group(1), output=None if output in ARTIFACT_OUTPUTS else output, path=path)
+    if match := _DATASTORE.fullmatch(uri):
+        return DatastorePath(datastore=match.group(1), path=_clean(match.group(2)))
+    if match := _ARTIFACT.fullmatch(uri):
+        return DatastorePath(datastore="workspaceartifactstore", path="/".join(match.groups()))
+    if match := _SHORT.fullmatch(uri):
+        return AssetId(kind="", name=match.group(1), version=match.group(2))
+    parts = urlsplit(uri)
+    if parts.scheme in ("https", "wasbs", "http") and parts.hostname:
+        container, _, path = unquote(parts.path).lstrip("/").partition("/")
+        if parts.scheme == "wasbs" and parts.username:
+            return BlobPath(host=parts.hostname, container=parts.username, path=_clean(unquote(parts.path)))
+        return BlobPath(host=parts.hostname, container=container, path=_clean(path))
+    raise LocationError(f"'{uri.partition('?')[0]}' is not an address that AzureML knows")
+
+
+def _clean(path: str | None) -> str:
+    return (path or "").strip("/")

@@ -1,0 +1,254 @@
+"""The one port that clients and jobs know: a proxy that stands in for Azure's hosts, and the admin interface.
+
+``CONNECT host:443`` ends at the service, at Blob storage or at the registry, is refused, or goes on to the outside; a
+plain ``GET http://...`` goes on or is refused; any other request is for the admin interface.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from aml_emulator.hosts import Decision, Destination, is_address
+from aml_emulator.upstream import MAX_HEAD_BYTES, Streams, Upstream, connect
+
+logger = logging.getLogger(__name__)
+
+HEAD_TIMEOUT_SECONDS = 30.0
+CHUNK_BYTES = 256 * 1024
+TLS_PORT = 443
+HOP_HEADERS = frozenset({"proxy-connection", "proxy-authorization", "connection", "keep-alive"})
+
+Admin = Callable[[str, str], Awaitable[tuple[int, bytes]]]
+"""Answers an admin request: from method and target (path and query) to status and JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """The head of a request; *headers* as they came."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+
+
+class BadHeadError(ValueError):
+    """Something that is not the head of an HTTP request."""
+
+
+class Proxy:
+    """Serves the port.
+
+    Args:
+        decide: where a host's requests go.
+        ports: the port on 127.0.0.1 at which each inward destination listens.
+        upstream: the way out.
+        admin: answers requests that are for the emulator itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        decide: Callable[[str], Decision],
+        ports: Mapping[Destination, int],
+        upstream: Upstream,
+        admin: Admin,
+    ) -> None:
+        self._decide = decide
+        self._ports = ports
+        self._upstream = upstream
+        self._admin = admin
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def serve_on(self, listener: socket.socket) -> asyncio.Server:
+        """Accept connections on a listening socket, and return the server."""
+        return await asyncio.start_server(self._accept, sock=listener, limit=MAX_HEAD_BYTES)
+
+    async def close(self) -> None:
+        """Break off every connection."""
+        for task in tuple(self._open):
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._open.add(task)
+            task.add_done_callback(self._open.discard)
+        try:
+            async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
+                head = parse_head(await reader.readuntil(b"\r\n\r\n"))
+            await self._handle(head, reader, writer)
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BadHeadError) as error:
+            logger.debug("a connection without a request: %r", error)
+        except (ConnectionError, asyncio.CancelledError) as error:
+            logger.debug("a connection broke off: %r", error)
+        finally:
+            await _close(writer)
+
+    async def _handle(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if head.method == "CONNECT":
+            await self._connect(head, reader, writer)
+        elif head.target.startswith("/"):
+            if not is_from_a_tool(head):
+                await self._refuse(
+                    writer, Decision(destination=Destination.REFUSED, reason="the request is a web page's")
+                )
+                return
+            status, body = await self._admin(head.method, head.target)
+            await _answer(writer, status, "application/json", body)
+        else:
+            await self._forward(head, reader, writer)
+
+    async def _connect(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, _, port_text = head.target.rpartition(":")
+        if not host or not port_text.isdecimal():
+            await _answer(writer, 400, "text/plain", b"CONNECT needs host:port\n")
+            return
+        decision = self._decide(host)
+        if decision.destination is Destination.REFUSED:
+            await self._refuse(writer, decision)
+            return
+        try:
+            if decision.destination is Destination.ONWARD:
+                streams = await self._upstream.tunnel(host.strip("[]"), int(port_text))
+            elif int(port_text) == TLS_PORT:
+                streams = await connect("127.0.0.1", self._ports[decision.destination])
+            else:
+                await self._refuse(
+                    writer, Decision(destination=Destination.REFUSED, reason=f"{host} has port 443 only")
+                )
+                return
+        except OSError as error:
+            await self._unreachable(writer, host, error)
+            return
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await join((reader, writer), streams)
+
+    async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        parts = urlsplit(head.target)
+        host = parts.hostname or ""
+        if parts.scheme != "http" or not host:
+            await _answer(writer, 400, "text/plain", b"Neither a proxy's request nor one for the emulator\n")
+            return
+        decision = self._decide(host)
+        if decision.destination is not Destination.ONWARD:
+            reason = decision.reason or f"{host} is served with TLS only: use https"
+            await self._refuse(writer, Decision(destination=Destination.REFUSED, reason=reason))
+            return
+        proxy = self._upstream.proxy_for(host, tls=False)
+        path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        lines = [f"{head.method} {head.target if proxy else path} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in head.headers if name.lower() not in HOP_HEADERS]
+        lines.append("Connection: close")
+        if proxy and proxy.authorization:
+            lines.append(f"Proxy-Authorization: {proxy.authorization}")
+        try:
+            streams = await (connect(proxy.host, proxy.port) if proxy else connect(host, parts.port or 80))
+        except OSError as error:
+            await self._unreachable(writer, host, error)
+            return
+        streams[1].write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        await join((reader, writer), streams)
+
+    async def _refuse(self, writer: asyncio.StreamWriter, decision: Decision) -> None:
+        logger.warning("REFUSED: %s", decision.reason)
+        # The reason is in the status line as well: it is all of the answer that most clients show.
+        await _answer(
+            writer, 403, "text/plain", f"{decision.reason}\n".encode(), phrase=f"Refused: {decision.reason}"
+        )
+
+    async def _unreachable(self, writer: asyncio.StreamWriter, host: str, error: OSError) -> None:
+        logger.warning("cannot reach %s: %s", host, error)
+        await _answer(writer, 502, "text/plain", f"cannot reach {host}: {error}\n".encode())
+
+
+def parse_head(data: bytes) -> Head:
+    """Return the head of a request.
+
+    Raises:
+        BadHeadError: it is none.
+    """
+    first, *rest = data.decode("latin-1").rstrip("\r\n").split("\r\n")
+    parts = first.split(" ")
+    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
+        raise BadHeadError("not the first line of an HTTP request")
+    headers = []
+    for line in rest:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise BadHeadError("a header without a colon")
+        headers.append((name.strip(), value.strip()))
+    return Head(method=parts[0].upper(), target=parts[1], headers=tuple(headers))
+
+
+def is_from_a_tool(head: Head) -> bool:
+    """Return whether an admin request can be answered: not if a web page in somebody's browser may have sent it.
+
+    A page of another origin is given away by ``Origin`` or ``Sec-Fetch-Site``; one whose own name was made to point at
+    this machine, by a ``Host`` that has a dot in it and is no address.
+    """
+    headers = {name.lower(): value for name, value in head.headers}
+    if "origin" in headers or "sec-fetch-site" in headers:
+        return False
+    host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+    return "." not in host or is_address(host)
+
+
+async def join(left: Streams, right: Streams) -> None:
+    """Copy both ways until both sides have ended or one breaks; closes *right*."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_copy(left, right[1]))
+            group.create_task(_copy(right, left[1]))
+    except* OSError as error:
+        logger.debug("a tunnel broke off: %r", error.exceptions)
+    finally:
+        await _close(right[1])
+
+
+def acknowledge(connection: socket.socket | None) -> None:
+    """Have the kernel acknowledge at once what was received, where it can; holds until the next receipt.
+
+    urllib3 leaves Nagle's algorithm on towards proxies: it sends a request's body only when the head is acknowledged,
+    which the kernel would put off by 40 ms.
+    """
+    if connection is not None and hasattr(socket, "TCP_QUICKACK"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+async def _copy(source_streams: Streams, writer: asyncio.StreamWriter) -> None:
+    reader = source_streams[0]
+    source = source_streams[1].get_extra_info("socket")
+    acknowledge(source)
+    while data := await reader.read(CHUNK_BYTES):
+        acknowledge(source)
+        writer.write(data)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
+    else:
+        # TLS has no half-closed state.
+        writer.close()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def _answer(
+    writer: asyncio.StreamWriter, status: int, content_type: str, body: bytes, *, phrase: str = "Answer"
+) -> None:
+    head = (
+        f"HTTP/1.1 {status} {phrase}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    writer.write(head.encode("latin-1", "replace") + body)
+    await writer.drain()

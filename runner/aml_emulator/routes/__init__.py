@@ -1,0 +1,1 @@
+"""The HTTP interfaces, by concern. Each module offers `routes(services)`."""

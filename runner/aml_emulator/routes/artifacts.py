@@ -1,0 +1,122 @@
+"""The files of runs: made known, listed, and found in Blob storage.
+
+Shapes are those of the clients' generated models (``ArtifactContentInformation``, ``BatchArtifactContentInformation``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aml_emulator.errors import bad_request, not_found
+from aml_emulator.http import Call, Route
+from aml_emulator.routes.history import OWNERS, known_run
+from aml_emulator.routes.shapes import iso
+from aml_emulator.services import Services
+from aml_emulator.store.runs import Artifact, Run
+
+
+def routes(services: Services) -> Sequence[Route]:
+    """Return the routes of ``/history/v1.0`` that are about files."""
+    artifacts = Artifacts(services)
+    operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
+        ("GET", "", artifacts.list),
+        ("GET", "/path", artifacts.list),
+        ("GET", "/contentinfo", artifacts.content),
+        ("GET", "/metadata", artifacts.metadata),
+        ("GET", "/artifacturi", artifacts.uri),
+        ("GET", "/prefix/contentinfo", artifacts.contents),
+        ("POST", "/batch/metadata", artifacts.create),
+    )
+    return [
+        Route(method=method, path=f"/history/v1.0{{WS}}{owner}/runs/{{run}}/artifacts{tail}", handler=handler)
+        for owner in OWNERS
+        for method, tail, handler in operations
+    ]
+
+
+class Artifacts:
+    """Answers for the files of runs."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def list(self, call: Call) -> dict[str, Any]:
+        """Return the run's files; with ``path``, those under it."""
+        run = known_run(self._services, call)
+        prefix = call.query.get("path", "").strip("/")
+        found = self._services.store.runs.artifacts(run.id, prefix=prefix)
+        shown = [_artifact(run, item) for item in found if not prefix or _under(item.path, prefix)]
+        return {"value": shown, "continuationToken": None, "nextLink": None}
+
+    def content(self, call: Call) -> dict[str, Any]:
+        """Return where one file can be read."""
+        run = known_run(self._services, call)
+        return self._content(run, self._file(call, run).path)
+
+    def metadata(self, call: Call) -> dict[str, Any]:
+        """Return one file."""
+        run = known_run(self._services, call)
+        return _artifact(run, self._file(call, run))
+
+    def uri(self, call: Call) -> str:
+        """Return the URL at which one file can be read."""
+        run = known_run(self._services, call)
+        return str(self._content(run, self._file(call, run).path)["contentUri"])
+
+    def contents(self, call: Call) -> dict[str, Any]:
+        """Return where each file under a path can be read."""
+        run = known_run(self._services, call)
+        prefix = call.query.get("path", "").strip("/")
+        found = self._services.store.runs.artifacts(run.id, prefix=prefix)
+        shown = [self._content(run, item.path) for item in found if not prefix or _under(item.path, prefix)]
+        return {"value": shown, "continuationToken": None, "nextLink": None}
+
+    def create(self, call: Call) -> dict[str, Any]:
+        """Make files known, and return where each can be written."""
+        run = known_run(self._services, call)
+        paths = [str(item.get("path") or "") for item in call.json().get("paths") or []]
+        for path in paths:
+            if not path or path.startswith("/") or ".." in path.split("/"):
+                raise bad_request(f"Not a path of an artifact: '{path}'")
+        made = {path: self._services.store.runs.add_artifact(run.id, path) for path in paths}
+        return {
+            "artifacts": {path: _artifact(run, item) for path, item in made.items()},
+            "artifactContentInformation": {path: self._content(run, path, permissions="rcw") for path in paths},
+            "errors": {},
+        }
+
+    def _file(self, call: Call, run: Run) -> Artifact:
+        path = call.query.get("path", "")
+        artifact = self._services.store.runs.artifact(run.id, path)
+        if artifact is None:
+            raise not_found(f"artifact '{path}' of run '{run.id}'")
+        return artifact
+
+    def _content(self, run: Run, path: str, *, permissions: str = "r") -> dict[str, Any]:
+        folder = self._services.artifacts_of(run.id)
+        return {
+            "contentUri": self._services.blobs.sas_url(
+                folder.container, folder.name_of(path), permissions=permissions
+            ),
+            "origin": "ExperimentRun",
+            "container": f"dcid.{run.id}",
+            "path": path,
+            "tags": None,
+        }
+
+
+def _artifact(run: Run, artifact: Artifact) -> dict[str, Any]:
+    return {
+        "artifactId": f"ExperimentRun/dcid.{run.id}/{artifact.path}",
+        "origin": "ExperimentRun",
+        "container": f"dcid.{run.id}",
+        "path": artifact.path,
+        "etag": f'"{int(artifact.created * 1000):x}"',
+        "createdTime": iso(artifact.created),
+        "dataPath": None,
+    }
+
+
+def _under(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(f"{prefix}/")

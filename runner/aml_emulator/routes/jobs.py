@@ -1,0 +1,143 @@
+"""Jobs as ARM shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aml_emulator.errors import NotSupportedError, not_found
+from aml_emulator.http import Call, Reply, Route
+from aml_emulator.jobs.service import JobService
+from aml_emulator.routes.computes import RETRY_AFTER
+from aml_emulator.routes.shapes import page, resource
+from aml_emulator.services import Services
+from aml_emulator.store.runs import Run
+
+PAGE = 50
+
+
+def routes(services: Services, jobs: JobService) -> Sequence[Route]:
+    """Return the routes of jobs."""
+    handlers = Jobs(services, jobs)
+    return (
+        Route(method="GET", path="{WS}/jobs", handler=handlers.list),
+        Route(method="GET", path="{WS}/jobs/{name}", handler=handlers.get),
+        Route(method="PUT", path="{WS}/jobs/{name}", handler=handlers.put),
+        Route(method="PATCH", path="{WS}/jobs/{name}", handler=handlers.patch),
+        Route(method="POST", path="{WS}/jobs/{name}/cancel", handler=handlers.cancel),
+    )
+
+
+class Jobs:
+    """Answers for jobs."""
+
+    def __init__(self, services: Services, jobs: JobService) -> None:
+        self._services = services
+        self._jobs = jobs
+
+    def list(self, call: Call) -> dict[str, Any]:
+        """Return jobs, newest first, in pages."""
+        query = {key.lower(): value for key, value in call.query.items()}
+        for name in ("jobtype", "tag", "properties", "scheduleid", "assetname"):
+            if query.get(name) and query[name].lower() != "command":
+                raise NotSupportedError(f"listing jobs by '{name}'")
+        skip = call.integer("$skip", 0)
+        size = call.integer("$top", PAGE, low=1, high=PAGE)
+        archived = {"All": None, "ArchivedOnly": True}.get(query.get("listviewtype", ""), False)
+        runs = self._services.store.runs.jobs(limit=size + 1, offset=skip, archived=archived)
+        return page(call, [self._view(run) for run in runs[:size]], offset=skip + size, more=len(runs) > size)
+
+    def get(self, call: Call) -> dict[str, Any]:
+        """Return one job."""
+        return self._view(self._known(call))
+
+    def put(self, call: Call) -> Reply:
+        """Submit a job, or change its tags and names."""
+        run, new = self._jobs.put(call.params["name"], call.json().get("properties") or {})
+        return Reply(status=201 if new else 200, value=self._view(run))
+
+    def patch(self, call: Call) -> dict[str, Any]:
+        """Change tags, names and whether a job is archived."""
+        run = self._known(call)
+        changes = call.json().get("properties") or {}
+        tags = changes.get("tags")
+        self._services.store.runs.change(
+            run.id,
+            display_name=changes.get("displayName"),
+            description=changes.get("description"),
+            tags=None if tags is None else {key: str(value) for key, value in tags.items()},
+            archived=changes.get("isArchived"),
+        )
+        return self._view(self._services.store.runs.require(run.id))
+
+    def cancel(self, call: Call) -> Reply:
+        """Ask for a job to be stopped; the operation ends when it has."""
+        run = self._jobs.cancel(call.params["name"])
+        operation = self._services.store.assets.start_operation("cancel", run.id)
+        address = (
+            f"https://management.azure.com{self._services.identity.workspace_arm_id}/operationResults/{operation}"
+            f"?api-version={call.query.get('api-version', '')}"
+        )
+        return Reply(status=202, headers={"Location": address, **RETRY_AFTER})
+
+    def _known(self, call: Call) -> Run:
+        run = self._services.store.runs.get(call.params["name"])
+        if run is None or run.job is None:
+            raise not_found(f"job '{call.params['name']}'")
+        return run
+
+    def _view(self, run: Run) -> dict[str, Any]:
+        job = dict(run.job or {})
+        identity = self._services.identity
+        arm_id = identity.workspace_arm_id
+        artifacts = self._services.artifacts_of(run.id)
+        outputs: dict[str, Any] = {
+            name: {
+                **value,
+                "uri": value.get("uri") or f"azureml://datastores/workspaceblobstore/paths/azureml/{run.id}/{name}/",
+                "mode": value.get("mode") or "ReadWriteMount",
+            }
+            for name, value in (job.get("outputs") or {}).items()
+        }
+        outputs["default"] = {
+            "uri": f"azureml://datastores/workspaceartifactstore/{artifacts.prefix}",
+            "mode": "ReadWriteMount",
+            "jobOutputType": "uri_folder",
+        }
+        properties = dict(run.properties)
+        if run.exit_code is not None:
+            properties["exitCode"] = str(run.exit_code)
+        if run.error_message:
+            properties["errorMessage"] = run.error_message
+        return resource(
+            f"{arm_id}/jobs/{run.id}",
+            "workspaces/jobs",
+            {
+                **job,
+                "jobType": "Command",
+                "displayName": run.display_name,
+                "description": run.description,
+                "experimentName": run.experiment,
+                "tags": dict(run.tags),
+                "properties": properties,
+                "isArchived": run.archived,
+                "status": run.status,
+                "outputs": outputs,
+                "services": {
+                    "Tracking": {
+                        "endpoint": f"azureml://{identity.api_host}/mlflow/v1.0{arm_id}",
+                        "jobServiceType": "Tracking",
+                        "port": None,
+                        "status": None,
+                    },
+                    "Studio": {
+                        "endpoint": f"https://ml.azure.com/runs/{run.id}?wsid={arm_id}&tid={identity.tenant_id}",
+                        "jobServiceType": "Studio",
+                        "port": None,
+                        "status": None,
+                    },
+                },
+            },
+            created=run.created,
+            modified=run.modified,
+        )

@@ -1,0 +1,211 @@
+"""The workspace, its discovery document, its datastores, and the cloud's own description."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aml_emulator.errors import not_found, resource_not_found
+from aml_emulator.http import Call, Route
+from aml_emulator.routes.shapes import iso, resource
+from aml_emulator.services import Services
+
+DISCOVERED = (
+    "api",
+    "history",
+    "modelmanagement",
+    "experimentation",
+    "hyperdrive",
+    "pipelines",
+    "datastore",
+    "execution",
+    "catalog",
+    "metrics",
+    "mlflow",
+    "assets",
+    "artifacts",
+    "inference",
+    "notebooks",
+)
+
+
+def routes(services: Services) -> Sequence[Route]:
+    """Return the routes of workspaces and datastores."""
+    workspaces = Workspaces(services)
+    group = "/subscriptions/{sub}/resourceGroups/{rg}"
+    provider = "providers/Microsoft.MachineLearningServices/workspaces"
+    return (
+        Route(method="GET", path="/metadata/endpoints", handler=workspaces.endpoints, open=True),
+        Route(method="GET", path="/discovery", handler=workspaces.discovery, open=True),
+        Route(method="GET", path="/discovery/workspaces/{id}", handler=workspaces.discovery, open=True),
+        Route(method="GET", path="{WS}", handler=workspaces.get),
+        Route(method="GET", path=f"/subscriptions/{{sub}}/{provider}", handler=workspaces.list),
+        Route(method="GET", path=f"{group}/{provider}", handler=workspaces.list),
+        Route(method="GET", path=group, handler=workspaces.group),
+        Route(
+            method="GET",
+            path=f"{group}/providers/Microsoft.ContainerRegistry/registries/{{name}}",
+            handler=workspaces.registry,
+        ),
+        Route(method="GET", path="{WS}/datastores", handler=workspaces.datastores),
+        Route(method="GET", path="{WS}/datastores/{name}", handler=workspaces.datastore),
+        Route(method="POST", path="{WS}/datastores/{name}/listSecrets", handler=workspaces.secrets),
+    )
+
+
+class Workspaces:
+    """Answers for the one workspace that there is."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._started = services.clock()
+
+    def endpoints(self, call: Call) -> list[dict[str, Any]]:
+        """Return the cloud's addresses, as azure-ai-ml and azureml-mlflow look them up."""
+        del call
+        return [
+            {
+                "name": "AzureCloud",
+                "portal": "https://portal.azure.com",
+                "authentication": {
+                    "loginEndpoint": "https://login.microsoftonline.com/",
+                    "audiences": ["https://management.core.windows.net/", "https://management.azure.com/"],
+                    "tenant": "common",
+                    "identityProvider": "AAD",
+                },
+                "graphAudience": "https://graph.windows.net/",
+                "graph": "https://graph.windows.net/",
+                "suffixes": {
+                    "azureDataLakeStoreFileSystem": "azuredatalakestore.net",
+                    "acrLoginServer": "azurecr.io",
+                    "keyVaultDns": "vault.azure.net",
+                    "storage": "core.windows.net",
+                },
+                "resourceManager": "https://management.azure.com/",
+            }
+        ]
+
+    def discovery(self, call: Call) -> dict[str, str]:
+        """Return the address of each of AzureML's own services: they are all one."""
+        del call
+        api = f"https://{self._services.identity.api_host}"
+        return {**dict.fromkeys(DISCOVERED, api), "studio": "https://ml.azure.com"}
+
+    def group(self, call: Call) -> dict[str, Any]:
+        """Return the resource group."""
+        del call
+        identity = self._services.identity
+        return {
+            "id": identity.resource_group_id,
+            "name": identity.resource_group,
+            "type": "Microsoft.Resources/resourceGroups",
+            "location": identity.location,
+            "properties": {"provisioningState": "Succeeded"},
+        }
+
+    def list(self, call: Call) -> dict[str, Any]:
+        """Return the workspaces: one."""
+        return {"value": [self.get(call)]}
+
+    def get(self, call: Call) -> dict[str, Any]:
+        """Return the workspace."""
+        del call
+        identity = self._services.identity
+        providers = f"{identity.resource_group_id}/providers"
+        registry = identity.login_server.partition(".")[0]
+        return resource(
+            identity.workspace_arm_id,
+            "workspaces",
+            {
+                "friendlyName": identity.workspace,
+                "description": "The local AzureML",
+                "storageAccount": f"{providers}/Microsoft.Storage/storageAccounts/{identity.storage_account}",
+                "keyVault": f"{providers}/Microsoft.KeyVault/vaults/amllocalkv",
+                "applicationInsights": f"{providers}/Microsoft.Insights/components/amllocalai",
+                "containerRegistry": f"{providers}/Microsoft.ContainerRegistry/registries/{registry}",
+                "hbiWorkspace": False,
+                "provisioningState": "Succeeded",
+                "discoveryUrl": f"https://{identity.api_host}/discovery",
+                "mlFlowTrackingUri": f"azureml://{identity.api_host}/mlflow/v1.0{identity.workspace_arm_id}",
+                "workspaceId": identity.workspace_id,
+                "creationTime": iso(self._started),
+                "publicNetworkAccess": "Enabled",
+                "tenantId": identity.tenant_id,
+                "allowPublicAccessWhenBehindVnet": False,
+                "v1LegacyMode": False,
+                "storageHnsEnabled": False,
+                "enableDataIsolation": False,
+            },
+            created=self._started,
+            modified=self._started,
+            location=identity.location,
+            tags={},
+            etag=identity.instance,
+            kind="Default",
+            sku={"name": "Basic", "tier": "Basic"},
+            identity={
+                "type": "SystemAssigned",
+                "principalId": identity.object_id,
+                "tenantId": identity.tenant_id,
+            },
+        )
+
+    def registry(self, call: Call) -> dict[str, Any]:
+        """Return the workspace's registry, which knows its own address."""
+        identity = self._services.identity
+        name = identity.login_server.partition(".")[0]
+        if call.params["name"].lower() != name:
+            raise resource_not_found(f"Microsoft.ContainerRegistry/registries/{call.params['name']}")
+        return {
+            "id": f"{identity.resource_group_id}/providers/Microsoft.ContainerRegistry/registries/{name}",
+            "name": name,
+            "type": "Microsoft.ContainerRegistry/registries",
+            "location": identity.location,
+            "sku": {"name": "Basic", "tier": "Basic"},
+            "properties": {"loginServer": identity.login_server, "provisioningState": "Succeeded"},
+        }
+
+    def datastores(self, call: Call) -> dict[str, Any]:
+        """Return the datastores: all, or only the default one with ``isDefault=true``."""
+        wanted = {key.lower(): value for key, value in call.query.items()}.get("isdefault", "")
+        names = list(self._services.datastores)
+        return {"value": [self._datastore(name) for name in (names[:1] if wanted.lower() == "true" else names)]}
+
+    def datastore(self, call: Call) -> dict[str, Any]:
+        """Return one datastore."""
+        return self._datastore(self._known(call))
+
+    def secrets(self, call: Call) -> dict[str, Any]:
+        """Return the storage account's key."""
+        self._known(call)
+        return {"secretsType": "AccountKey", "key": self._services.identity.storage_key}
+
+    def _known(self, call: Call) -> str:
+        name = call.params["name"]
+        if name not in self._services.datastores:
+            raise not_found(f"datastore '{name}'")
+        return name
+
+    def _datastore(self, name: str) -> dict[str, Any]:
+        identity = self._services.identity
+        return resource(
+            f"{identity.workspace_arm_id}/datastores/{name}",
+            "workspaces/datastores",
+            {
+                "datastoreType": "AzureBlob",
+                "accountName": identity.storage_account,
+                "containerName": self._services.datastores[name],
+                "endpoint": "core.windows.net",
+                "protocol": "https",
+                "serviceDataAccessAuthIdentity": "None",
+                "isDefault": name == next(iter(self._services.datastores)),
+                "subscriptionId": identity.subscription_id,
+                "resourceGroup": identity.resource_group,
+                "description": None,
+                "tags": {},
+                "properties": {},
+                "credentials": {"credentialsType": "AccountKey"},
+            },
+            created=self._started,
+            modified=self._started,
+        )

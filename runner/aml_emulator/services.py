@@ -1,0 +1,154 @@
+"""What every handler needs, gathered once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from aml_emulator.blobs import Blobs
+from aml_emulator.errors import bad_request, not_found
+from aml_emulator.executor.spec import Folder, RunSpec
+from aml_emulator.identity import Identity
+from aml_emulator.locations import AssetId, BlobPath, DatastorePath, JobOutput, Location, LocationError, parse
+from aml_emulator.store import Store
+from aml_emulator.tokens import Tokens
+
+logger = logging.getLogger(__name__)
+
+
+class Runner(Protocol):
+    """The part of `aml_emulator.executor.runner.JobRunner` that the services use."""
+
+    def start(self) -> None:
+        """Make ready for runs."""
+
+    def submit(self, spec: RunSpec) -> None:
+        """Run this when there is room."""
+
+    def cancel(self, run_id: str) -> bool:
+        """Stop a run; False if it is not known here."""
+
+    def adopt(self, specs: Iterable[RunSpec]) -> None:
+        """Take up runs that were unfinished when the service stopped."""
+
+    def active(self) -> tuple[str, ...]:
+        """Return the ids of runs that wait or run."""
+
+    def engine_ready(self) -> bool:
+        """Return whether the container engine answers."""
+
+    def close(self) -> None:
+        """Stop working; runs go on in their containers."""
+
+
+class Unsupported:
+    """Remembers which unsupported operations were asked for, and says so in the log."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: Counter[str] = Counter()
+
+    def note(self, what: str) -> None:
+        """Count one more, and log it."""
+        with self._lock:
+            self._seen[what] += 1
+        logger.error("unsupported: %s", what)
+
+    def seen(self) -> dict[str, int]:
+        """Return how often each was asked for."""
+        with self._lock:
+            return dict(self._seen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """The state and the helpers that handlers share.
+
+    Attributes:
+        clock: seconds since the epoch.
+    """
+
+    identity: Identity
+    store: Store
+    blobs: Blobs
+    tokens: Tokens
+    clock: Callable[[], float]
+    unsupported: Unsupported = field(default_factory=Unsupported)
+
+    @property
+    def datastores(self) -> dict[str, str]:
+        """Container of each datastore, by the datastore's name; the default one comes first."""
+        return {
+            "workspaceblobstore": self.identity.blob_container,
+            "workspaceartifactstore": self.identity.artifact_container,
+        }
+
+    def artifacts_of(self, run_id: str) -> Folder:
+        """Return where a run's artifacts are kept."""
+        return Folder(container=self.identity.artifact_container, prefix=f"ExperimentRun/dcid.{run_id}")
+
+    def folder(self, uri: str) -> Folder:
+        """Return where in Blob storage an address points.
+
+        Raises:
+            ServiceError: a form that is not known, or something that is not there.
+        """
+        try:
+            location = parse(uri)
+        except LocationError as error:
+            raise bad_request(str(error)) from error
+        return self._resolve(location, uri)
+
+    def _resolve(self, location: Location, uri: str) -> Folder:
+        match location:
+            case DatastorePath(datastore=datastore, path=path):
+                if datastore not in self.datastores:
+                    raise not_found(f"datastore '{datastore}'")
+                return Folder(container=self.datastores[datastore], prefix=path)
+            case JobOutput(job=job, output=output, path=path):
+                return self._job_output(job, output, path)
+            case BlobPath(host=host, container=container, path=path):
+                if host != self.identity.blob_host:
+                    raise bad_request(
+                        f"'{uri.partition('?')[0]}' lies outside of the workspace's storage account"
+                        f" ({self.identity.blob_host}), the only one that the local AzureML has"
+                    )
+                return Folder(container=container, prefix=path)
+            case AssetId():
+                return self._asset(location)
+
+    def _job_output(self, job: str, output: str | None, path: str) -> Folder:
+        run = self.store.runs.get(job)
+        if run is None:
+            raise not_found(f"job '{job}'")
+        folder = self.artifacts_of(job)
+        if output is not None and output in run.outputs:
+            stored = run.outputs[output]
+            folder = Folder(container=stored["container"], prefix=stored["prefix"])
+        elif output is not None:
+            raise not_found(f"output '{output}' of job '{job}'")
+        return Folder(container=folder.container, prefix=folder.name_of(path) if path else folder.prefix)
+
+    def _asset(self, asset: AssetId) -> Folder:
+        for kind, key in (("data", "dataUri"), ("models", "modelUri"), ("codes", "codeUri")):
+            if asset.kind not in ("", kind):
+                continue
+            version = self.store.assets.version(kind, asset.name, asset.version)
+            if version is not None and version.properties.get(key):
+                return self.folder(str(version.properties[key]))
+        raise not_found(f"{asset.kind or 'asset'} '{asset.name}', version '{asset.version}'")
+
+    def datastore_uri(self, folder: Folder) -> str | None:
+        """Return the long address of a place in one of the datastores, None for another container."""
+        for name, container in self.datastores.items():
+            if container == folder.container:
+                identity = self.identity
+                return (
+                    f"azureml://subscriptions/{identity.subscription_id}/resourcegroups/{identity.resource_group}"
+                    f"/workspaces/{identity.workspace}/datastores/{name}/paths/{folder.prefix}"
+                )
+        return None

@@ -1,0 +1,100 @@
+"""What ``serve`` is told: the command line over the environment over defaults, read in this one place."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PREFIX = "AML_EMULATOR_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of one service.
+
+    Attributes:
+        data: folder of all state.
+        host: address to listen on; jobs must be able to reach it.
+        port: of proxy and admin; 0 takes a free one.
+        registry_port: of the registry; 0 takes a free one.
+        registry_engine_name: what the container engine calls the registry; None is ``localhost:<port>``.
+        max_jobs: at most so many jobs run at once.
+        location: the Azure region that is played.
+        azurite: the command that runs Azurite's Blob service.
+        registry: the command that runs the registry.
+        container: name or id of the container that this process runs in; None is to be found out.
+        version: what the service says it is; None is the version of the installed package.
+        log_level: ``debug``, ``info``, ``warning`` or ``error``.
+    """
+
+    data: Path
+    host: str
+    port: int
+    registry_port: int
+    registry_engine_name: str | None
+    max_jobs: int
+    location: str
+    azurite: str
+    registry: str
+    container: str | None
+    version: str | None
+    log_level: str
+
+
+def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
+    """Return the settings; ends the process with a message, as argparse does, if they are wrong.
+
+    Args:
+        argv: without the program's name.
+        environment: where ``AML_EMULATOR_<FLAG>`` gives what no flag gives.
+    """
+    parser = argparse.ArgumentParser(
+        prog="aml-emulator",
+        description="The local AzureML: the service, its storage, its registry and its jobs, on one machine.",
+        epilog=f"Every flag of serve can be given as {PREFIX}<FLAG> in the environment, for example {PREFIX}MAX_JOBS.",
+    )
+    serve = parser.add_subparsers(dest="command", required=True).add_parser("serve", help="run the service")
+
+    def option(flag: str, default: str | None, help_: str) -> None:
+        name = flag.removeprefix("--").replace("-", "_").upper()
+        value = environment.get(PREFIX + name) or default
+        serve.add_argument(flag, default=value, required=value is None and flag == "--data", help=help_)
+
+    option("--data", None, "folder of all state (made if absent)")
+    option("--host", "0.0.0.0", "address to listen on; jobs must reach it")  # noqa: S104 - jobs come in over a bridge
+    option("--port", "7380", "port of proxy and admin; 0: a free one")
+    option("--registry-port", "7381", "port of the registry; 0: a free one")
+    option("--registry-engine-name", None, "what the container engine calls the registry (localhost:<port>)")
+    option("--max-jobs", "2", "at most so many jobs run at once")
+    option("--location", "eastus", "the Azure region that is played")
+    option("--azurite", "azurite-blob", "the command that runs Azurite's Blob service")
+    option("--registry", "docker-registry", "the command that runs the registry")
+    option("--container", None, "the container that this process runs in (found out by itself)")
+    option("--log-level", "info", "debug, info, warning or error")
+    given = parser.parse_args(argv)
+    if given.log_level not in ("debug", "info", "warning", "error"):
+        parser.error(f"--log-level: debug, info, warning or error, not '{given.log_level}'")
+    if not given.location.isalnum():
+        parser.error(f"--location: a region such as eastus, not '{given.location}'")
+    return Settings(
+        data=Path(given.data).absolute(),
+        host=given.host,
+        port=_number(parser, "--port", given.port, 0, 65535),
+        registry_port=_number(parser, "--registry-port", given.registry_port, 0, 65535),
+        registry_engine_name=given.registry_engine_name,
+        max_jobs=_number(parser, "--max-jobs", given.max_jobs, 1, 64),
+        location=given.location.lower(),
+        azurite=given.azurite,
+        registry=given.registry,
+        container=given.container or None,
+        version=environment.get(f"{PREFIX}VERSION") or None,
+        log_level=given.log_level,
+    )
+
+
+def _number(parser: argparse.ArgumentParser, flag: str, text: str, low: int, high: int) -> int:
+    if not text.isdecimal() or not low <= int(text) <= high:
+        parser.error(f"{flag}: a number from {low} to {high}, not '{text}'")
+    return int(text)

@@ -1,0 +1,40 @@
+"""The emulator's state: one schema, of which the v2, run history and MLflow interfaces are views."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from aml_emulator.store.assets import AssetStore
+from aml_emulator.store.database import Database
+from aml_emulator.store.metrics import MetricStore
+from aml_emulator.store.runs import RunStore
+
+
+class Store:
+    """All of the state.
+
+    Args:
+        path: the database file, or ``:memory:``.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, path: Path | str, *, clock: Callable[[], float] = time.time) -> None:
+        self._db = Database(path)
+        self.runs = RunStore(self._db, clock=clock)
+        self.metrics = MetricStore(self._db)
+        self.assets = AssetStore(self._db, clock=clock)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Return a context in which all changes are made or, if it raises, none."""
+        return self._db.transaction()
+
+    def clear(self) -> None:
+        """Delete everything that is stored."""
+        self._db.clear()
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()

@@ -1,0 +1,207 @@
+"""The emulator's one database: SQLite with its schema, its migrations and its transactions."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+SCHEMA_VERSION = 1
+
+SCHEMA = """
+CREATE TABLE experiments (
+    id TEXT PRIMARY KEY,                 -- GUID; MLflow's experiment_id and run history's experimentId
+    name TEXT NOT NULL UNIQUE,
+    created REAL NOT NULL,               -- all times: seconds since the epoch
+    stage TEXT NOT NULL DEFAULT 'active',
+    tags TEXT NOT NULL DEFAULT '{}'
+);
+CREATE TABLE runs (                      -- one job is one run of history is one run of MLflow
+    id TEXT PRIMARY KEY,
+    uuid TEXT NOT NULL UNIQUE,
+    number INTEGER NOT NULL,
+    experiment_id TEXT NOT NULL REFERENCES experiments(id),
+    parent_id TEXT REFERENCES runs(id) ON DELETE CASCADE,
+    display_name TEXT NOT NULL,
+    description TEXT,
+    status TEXT NOT NULL,
+    created REAL NOT NULL,
+    started REAL,
+    ended REAL,
+    modified REAL NOT NULL,
+    tags TEXT NOT NULL DEFAULT '{}',
+    properties TEXT NOT NULL DEFAULT '{}',
+    archived INTEGER NOT NULL DEFAULT 0,
+    deleted INTEGER NOT NULL DEFAULT 0,
+    job TEXT,                            -- the job as submitted (JSON); NULL: a run made by MLflow itself
+    spec TEXT,                           -- what the executor got (JSON), to adopt the run after a restart
+    outputs TEXT NOT NULL DEFAULT '{}',  -- by name: {"container", "prefix", "kind", "stored"}
+    error_code TEXT,
+    error_message TEXT,
+    exit_code INTEGER
+);
+CREATE INDEX runs_by_experiment ON runs(experiment_id, created);
+CREATE INDEX runs_by_creation ON runs(created);
+CREATE TABLE artifacts (
+    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    path TEXT NOT NULL,
+    size INTEGER,                        -- NULL: made known before its contents were uploaded
+    created REAL NOT NULL,
+    log INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run_id, path)
+) WITHOUT ROWID;
+CREATE TABLE metrics (
+    id INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    key TEXT NOT NULL,
+    value REAL,                          -- NULL: NaN, which SQLite does not keep
+    timestamp INTEGER NOT NULL,          -- milliseconds since the epoch
+    step INTEGER NOT NULL
+);
+CREATE INDEX metrics_by_key ON metrics(run_id, key, id);
+CREATE TABLE params (
+    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (run_id, key)
+) WITHOUT ROWID;
+CREATE TABLE containers (                -- of assets: what is true of all versions of a name
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    properties TEXT NOT NULL,
+    created REAL NOT NULL,
+    modified REAL NOT NULL,
+    PRIMARY KEY (kind, name)
+) WITHOUT ROWID;
+CREATE TABLE versions (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version TEXT NOT NULL,
+    properties TEXT NOT NULL,
+    stage TEXT,
+    hash TEXT,
+    created REAL NOT NULL,
+    modified REAL NOT NULL,
+    UNIQUE (kind, name, version),
+    FOREIGN KEY (kind, name) REFERENCES containers(kind, name) ON DELETE CASCADE
+);
+CREATE INDEX versions_by_hash ON versions(kind, hash) WHERE hash IS NOT NULL;
+CREATE TABLE computes (
+    name TEXT PRIMARY KEY,
+    body TEXT NOT NULL,
+    created REAL NOT NULL,
+    modified REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE operations (                -- long-running ones, which clients poll
+    id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    target TEXT NOT NULL,
+    created REAL NOT NULL
+) WITHOUT ROWID;
+"""
+
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {}
+"""For each version but the newest, what brings a database of it to the next one."""
+
+DATA_TABLES = (
+    "operations",
+    "versions",
+    "containers",
+    "params",
+    "metrics",
+    "artifacts",
+    "runs",
+    "experiments",
+    "computes",
+)
+"""Every table, children first."""
+
+
+class Database:
+    """One connection, used by one thread at a time.
+
+    Statements are short and the database is on a local disk, so a lock serves better than a pool.
+
+    Args:
+        path: the file, or ``:memory:``.
+
+    Raises:
+        ValueError: the file was written by a newer version of the emulator.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._connection.row_factory = sqlite3.Row
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=NORMAL")
+        self._connection.execute("PRAGMA foreign_keys=ON")
+        self._prepare(str(path))
+
+    def _prepare(self, path: str) -> None:
+        version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+        if version > SCHEMA_VERSION:
+            raise ValueError(f"{path} has schema {version}, newer than {SCHEMA_VERSION}, which this emulator knows")
+        with self.transaction():
+            if version == 0:
+                for statement in SCHEMA.split(";\n"):
+                    self._connection.execute(statement)
+            else:
+                for step in range(version, SCHEMA_VERSION):
+                    MIGRATIONS[step](self._connection)
+            self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run what is inside as one transaction: all of it or, if it raises, nothing. May be nested."""
+        with self._lock:
+            if self._depth == 0:
+                self._connection.execute("BEGIN IMMEDIATE")
+            self._depth += 1
+            try:
+                yield
+            except BaseException:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._depth -= 1
+            if self._depth == 0:
+                self._connection.execute("COMMIT")
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> int:
+        """Run one statement that changes rows and return how many it changed."""
+        with self._lock:
+            return self._connection.execute(statement, values).rowcount
+
+    def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        """Run one statement for each of *rows*, in one transaction."""
+        with self.transaction():
+            self._connection.executemany(statement, rows)
+
+    def rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
+        """Return all rows of a query."""
+        with self._lock:
+            return self._connection.execute(query, values).fetchall()
+
+    def row(self, query: str, values: Sequence[object] = ()) -> sqlite3.Row | None:
+        """Return the first row of a query, or None."""
+        with self._lock:
+            row: sqlite3.Row | None = self._connection.execute(query, values).fetchone()
+            return row
+
+    def clear(self) -> None:
+        """Delete every row of every table."""
+        with self.transaction():
+            for table in DATA_TABLES:
+                self._connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names from the constant above
+
+    def close(self) -> None:
+        """Write the log back into the file and close it."""
+        with self._lock:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._connection.close()

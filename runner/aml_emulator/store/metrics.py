@@ -1,0 +1,102 @@
+"""Metrics and parameters of runs, with the rules of MLflow's tracking service."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from aml_emulator.store.database import Database
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One value of a metric. *timestamp* is in milliseconds since the epoch; *value* may be NaN or infinite."""
+
+    key: str
+    value: float
+    timestamp: int
+    step: int
+
+
+class ParameterConflictError(ValueError):
+    """A parameter that has another value already; parameters are never changed."""
+
+
+class MetricStore:
+    """Reads and writes metrics and parameters."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def log(self, run_id: str, metrics: Iterable[Metric]) -> None:
+        """Add values to the histories of metrics."""
+        self._db.execute_many(
+            "INSERT INTO metrics (run_id, key, value, timestamp, step) VALUES (?, ?, ?, ?, ?)",
+            [
+                (
+                    run_id,
+                    metric.key,
+                    None if math.isnan(metric.value) else metric.value,
+                    metric.timestamp,
+                    metric.step,
+                )
+                for metric in metrics
+            ],
+        )
+
+    def latest(self, run_id: str) -> list[Metric]:
+        """Return for each metric its value at the highest step, the latest and last-written one there, by key."""
+        rows = self._db.rows(
+            "SELECT key, value, timestamp, step FROM (SELECT *, row_number() OVER"
+            " (PARTITION BY key ORDER BY step DESC, timestamp DESC, id DESC) AS place FROM metrics WHERE run_id = ?)"
+            " WHERE place = 1 ORDER BY key",
+            (run_id,),
+        )
+        return [_metric(row["key"], row["value"], row["timestamp"], row["step"]) for row in rows]
+
+    def history(self, run_id: str, key: str, *, limit: int, after: int = 0) -> tuple[list[Metric], int | None]:
+        """Return a page of a metric's values in the order in which they were logged.
+
+        Args:
+            run_id: the run.
+            key: the metric's name.
+            limit: at most so many values.
+            after: where the previous page ended; 0 for the first one.
+
+        Returns:
+            the values, and where this page ended, or None if nothing follows.
+        """
+        rows = self._db.rows(
+            "SELECT * FROM metrics WHERE run_id = ? AND key = ? AND id > ? ORDER BY id LIMIT ?",
+            (run_id, key, after, limit + 1),
+        )
+        page = [_metric(row["key"], row["value"], row["timestamp"], row["step"]) for row in rows[:limit]]
+        return page, (int(rows[limit - 1]["id"]) if len(rows) > limit else None)
+
+    def set_params(self, run_id: str, params: Sequence[tuple[str, str]]) -> None:
+        """Set parameters once and for all.
+
+        Raises:
+            ParameterConflictError: one of them has another value; then none is set.
+        """
+        with self._db.transaction():
+            known = dict(self.params(run_id))
+            for key, value in params:
+                if known.setdefault(key, value) != value:
+                    raise ParameterConflictError(
+                        f"Parameter '{key}' of run {run_id} was logged with '{known[key]}' and cannot become '{value}'"
+                    )
+            self._db.execute_many(
+                "INSERT INTO params (run_id, key, value) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                [(run_id, key, value) for key, value in params],
+            )
+
+    def params(self, run_id: str) -> list[tuple[str, str]]:
+        """Return the run's parameters by key."""
+        rows = self._db.rows("SELECT key, value FROM params WHERE run_id = ? ORDER BY key", (run_id,))
+        return [(str(row["key"]), str(row["value"])) for row in rows]
+
+
+def _metric(key: str, value: float | None, timestamp: int, step: int) -> Metric:
+    return Metric(key=key, value=math.nan if value is None else value, timestamp=timestamp, step=step)

@@ -1,0 +1,272 @@
+"""The command line: options → values → the pipeline. The composition root; everything slow is imported on demand."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from aml_train._version import __version__
+
+if TYPE_CHECKING:
+    from aml_train.config.model import Config
+    from aml_train.targets.emulator import EmulatorSettings
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_EPILOG = """\b
+Exit codes
+  0 passed, submitted      3 image-failed     6 gate-failed
+  1 error (ours)           4 tests-failed     7 cancelled, timed-out
+  2 invalid                5 job-failed       8 service-error, not-responding, preempted
+"""
+
+
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="aml-train", message="%(prog)s %(version)s")
+def cli() -> None:
+    """From a commit to a gated, registered model on Azure Machine Learning.
+
+    \b
+    aml-train validate     check aml-train.yml and the job, all faults at once
+    aml-train plan         show what a run would do: the Dockerfile, the job, the gate
+    aml-train run          build, test, submit, follow, gate, register
+
+    Without a cloud: the target `local` runs everything against the local AzureML, an emulator in a container.
+    """
+
+
+def _configuration(command: _Command) -> _Command:
+    """Add the options that say what to run."""
+    options = (
+        click.option(
+            "-C",
+            "--directory",
+            type=click.Path(path_type=Path, file_okay=False, exists=True),
+            default=Path(),
+            help="The project folder.  [default: .]",
+        ),
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path),
+            help="aml-train.yml, or a bare command job YAML.  [default: aml-train.yml, else job.yml]",
+        ),
+        click.option("--job", type=click.Path(path_type=Path), help="Another command job than the configuration's."),
+        click.option("--target", metavar="NAME", help="One of `targets:`.  [default: `target:`, else local]"),
+        click.option(
+            "--set",
+            "sets",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Override a key, such as job.inputs.epochs=5; may be repeated.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _load(directory: Path, config: Path | None, job: Path | None, target: str | None, sets: Sequence[str]) -> Config:
+    from aml_train.config.load import load_config
+
+    return load_config(config, directory=directory.absolute(), job=job, target=target, sets=sets)
+
+
+@cli.command()
+@_configuration
+def validate(
+    directory: Path, config: Path | None, job: Path | None, target: str | None, sets: tuple[str, ...]
+) -> None:
+    """Check the configuration and the job; report every fault at once.
+
+    Each fault is one line, `file:line: what: why; remedy`. Nothing is built, sent or asked of any service.
+    """
+
+    loaded: Config = _load(directory, config, job, target, sets)
+    for notice in loaded.notices:
+        click.echo(f"note: {notice}", err=True)
+    click.echo(f"valid: {loaded.describe()}")
+
+
+@cli.command()
+def schema() -> None:
+    """Print the JSON Schema of aml-train.yml, for editors.
+
+    \b
+    aml-train schema > aml-train.schema.json
+    # yaml-language-server: $schema=aml-train.schema.json
+    """
+    from aml_train.config.schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+
+
+@cli.command()
+@_configuration
+def plan(directory: Path, config: Path | None, job: Path | None, target: str | None, sets: tuple[str, ...]) -> None:
+    """Show what a run would do; change nothing.
+
+    Prints the target, the Dockerfile as it will be built, the job as it will be submitted, the gate and the model.
+    """
+    from aml_train.plan import render_plan
+    from aml_train.runs import prepare_run
+
+    prepared = prepare_run(_load(directory, config, job, target, sets), environment=dict(os.environ))
+    click.echo(render_plan(prepared.plan))
+
+
+@cli.command()
+@_configuration
+@click.option("--fresh", is_flag=True, help="Train again, even if the same job has completed.")
+@click.option("--force-build", is_flag=True, help="Build and test the image again, even if it is in the registry.")
+@click.option("--no-wait", is_flag=True, help="Submit and return; the same command attaches later.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, like `aml-train plan`.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write every event as a line of JSON.",
+)
+@click.option("--no-color", is_flag=True, help="No colours on a terminal.  [also: NO_COLOR=1]")
+def run(
+    directory: Path,
+    config: Path | None,
+    job: Path | None,
+    target: str | None,
+    sets: tuple[str, ...],
+    *,
+    fresh: bool,
+    force_build: bool,
+    no_wait: bool,
+    dry_run: bool,
+    json_file: Path | None,
+    no_color: bool,
+) -> None:
+    """Build the image, test in it, submit the job, follow it, decide the gate, register the model.
+
+    A second run of the same commit finds the tested image and attaches to the completed job. Ctrl-C cancels the job.
+
+    \b
+    aml-train run                                   what aml-train.yml says
+    aml-train run --set job.inputs.epochs=3         with another input
+    aml-train run --fresh                           train again
+    aml-train run --config job.yml                  a bare AzureML command job
+    """
+    from aml_train.console import ConsoleListener
+    from aml_train.outcome import Options
+    from aml_train.runs import json_listener, prepare_run, run_prepared
+
+    loaded = _load(directory, config, job, target, sets)
+    with _terminate_like_interrupt():
+        prepared = prepare_run(loaded, environment=dict(os.environ))
+        if dry_run:
+            from aml_train.plan import render_plan
+
+            click.echo(render_plan(prepared.plan))
+            return
+        options = Options(fresh=fresh, force_build=force_build, wait=not no_wait)
+        console = ConsoleListener(sys.stdout, color=False if no_color else None)
+        with json_listener(json_file) as recorders, contextlib.closing(console):
+            outcome = run_prepared(prepared, options, listeners=(console, *recorders))
+    sys.exit(outcome.exit_code)
+
+
+@contextlib.contextmanager
+def _terminate_like_interrupt() -> Iterator[None]:
+    """Let SIGTERM end the run as Ctrl-C does: CI services send it to cancel a workflow."""
+
+    def interrupt(_signal: int, _frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@cli.group()
+def emulator() -> None:
+    """The local AzureML: an emulator in a container that the real Azure SDKs talk to.
+
+    \b
+    aml-train emulator start
+    eval "$(aml-train emulator env)"       now azure-ai-ml and MLflow talk to it
+    python my_azure_ml_script.py
+    """
+
+
+def _emulator_settings() -> EmulatorSettings:
+    from aml_train.targets.emulator import EmulatorSettings
+
+    return EmulatorSettings.from_environment(dict(os.environ))
+
+
+@emulator.command("start")
+def emulator_start() -> None:
+    """Start the local AzureML, or find that it runs. Its state is kept in a Docker volume."""
+    from aml_train.console import ConsoleListener
+    from aml_train.targets.emulator import start
+
+    settings = _emulator_settings()
+    info = start(settings, ConsoleListener(sys.stderr))
+    click.echo(f"{settings.name} is ready: workspace {info.workspace}, resource group {info.resource_group}")
+    click.echo('Next: eval "$(aml-train emulator env)"', err=True)
+
+
+@emulator.command("status")
+def emulator_status() -> None:
+    """Show whether the local AzureML runs, its jobs by state, and requests that it did not support."""
+    from aml_train.targets.emulator import status
+
+    click.echo(json.dumps(status(_emulator_settings()), indent=2))
+
+
+@emulator.command("stop")
+def emulator_stop() -> None:
+    """Stop the local AzureML. Jobs, models and data are kept."""
+    from aml_train.targets.emulator import stop
+
+    settings = _emulator_settings()
+    click.echo(f"{settings.name} is stopped" if stop(settings) else f"{settings.name} was not running")
+
+
+@emulator.command("reset")
+@click.confirmation_option("--yes", prompt="Remove the container and all its jobs, models, images and data?")
+def emulator_reset() -> None:
+    """Remove the local AzureML with everything in it."""
+    from aml_train.targets.emulator import reset
+
+    settings = _emulator_settings()
+    reset(settings)
+    click.echo(f"{settings.name} and its data are removed")
+
+
+@emulator.command("logs")
+@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
+def emulator_logs(*, follow: bool) -> None:
+    """Print the log of the local AzureML."""
+    from aml_train.targets.emulator import logs
+
+    for line in logs(_emulator_settings(), follow=follow):
+        click.echo(line)
+
+
+@emulator.command("env")
+def emulator_env() -> None:
+    """Print the variables that make Azure SDKs reach the local AzureML, as shell exports."""
+    from aml_train.errors import ServiceError
+    from aml_train.targets.emulator import environment, info, shell_exports
+
+    settings = _emulator_settings()
+    found = info(settings)
+    if found is None:
+        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
+    click.echo(shell_exports(environment(found, dict(os.environ))))

@@ -1,0 +1,198 @@
+"""Checked values → the parts of :class:`~aml_train.config.model.Config`, and what concerns several keys at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aml_train.config.model import (
+    CommandJob,
+    GateRule,
+    ImageConfig,
+    ModelConfig,
+    PipConfig,
+    TargetConfig,
+    TestsConfig,
+    WaitConfig,
+)
+from aml_train.config.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, find, place, shown
+from aml_train.config.shapes import nearest
+from aml_train.config.source import absolute, kind_of
+from aml_train.gate.rules import parse_rule
+
+LOCAL: Final = "local"
+AZURE: Final = "azure"
+
+
+def image_config(tree: MapNode, values: Mapping[str, Any], directory: Path, faults: Faults) -> ImageConfig | None:
+    """Make ``image`` and check its files; None where there is none or it has no base."""
+    found = values.get("image")
+    if not isinstance(found, dict):
+        return None
+    pip = _pip(tree, found.get("pip"), directory, faults)
+    if "base" not in found:
+        return None
+    node = find(tree, "image", "base")
+    return ImageConfig(
+        base=found["base"],
+        apt=tuple(found.get("apt", ())),
+        pip=pip,
+        azureml_mlflow=found.get("azureml-mlflow"),
+        azureml_defaults=found.get("azureml-defaults"),
+        env=found.get("env", {}),
+        repository=found.get("repository") or repository_name(directory.name),
+        platform=found.get("platform"),
+        where=node.mark.where if node is not None else tree.mark.where,
+    )
+
+
+def _pip(tree: MapNode, value: Any, directory: Path, faults: Faults) -> PipConfig:
+    if isinstance(value, list):
+        return PipConfig(packages=tuple(value))
+    if isinstance(value, str):
+        path = _requirements(find(tree, "image", "pip"), "image.pip", value, directory, faults)
+        return PipConfig(requirements=path)
+    if isinstance(value, dict):
+        name = value.get("requirements")
+        node = find(tree, "image", "pip", "requirements")
+        path = _requirements(node, "image.pip.requirements", name, directory, faults) if name else None
+        return PipConfig(requirements=path, packages=tuple(value.get("packages", ())))
+    return PipConfig()
+
+
+def _requirements(node: Node | None, name: str, text: str, directory: Path, faults: Faults) -> Path | None:
+    """Check a requirements file: there, and inside the project, as it is copied into the image."""
+    mark = node.mark if node is not None else Mark(file=name)
+    path = absolute(directory / text)
+    found, why = kind_of(path)
+    if found != "file":
+        package = name == "image.pip" and not text.endswith((".txt", ".in")) and "/" not in text
+        remedy = f"for a package write a list: [{shown(text)}]" if package else "name a requirements file"
+        faults.add(mark, f"`{name}` names `{shown(text)}`", why=why or f"it is a {found}", remedy=remedy)
+        return None
+    if not path.resolve().is_relative_to(directory.resolve()):
+        what = f"`{name}` names `{shown(text)}`, which lies outside the project"
+        why = f"it is copied into the image from `{directory}`"
+        faults.add(mark, what, why=why, remedy="move it into the project's folder")
+        return None
+    return path
+
+
+def check_together(tree: MapNode, values: Mapping[str, Any], job: CommandJob | None, faults: Faults) -> None:
+    """Check what concerns several parts."""
+    if "tests" in tree.entries and "image" not in tree.entries:
+        faults.add(
+            place(tree, "tests"),
+            "`tests` needs `image`",
+            why="tests run in the image that is built; a job's own environment is taken as it is",
+            remedy="add `image: {base: …}`, or delete `tests`",
+        )
+    output = (values.get("model") or {}).get("output")
+    if output is not None and job is not None:
+        declared = tuple(job.document.get("outputs") or ())
+        if output not in declared:
+            near = nearest(output, declared)
+            remedy = f"did you mean `{near}`?" if near else "declare it under `outputs` of the job"
+            node = find(tree, "model", "output")
+            mark = node.mark if node is not None else place(tree, "model")
+            faults.add(
+                mark, f"`model.output` names `{shown(output)}`", why="the job has no such output", remedy=remedy
+            )
+
+
+def choose_target(
+    tree: MapNode, values: Mapping[str, Any], given: str | None, *, faults: Faults
+) -> TargetConfig | None:
+    """Choose the target: the one given, else that of the file, else the local AzureML.
+
+    ``azure`` needs no entry: its workspace may be named by config.json or the environment.
+    """
+    named = find(tree, "target")
+    mark = Mark(file="--target") if given is not None else (named.mark if named is not None else tree.mark)
+    name = given if given is not None else values.get("target", LOCAL)
+    settings = values.get("targets") or {}
+    if name == LOCAL:
+        return TargetConfig(name=LOCAL, kind="local", compute=(settings.get(LOCAL) or {}).get("compute"))
+    written = find(tree, "targets")
+    names = tuple(dict.fromkeys([LOCAL, *(written.entries if isinstance(written, MapNode) else ())]))
+    if name == AZURE and name not in names:
+        return TargetConfig(name=AZURE, kind="azure")
+    names = tuple(dict.fromkeys([*names, AZURE]))
+    if name not in names:
+        near = nearest(name, names)
+        known = ", ".join(f"`{shown(one)}`" for one in names)
+        remedy = f"did you mean `{near}`?" if near else f"known are {known}"
+        faults.add(mark, f"the target `{shown(name)}` is not configured", remedy=remedy)
+        return None
+    found = settings.get(name)
+    if not isinstance(found, dict):
+        return None
+    return TargetConfig(
+        name=name,
+        kind="azure",
+        subscription_id=found.get("subscription-id"),
+        resource_group=found.get("resource-group"),
+        workspace=found.get("workspace"),
+        registry=found.get("registry"),
+        push_registry=found.get("push-registry"),
+        compute=found.get("compute"),
+    )
+
+
+def repository_name(folder: str) -> str:
+    """Make a repository's name of a folder's: lower case, words joined by ``-``."""
+    return re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-") or "aml-train"
+
+
+def tests_config(found: Any) -> TestsConfig | None:
+    """Make ``tests``; None where there is none."""
+    if not isinstance(found, dict):
+        return None
+    files = found.get("files", ())
+    return TestsConfig(
+        command=found["command"],
+        files=(files,) if isinstance(files, str) else tuple(files),
+        env=found.get("env", {}),
+        timeout=found.get("timeout", TestsConfig.timeout),
+        network=found.get("network", False),
+        junit=found.get("junit"),
+    )
+
+
+def gate_rules(tree: MapNode) -> tuple[GateRule, ...]:
+    """Make the rules of ``gate``, which has been checked, in the order of the file."""
+    table = find(tree, "gate")
+    return tuple(
+        GateRule(metric=metric, rule=parse_rule(node.text), where=node.mark.where)
+        for metric, entry in (table.entries.items() if isinstance(table, MapNode) else ())
+        for node in (entry.node.items if isinstance(entry.node, ListNode) else (entry.node,))
+        if isinstance(node, ScalarNode)
+    )
+
+
+def model_config(found: Any) -> ModelConfig | None:
+    """Make ``model``; None where there is none."""
+    if not isinstance(found, dict):
+        return None
+    return ModelConfig(
+        name=found["name"],
+        path=found.get("path"),
+        output=found.get("output"),
+        type=found.get("type", "custom_model"),
+        description=found.get("description"),
+        tags=found.get("tags", {}),
+    )
+
+
+def wait_config(found: Mapping[str, Any]) -> WaitConfig:
+    """Make ``watch``."""
+    return WaitConfig(timeout=found.get("timeout"), queue_timeout=found.get("queue-timeout"))
+
+
+def notices(job: CommandJob, image: ImageConfig | None) -> tuple[str, ...]:
+    """Say what is no fault and yet worth knowing."""
+    if image is not None and "environment" in job.document:
+        return ("The image replaces the job's `environment`.",)
+    return ()

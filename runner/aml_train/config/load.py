@@ -1,0 +1,165 @@
+"""Load the configuration: find the files, read them, check them, and make values of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from aml_train.config.assemble import (
+    check_together,
+    choose_target,
+    gate_rules,
+    image_config,
+    model_config,
+    notices,
+    tests_config,
+    wait_config,
+)
+from aml_train.config.grammar import DOCUMENT
+from aml_train.config.job import JobSource, check_job, name_of, read_tree
+from aml_train.config.model import Config
+from aml_train.config.nodes import Entry, Faults, MapNode, Mark, ScalarNode, find, place
+from aml_train.config.overrides import Overrides, apply, parse_overrides
+from aml_train.config.shapes import Anything
+from aml_train.config.source import absolute, kind_of
+from aml_train.config.structures import Key
+
+NAMES: Final = ("aml-train.yml", "aml-train.yaml")
+JOB_NAMES: Final = ("job.yml", "job.yaml")
+# The job is read and checked by itself, whether it stands inline or in a file of its own.
+_DOCUMENT: Final = replace(DOCUMENT, keys={**DOCUMENT.keys, "job": Key(Anything(), DOCUMENT.keys["job"].text)})
+
+
+def load_config(
+    path: Path | None,
+    *,
+    directory: Path,
+    target: str | None = None,
+    sets: Sequence[str] = (),
+    job: Path | None = None,
+) -> Config:
+    """Load and check the configuration.
+
+    Args:
+        path: an aml-train.yml, or the YAML of a command job; None for the one in *directory*.
+        directory: where to look, and what relative paths of the arguments and names in complaints start from.
+        target: the target's name, instead of that in the file.
+        sets: changes as ``key=value``.
+        job: the YAML of the job, instead of that in the file.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        InvalidError: with every fault that was found, by file and line.
+    """
+    faults = Faults()
+    base = absolute(directory)
+    overrides = parse_overrides(sets, faults)
+    loader = _Loader(base=base, faults=faults, overrides=overrides)
+    config = loader.load(path, target=target, job=job)
+    faults.raise_if_any()
+    if config is None:  # pragma: no cover - a part is missing only after a complaint
+        raise AssertionError("the configuration is incomplete without a complaint")
+    return config
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Loader:
+    base: Path
+    faults: Faults
+    overrides: Overrides
+
+    def load(self, path: Path | None, *, target: str | None, job: Path | None) -> Config | None:
+        """Read the files and check everything; None after a complaint that leaves no configuration."""
+        file, is_job = self.locate(path, job)
+        if file is None:
+            return None
+        name = name_of(file, self.base)
+        tree = read_tree(file, Mark(file=name), name, self.faults)
+        if tree is None:
+            return None
+        if is_job or (job is None and looks_like_job(tree)):
+            source = JobSource(tree=tree, file=file, directory=file.parent)
+            return self.build(MapNode(mark=tree.mark, entries={}), None, file.parent, source, target)
+        if job is not None:
+            mark = Mark(file="--job")
+            node = ScalarNode(mark=mark, text=str(absolute(self.base / job)), kind="text", value=str(job))
+            tree = MapNode(mark=tree.mark, entries={**tree.entries, "job": Entry(mark=mark, node=node)})
+        return self.build(tree, file, file.parent, None, target)
+
+    def locate(self, path: Path | None, job: Path | None) -> tuple[Path | None, bool]:
+        """Find the file to read; the second part tells that it is a job's."""
+        if path is not None:
+            return absolute(self.base / path), False
+        here = [self.base / name for name in NAMES if kind_of(self.base / name)[0] != "missing"]
+        if len(here) == 1:
+            return here[0], False
+        if here:
+            mark = Mark(file=NAMES[1])
+            self.faults.add(mark, f"both `{NAMES[0]}` and `{NAMES[1]}` are here", remedy="keep one, or name it")
+            return None, False
+        if job is not None:
+            return absolute(self.base / job), True
+        jobs = [self.base / name for name in JOB_NAMES if kind_of(self.base / name)[0] != "missing"]
+        if len(jobs) == 1:
+            return jobs[0], True
+        what = "both `job.yml` and `job.yaml` are here" if jobs else f"neither it nor a job.yml is in `{self.base}`"
+        self.faults.add(Mark(file=NAMES[0]), what, remedy="write an aml-train.yml, or name the file")
+        return None, False
+
+    def build(
+        self, tree: MapNode, file: Path | None, directory: Path, source: JobSource | None, target: str | None
+    ) -> Config | None:
+        """Check the tree of aml-train.yml, and the job that it names or that *source* holds."""
+        faults = self.faults
+        tree = apply(tree, self.overrides.document, faults)
+        has_image = "image" in tree.entries
+        if "job" in tree.entries:
+            source = self.job_source(tree, file, directory)
+        elif source is None:
+            remedy = "name a command job's YAML: `job: job.yml`"
+            faults.add(tree.mark, "the key `job` is missing", remedy=remedy)
+        values = _DOCUMENT.check(tree, "", faults)
+        job = None
+        if source is not None:
+            job = check_job(source, self.overrides.job, has_image=has_image, project=self.base, faults=faults)
+        image = image_config(tree, values, directory, faults)
+        check_together(tree, values, job, faults)
+        chosen = choose_target(tree, values, target, faults=faults)
+        if faults or job is None or chosen is None:
+            return None
+        return Config(
+            file=file,
+            directory=directory,
+            job=job,
+            image=image,
+            tests=tests_config(values.get("tests")),
+            gate=gate_rules(tree),
+            model=model_config(values.get("model")),
+            target=chosen,
+            watch=wait_config(values.get("watch") or {}),
+            overrides=self.overrides.values,
+            notices=notices(job, image),
+        )
+
+    def job_source(self, tree: MapNode, file: Path | None, directory: Path) -> JobSource | None:
+        """Read the job that the key `job` names or holds; None after a complaint."""
+        node = find(tree, "job")
+        if isinstance(node, MapNode):
+            inline = MapNode(mark=place(tree, "job"), entries=node.entries)
+            return JobSource(tree=inline, file=file or directory, directory=directory, prefix="job")
+        text = DOCUMENT.keys["job"].shape.check(node, "job", self.faults) if node is not None else None
+        if not isinstance(text, str) or not isinstance(node, ScalarNode):
+            return None
+        path = absolute(directory / text)
+        inner = read_tree(path, node.mark, name_of(path, self.base), self.faults)
+        return None if inner is None else JobSource(tree=inner, file=path, directory=path.parent)
+
+
+def looks_like_job(tree: MapNode) -> bool:
+    """Tell whether a file is the YAML of a job rather than an aml-train.yml."""
+    keys = set(tree.entries)
+    return not keys & {"job", "image"} and bool(keys & {"command", "jobs"} or {"$schema", "type"} <= keys)

@@ -1,0 +1,193 @@
+"""What the configuration says, as values. Frozen; made by :mod:`aml_train.config.load` only.
+
+The words are those of the file (with ``-`` for ``_``): docs/configuration.md lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from aml_train.gate.rules import Rule
+from aml_train.references import ImageRef
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandJob:
+    """A command job in the grammar of the AzureML CLI v2, checked.
+
+    Attributes:
+        document: the whole job as a mapping, overrides applied, ready for ``azure.ai.ml.load_job``. What the file
+            left out (``$schema``, ``type``, ``compute``) stays out; environment variables and versions are text,
+            counts are integers, and what the service writes (``id``, ``status``, …) is dropped.
+        directory: the folder that the document's relative paths start from.
+        file: the job's YAML file; the aml-train.yml where the job stands inline.
+        code: the folder of the code snapshot, absolute, where it is a local one; a file where the job names a single
+            file; None where there is none or it is remote (``azureml:…``, ``git+…``, ``https://…``).
+    """
+
+    document: Mapping[str, Any]
+    directory: Path
+    file: Path
+    code: Path | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipConfig:
+    """``image.pip``: a requirements file, or a list of requirements, or both.
+
+    Attributes:
+        requirements: absolute path of a requirements file inside the project, or None.
+        packages: requirement specifiers (PEP 508), in the order of the file.
+    """
+
+    requirements: Path | None = None
+    packages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageConfig:
+    """``image:``, first version: a base, packages of the distribution, Python packages.
+
+    Attributes:
+        base: what the image is built FROM.
+        apt: Debian package names, optionally ``name=version``.
+        pip: the user's Python packages.
+        azureml_mlflow: version of azureml-mlflow to install, ``latest`` for no pin, None for not at all.
+        azureml_defaults: the same for azureml-defaults.
+        env: environment variables of the image.
+        repository: the repository in the registry; the project folder's name by default.
+        platform: ``linux/amd64`` or ``linux/arm64``; None for the engine's own.
+        where: ``file:line`` of ``image.base``, for errors that show later.
+    """
+
+    base: ImageRef
+    apt: tuple[str, ...] = ()
+    pip: PipConfig = PipConfig()
+    azureml_mlflow: str | None = None
+    azureml_defaults: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    repository: str
+    platform: str | None = None
+    where: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestsConfig:
+    """``tests:``: what runs inside the image before anything is submitted.
+
+    Attributes:
+        command: a shell command line.
+        files: glob patterns (gitignore style) under the project folder that are copied into the container; empty
+            for every file that is not ignored.
+        env: environment variables for the tests.
+        timeout: seconds.
+        network: whether the tests may use the network.
+        junit: path of a JUnit report inside the container, relative to the working directory, that must exist
+            afterwards; None where pytest is told to write one and its absence is tolerated.
+    """
+
+    __test__ = False
+    command: str
+    files: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = 1800.0
+    network: bool = False
+    junit: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateRule:
+    """One rule of ``gate:`` with its metric and the place it was written at."""
+
+    metric: str
+    rule: Rule
+    where: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """``model:``: what is registered after the gate.
+
+    Attributes:
+        name: the model's name in the workspace.
+        path: a path under the job's artefacts, such as ``outputs/model``; or None where *output* is given.
+        output: the name of one of the job's outputs; or None.
+        type: the asset type, in azure-ai-ml's words.
+        description: free text.
+        tags: tags beside our own.
+    """
+
+    name: str
+    path: str | None = None
+    output: str | None = None
+    type: Literal["custom_model", "mlflow_model", "triton_model"] = "custom_model"
+    description: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetConfig:
+    """One of ``targets:``.
+
+    Attributes:
+        name: ``local`` is the local AzureML; any other name is a workspace in Azure.
+        kind: which of the two it is.
+        subscription_id, resource_group, workspace: where it is, for ``azure``; None where config.json or the environment
+            says it.
+        registry: the registry's host, as jobs name it; None for the workspace's own.
+        push_registry: how the engine names that registry, where it is another name; None where it is the same.
+        compute: the compute that replaces the job's; None leaves the job's as it is.
+    """
+
+    name: str
+    kind: Literal["local", "azure"]
+    subscription_id: str | None = None
+    resource_group: str | None = None
+    workspace: str | None = None
+    registry: str | None = None
+    push_registry: str | None = None
+    compute: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitConfig:
+    """``watch:``: how long a run may take. Seconds; None for no bound."""
+
+    timeout: float | None = None
+    queue_timeout: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything the user said, checked.
+
+    Attributes:
+        file: the aml-train.yml, or None for a bare job YAML.
+        directory: the project folder: where aml-train.yml (or the job's YAML) stands. Absolute.
+        overrides: what ``--set`` changed, dotted key → value, for the job's name and the report.
+        notices: remarks that are no faults.
+    """
+
+    file: Path | None
+    directory: Path
+    job: CommandJob
+    image: ImageConfig | None
+    tests: TestsConfig | None
+    gate: tuple[GateRule, ...]
+    model: ModelConfig | None
+    target: TargetConfig
+    watch: WaitConfig = WaitConfig()
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """Return in one line what a run would consist of."""
+        parts = [f"target {self.target.name}"]
+        parts.append(f"image from {self.image.base.familiar}" if self.image else "the job's own environment")
+        parts.append(f"tests `{self.tests.command}`" if self.tests else "no tests")
+        parts.append(f"{len(self.gate)} gate {'rule' if len(self.gate) == 1 else 'rules'}")
+        parts.append(f"model {self.model.name}" if self.model else "no model")
+        return ", ".join(parts)

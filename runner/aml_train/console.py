@@ -1,0 +1,192 @@
+"""The console: a listener that shows a run to people. Rich on a terminal, plain lines everywhere else."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from aml_train.events import (
+    Event,
+    ImageReady,
+    JobStatusChanged,
+    JobSubmitted,
+    LogLine,
+    MetricsSettled,
+    ModelRegistered,
+    Notice,
+    Progress,
+    RuleDecided,
+    RunFinished,
+    StageFinished,
+    StageStarted,
+    TestsFinished,
+)
+from aml_train.units import duration, size
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as ProgressBars
+    from rich.progress import TaskID
+
+#: Foreign text may hold escape sequences that would take the terminal over: only its printable part is shown.
+_ESCAPES: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
+_PROGRESS_EVERY: Final = datetime.timedelta(seconds=15)
+_NAME_WIDTH: Final = 9
+_LABEL: Final = 80
+_MOST_METRICS: Final = 20
+_VERDICTS: Final = {0: "green", 6: "yellow", 7: "yellow"}
+
+
+def printable(text: str) -> str:
+    """Return *text* without escape sequences and control characters other than the tab."""
+    return _ESCAPES.sub("", text)
+
+
+class ConsoleListener:
+    """Shows events on *file*.
+
+    Args:
+        file: where to write; a terminal gets colours and moving bars.
+        color: None decides by the terminal (and NO_COLOR); False never colours.
+    """
+
+    def __init__(self, file: TextIO, *, color: bool | None = None) -> None:
+        self._console = Console(
+            file=file, no_color=color is False or None, highlight=False, soft_wrap=True, emoji=False
+        )
+        self._bars: ProgressBars | None = None
+        self._tasks: dict[tuple[str, str], TaskID] = {}
+        self._shown: dict[str, datetime.datetime] = {}
+        self._rows: list[tuple[str, str, float]] = []
+        self._facts: dict[str, str] = {}
+        self._metrics: Mapping[str, float] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case StageStarted():
+                self._say("▸", event.stage, event.title, "bold")
+            case StageFinished():
+                self._end_bars(event.stage)
+                self._rows.append((event.stage, event.summary, event.seconds))
+                self._say("✓", event.stage, f"{event.summary}  ({duration(event.seconds)})", "green")
+            case Progress():
+                self._progress(event)
+            case LogLine():
+                # One log needs no name; the logs of several ranks do.
+                named = event.source == "job" and not event.origin.endswith("std_log.txt")
+                self._say("│", event.source, f"{event.origin}: {event.text}" if named else event.text, "dim")
+            case Notice():
+                warning = event.level == "warning"
+                self._say("!" if warning else "·", "", event.text, "yellow" if warning else "cyan")
+            case JobStatusChanged():
+                self._say("·", "job", event.status, "cyan")
+            case RuleDecided():
+                self._say("✓" if event.met else "✗", "gate", event.reason, "green" if event.met else "red")
+            case RunFinished():
+                self._finish(event)
+            case _:
+                self._remember(event)
+
+    def close(self) -> None:
+        """Take moving bars off the terminal."""
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+
+    def _say(self, mark: str, name: str, text: str, style: str) -> None:
+        # Text objects are never read as markup: foreign output cannot style itself.
+        line = Text.assemble((f"{mark} ", style), (f"{name:<{_NAME_WIDTH}}", style if mark != "│" else "dim"))
+        line.append(printable(text), style=style if mark in "✗!" else "")
+        self._console.print(line)
+
+    def _remember(self, event: Event) -> None:
+        match event:
+            case ImageReady():
+                extra = f", {size(event.compressed_bytes)} compressed" if event.compressed_bytes else ""
+                self._facts["image"] = f"{event.reference}"
+                self._facts["digest"] = f"{event.digest} ({event.how}{extra})"
+            case TestsFinished():
+                counts = "no counts: they wrote no JUnit report"
+                if event.passed is not None:
+                    counts = f"{event.passed} passed, {event.failed} failed, {event.skipped} skipped"
+                self._facts["tests"] = counts + (" (recorded earlier in this image)" if event.cached else "")
+                for failure in event.failures:
+                    self._say("✗", "tests", str(failure), "red")
+            case JobSubmitted():
+                self._facts["job"] = event.job + (" (attached)" if event.attached else "")
+                if event.studio_url:
+                    self._facts["studio"] = event.studio_url
+            case MetricsSettled():
+                self._metrics = event.metrics
+            case ModelRegistered():
+                self._facts["model"] = f"{event.model} version {event.version}" + (
+                    " (registered earlier)" if event.found else ""
+                )
+            case _:
+                pass
+
+    def _progress(self, event: Progress) -> None:
+        if not self._console.is_terminal:
+            last = self._shown.setdefault(event.stage, event.at)
+            if event.at - last >= _PROGRESS_EVERY:
+                self._shown[event.stage] = event.at
+                self._say("·", event.stage, f"{event.label[:_LABEL]}: {self._amount(event)}", "cyan")
+            return
+        if self._bars is None:
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as Bars
+
+            columns = (TextColumn("  {task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"))
+            self._bars = Bars(*columns, console=self._console, transient=True)
+            self._bars.start()
+        key = (event.stage, event.label)
+        if key not in self._tasks:
+            self._tasks[key] = self._bars.add_task(printable(event.label)[:_LABEL], total=event.total, amount="")
+        self._bars.update(self._tasks[key], completed=event.done, total=event.total, amount=self._amount(event))
+
+    @staticmethod
+    def _amount(event: Progress) -> str:
+        if event.unit == "bytes":
+            return size(event.done) + (f" of {size(event.total)}" if event.total else "")
+        return f"{event.done}" + (f" of {event.total}" if event.total else "") + f" {event.unit}"
+
+    def _end_bars(self, stage: str) -> None:
+        if self._bars is not None:
+            for key in [key for key in self._tasks if key[0] == stage]:
+                self._bars.remove_task(self._tasks.pop(key))
+            if not self._tasks:
+                self.close()
+
+    def _finish(self, event: RunFinished) -> None:
+        self.close()
+        self._console.print()
+        for name, summary, seconds in self._rows:
+            self._row(name, f"{duration(seconds):>12}  {summary}")
+        for name, value in self._facts.items():
+            self._row(name, value)
+        if self._metrics:
+            shown = "  ".join(f"{name}={value:.6g}" for name, value in sorted(self._metrics.items())[:_MOST_METRICS])
+            more = len(self._metrics) - _MOST_METRICS
+            self._row("metrics", shown + (f"  and {more} more" if more > 0 else ""))
+        style = _VERDICTS.get(event.exit_code, "red")
+        self._console.print(
+            Text.assemble((f"{event.status}", f"bold {style}"), (f" (exit code {event.exit_code})", style))
+        )
+        self._console.print(Text(printable_lines(event.message)))
+        if event.hint:
+            self._console.print(Text(printable_lines(event.hint), style="cyan"))
+
+    def _row(self, name: str, text: str) -> None:
+        self._console.print(Text.assemble((f"{name:<{_NAME_WIDTH + 2}}", "bold"), printable(text)))
+
+
+def printable_lines(text: str) -> str:
+    """Return *text* made printable line by line."""
+    return "\n".join(printable(line) for line in text.split("\n"))

@@ -1,0 +1,1 @@
+"""How aml-train signs in. Never interactively."""

@@ -1,0 +1,235 @@
+"""Signing in to Azure, as the environment says: nothing interactive and no developer's login is ever tried.
+
+The variables are those that azure-identity and azure/login document.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from aml_train.clouds import AZURE_PUBLIC, Cloud
+from aml_train.credentials.refusals import claims_of, reason, remedy
+from aml_train.errors import InvalidError, ServiceError
+
+if TYPE_CHECKING:
+    from azure.core.credentials import AccessToken, TokenCredential
+
+# azure-identity logs each refusal as a warning, which Python writes to stderr where nobody handles it. Ours says the same.
+logging.getLogger("azure.identity").addHandler(logging.NullHandler())
+
+Assertion = Callable[[str], str]
+"""Fetches a new assertion (a JSON Web Token of an issuer that Azure trusts) for the audience that it is given."""
+
+#: ``AML_TRAIN_SIGN_IN``: word → what it is called in messages.
+WAYS: Final[Mapping[str, str]] = {
+    "oidc": "the OIDC token of the workflow",
+    "workload-identity": "the workload identity's token file",
+    "managed-identity": "the managed identity",
+    "secret": "the service principal's secret",
+    "certificate": "the service principal's certificate",
+    "creds": "AZURE_CREDENTIALS",
+}
+#: Word → the variable whose presence chooses it; in the order of precedence. They are secrets: nothing sets them by itself.
+_SECRETS: Final = {
+    "secret": "AZURE_CLIENT_SECRET",
+    "certificate": "AZURE_CLIENT_CERTIFICATE_PATH",
+    "creds": "AZURE_CREDENTIALS",
+}
+_NO_WAY: Final = (
+    "Set AZURE_CLIENT_ID and AZURE_TENANT_ID, and one of: AZURE_CLIENT_SECRET, AZURE_CLIENT_CERTIFICATE_PATH, "
+    "AZURE_FEDERATED_TOKEN_FILE; or AZURE_CREDENTIALS; or AML_TRAIN_SIGN_IN=managed-identity. "
+    "In GitHub's workflows the action signs in with OIDC."
+)
+
+
+class SignIn:
+    """A credential that says, when it is refused, what was tried, what Azure answered and what to do.
+
+    It is a ``TokenCredential`` of azure-core, and is handed to the SDKs.
+
+    Args:
+        inner: one of azure-identity's credentials; it keeps tokens and renews them.
+        way: a word of :data:`WAYS`.
+        claims: gives the claims of the assertion that was sent last.
+    """
+
+    def __init__(
+        self, inner: TokenCredential, *, way: str, claims: Callable[[], Mapping[str, Any] | None] = lambda: None
+    ) -> None:
+        self._inner = inner
+        self._claims = claims
+        self.title = WAYS[way]
+
+    def get_token(self, *scopes: str, **options: Any) -> AccessToken:
+        """Return a token for *scopes*: a kept one, or a new one.
+
+        Raises:
+            ServiceError: the sign-in was refused, or nobody answered (transient).
+        """
+        from azure.core.exceptions import AzureError, ClientAuthenticationError
+
+        using = f"with {self.title}"
+        try:
+            return self._inner.get_token(*scopes, **options)
+        except ClientAuthenticationError as error:
+            if isinstance(error.__cause__, ServiceError):
+                raise error.__cause__ from None
+            message = str(error.message)
+            raise ServiceError(
+                f"Sign-in to Azure failed, {using}: {reason(message)}", hint=remedy(message, self._claims())
+            ) from None
+        except AzureError as error:
+            raise ServiceError(
+                f"Sign-in to Azure did not succeed, {using}: {reason(str(error.message))}",
+                hint="Check the network, HTTPS_PROXY and the CA bundle.",
+                transient=True,
+            ) from error
+
+    def token(self, scope: str) -> str:
+        """Return the text of a token; see :meth:`get_token`."""
+        text: str = self.get_token(scope).token
+        return text
+
+
+def sign_in(
+    environment: Mapping[str, str], *, cloud: Cloud = AZURE_PUBLIC, assertion: Assertion | None = None
+) -> SignIn:
+    """Return the credential that *environment* chooses. Nothing is asked of Azure yet.
+
+    ``AML_TRAIN_SIGN_IN`` names one; else a secret that is set (two are refused), else *assertion*, else the token file of a
+    workload identity. A managed identity is used only where it is named.
+
+    Args:
+        environment: holds the variables.
+        cloud: where to sign in.
+        assertion: fetches assertions, where the caller can.
+
+    Raises:
+        InvalidError: the choice is unknown or ambiguous.
+        ServiceError: nothing to sign in with, or a part of it is missing or cannot be read.
+    """
+    way = _choose(environment, has_assertion=assertion is not None)
+    makers: Mapping[str, Callable[[], SignIn]] = {
+        "oidc": lambda: _oidc(environment, cloud, assertion),
+        "workload-identity": lambda: _workload_identity(environment, cloud),
+        "managed-identity": lambda: _managed_identity(environment),
+        "secret": lambda: _secret(environment, cloud),
+        "certificate": lambda: _certificate(environment, cloud),
+        "creds": lambda: _creds(environment, cloud),
+    }
+    return makers[way]()
+
+
+def _choose(environment: Mapping[str, str], *, has_assertion: bool) -> str:
+    if named := environment.get("AML_TRAIN_SIGN_IN"):
+        if named not in WAYS:
+            raise InvalidError(f"AML_TRAIN_SIGN_IN: {named!r} is not known.", hint=f"Known are {', '.join(WAYS)}.")
+        return named
+    given = [way for way, variable in _SECRETS.items() if environment.get(variable)]
+    if len(given) > 1:
+        names = " and ".join(_SECRETS[way] for way in given)
+        raise InvalidError(f"{names} are both set.", hint=f"Keep one, or set AML_TRAIN_SIGN_IN={given[0]}.")
+    if given:
+        return given[0]
+    if has_assertion:
+        return "oidc"
+    if environment.get("AZURE_FEDERATED_TOKEN_FILE"):
+        return "workload-identity"
+    raise ServiceError("Cannot sign in to Azure: nothing is given to sign in with.", hint=_NO_WAY)
+
+
+def _needed(environment: Mapping[str, str], way: str, *names: str) -> list[str]:
+    missing = [name for name in names if not environment.get(name)]
+    if missing:
+        raise ServiceError(
+            f"Cannot sign in to Azure with {WAYS[way]}: {', '.join(missing)} not set.",
+            hint="Set all of " + ", ".join(names) + ".",
+        )
+    return [environment[name] for name in names]
+
+
+def _oidc(environment: Mapping[str, str], cloud: Cloud, assertion: Assertion | None) -> SignIn:
+    if assertion is None:
+        raise ServiceError(
+            "Cannot sign in to Azure with OIDC: only the action can fetch a token of the workflow.",
+            hint="Use the action, or choose another way: docs/azure.md.",
+        )
+    tenant, client = _needed(environment, "oidc", "AZURE_TENANT_ID", "AZURE_CLIENT_ID")
+    from azure.identity import ClientAssertionCredential
+
+    last: dict[str, Any] = {}
+
+    def fetch() -> str:
+        text = assertion(cloud.federated_audience)
+        last.clear()
+        last.update(claims_of(text))
+        return text
+
+    inner = ClientAssertionCredential(tenant, client, fetch, authority=cloud.authority)
+    return SignIn(inner, way="oidc", claims=lambda: last)
+
+
+def _workload_identity(environment: Mapping[str, str], cloud: Cloud) -> SignIn:
+    names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_FEDERATED_TOKEN_FILE")
+    tenant, client, file = _needed(environment, "workload-identity", *names)
+    from azure.identity import WorkloadIdentityCredential
+
+    inner = WorkloadIdentityCredential(
+        tenant_id=tenant, client_id=client, token_file_path=file, authority=cloud.authority
+    )
+    return SignIn(inner, way="workload-identity")
+
+
+def _managed_identity(environment: Mapping[str, str]) -> SignIn:
+    from azure.identity import ManagedIdentityCredential
+
+    client = environment.get("AZURE_CLIENT_ID") or None
+    return SignIn(ManagedIdentityCredential(client_id=client), way="managed-identity")
+
+
+def _secret(environment: Mapping[str, str], cloud: Cloud) -> SignIn:
+    names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
+    return _with_secret(*_needed(environment, "secret", *names), cloud=cloud, way="secret")
+
+
+def _with_secret(tenant: str, client: str, secret: str, *, cloud: Cloud, way: str) -> SignIn:
+    from azure.identity import ClientSecretCredential
+
+    return SignIn(ClientSecretCredential(tenant, client, secret, authority=cloud.authority), way=way)
+
+
+def _certificate(environment: Mapping[str, str], cloud: Cloud) -> SignIn:
+    names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_CERTIFICATE_PATH")
+    tenant, client, file = _needed(environment, "certificate", *names)
+    from azure.identity import CertificateCredential
+
+    password = environment.get("AZURE_CLIENT_CERTIFICATE_PASSWORD") or None
+    try:
+        inner = CertificateCredential(tenant, client, file, password=password, authority=cloud.authority)
+    except (OSError, ValueError) as error:
+        # The library's own words may quote the file.
+        raise ServiceError(
+            f"Cannot sign in to Azure: the certificate {file} cannot be read ({type(error).__name__}).",
+            hint="AZURE_CLIENT_CERTIFICATE_PATH names a PEM or PKCS 12 file with the private key; "
+            "AZURE_CLIENT_CERTIFICATE_PASSWORD its password, if it has one.",
+        ) from None
+    return SignIn(inner, way="certificate")
+
+
+def _creds(environment: Mapping[str, str], cloud: Cloud) -> SignIn:
+    """Return the credential of the JSON that ``az ad sp create-for-rbac --json-auth`` writes."""
+    (text,) = _needed(environment, "creds", "AZURE_CREDENTIALS")
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    names = ("tenantId", "clientId", "clientSecret")
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), str) and found[name] for name in names):
+        raise ServiceError(
+            f"Cannot sign in to Azure: AZURE_CREDENTIALS is not JSON with {', '.join(names)}.",
+            hint="az ad sp create-for-rbac --json-auth writes it. Better, sign in with GitHub's OIDC: docs/azure.md.",
+        )
+    return _with_secret(*(found[name] for name in names), cloud=cloud, way="creds")

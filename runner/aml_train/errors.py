@@ -1,0 +1,139 @@
+"""The tree of expected errors: one class for each way that a run can end.
+
+Every class carries the exit code and the status word of the table in docs/architecture.md ("How a run can end").
+An expected error is printed as message and remedy, without a traceback; anything else is a fault of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class AmlTrainError(Exception):
+    """An expected end that is not a success.
+
+    Args:
+        message: what went wrong, where and why, in one or a few lines.
+        hint: the remedy; what the user can do about it.
+    """
+
+    exit_code: ClassVar[int] = 1
+    status: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One complaint about the user's input: where, what, why and the remedy.
+
+    Attributes:
+        where: ``file:line`` (one-based), ``file``, or the name of the option that was given.
+        what: what is wrong, naming the key or value.
+        why: the rule that it breaks; may be empty where *what* says it all.
+        remedy: what to write instead; may be empty.
+    """
+
+    where: str
+    what: str
+    why: str = ""
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        tail = "; ".join(part for part in (self.why, self.remedy) if part)
+        return f"{self.where}: {self.what}" + (f": {tail}" if tail else "")
+
+
+class InvalidError(AmlTrainError):
+    """Configuration, arguments, or a combination that is not supported.
+
+    Carries every fault that was found, not only the first.
+    """
+
+    exit_code = 2
+    status = "invalid"
+
+    def __init__(self, faults: Iterable[Fault] | str, *, hint: str | None = None) -> None:
+        if isinstance(faults, str):
+            self.faults: tuple[Fault, ...] = ()
+            super().__init__(faults, hint=hint)
+        else:
+            self.faults = tuple(faults)
+            super().__init__("\n".join(str(fault) for fault in self.faults), hint=hint)
+
+
+class ImageError(AmlTrainError):
+    """The image could not be built, pushed, found or verified."""
+
+    exit_code = 3
+    status = "image-failed"
+
+
+class TestsFailedError(AmlTrainError):
+    """The user's tests failed inside the image, or could not be run there."""
+
+    __test__ = False  # not a test class, whatever pytest thinks of its name
+    exit_code = 4
+    status = "tests-failed"
+
+
+class JobFailedError(AmlTrainError):
+    """The training job ended as Failed."""
+
+    exit_code = 5
+    status = "job-failed"
+
+
+class GateFailedError(AmlTrainError):
+    """A threshold was not met, or a metric or a baseline is missing."""
+
+    exit_code = 6
+    status = "gate-failed"
+
+
+class CancelledError(AmlTrainError):
+    """The run was cancelled: by a signal, by a cap, or by anybody in the portal."""
+
+    exit_code = 7
+    status = "cancelled"
+
+
+class TimedOutError(AmlTrainError):
+    """A time-out of ours ended the run."""
+
+    exit_code = 7
+    status = "timed-out"
+
+
+class ServiceError(AmlTrainError):
+    """Sign-in, quota, a resource that is not there, or an outage beyond our patience.
+
+    *transient* marks what may go away by itself (a lost connection, 429, 5xx): waiting and asking again may help.
+    """
+
+    exit_code = 8
+    status = "service-error"
+
+    def __init__(self, message: str, *, hint: str | None = None, transient: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.transient = transient
+
+
+class NotRespondingError(ServiceError):
+    """AzureML lost contact with the job: it ended as NotResponding."""
+
+    status = "not-responding"
+
+
+class PreemptedError(ServiceError):
+    """The job was preempted more often than its retries allow."""
+
+    status = "preempted"

@@ -1,0 +1,214 @@
+"""What happened, as typed events. The console, the ``--json`` file and GitHub are listeners.
+
+A stage emits events through a :data:`Listener`; it prints nothing itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Stage = Literal["resolve", "target", "image", "push", "tests", "submit", "watch", "gate", "register"]
+Source = Literal["build", "push", "tests", "job", "emulator"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Anything that happened; ``at`` is the time in UTC."""
+
+    at: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+
+    @property
+    def name(self) -> str:
+        """The word for this event in the ``--json`` file, such as ``stage-started``."""
+        words = "".join("-" + c.lower() if c.isupper() else c for c in type(self).__name__)
+        return words.removeprefix("-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageStarted(Event):
+    """A stage begins; *title* says in a few words what it will do."""
+
+    stage: Stage
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageFinished(Event):
+    """A stage ended well; *summary* says in a few words with what. *seconds* is its duration."""
+
+    stage: Stage
+    summary: str
+    seconds: float
+    skipped: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress(Event):
+    """How far a long piece of work is. *total* is None where it is not known; *unit* is ``bytes``, ``steps``, …"""
+
+    stage: Stage
+    label: str
+    done: int
+    total: int | None
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogLine(Event):
+    """One line of foreign output (a build's, a test's, a job's), without its line end. Never to be trusted."""
+
+    source: Source
+    text: str
+    origin: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice(Event):
+    """Something the user should know; a *warning* is something to act on."""
+
+    text: str
+    level: Literal["info", "warning"] = "info"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageReady(Event):
+    """The image exists in the registry. *how* says whether it was built or found."""
+
+    reference: str
+    digest: str
+    address: str
+    how: Literal["built", "found", "given"]
+    compressed_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestFailure:
+    """A test that failed or could not run. *file* and *line* (one-based) are None where the report does not tell."""
+
+    __test__ = False
+    name: str
+    file: str | None
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}: " if self.file and self.line else f"{self.file}: " if self.file else ""
+        return f"{place}{self.name}" + (f": {self.message}" if self.message else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestsFinished(Event):
+    """The tests in the image ended. Counts are None where no JUnit report was written."""
+
+    __test__ = False
+    passed: int | None
+    failed: int | None
+    skipped: int | None
+    seconds: float
+    cached: bool
+    failures: tuple[TestFailure, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSubmitted(Event):
+    """The job exists in the workspace; *attached* where it had been submitted by an earlier run."""
+
+    job: str
+    attached: bool
+    studio_url: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobStatusChanged(Event):
+    """The service reported another status word."""
+
+    job: str
+    status: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsSettled(Event):
+    """The metrics as they will be gated: name → last value by step.
+
+    *histories* holds every recorded (step, value) of the metrics that have rules, in the service's order.
+    """
+
+    job: str
+    metrics: Mapping[str, float]
+    histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleDecided(Event):
+    """One gate rule, written at *where* (``file:line``), was decided; *value* is None where the metric is missing."""
+
+    metric: str
+    rule: str
+    value: float | None
+    limit: float
+    met: bool
+    reason: str
+    where: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRegistered(Event):
+    """The model's version exists; *found* where an earlier run had registered it."""
+
+    model: str
+    version: str
+    found: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFinished(Event):
+    """The end of it all: status word and exit code as in the table of endings, and everything that is known."""
+
+    status: str
+    exit_code: int
+    message: str
+    hint: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+Listener = Callable[[Event], None]
+
+
+def _jsonable(value: object) -> object:
+    """Turn what :mod:`json` does not know into what it does."""
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Path):
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def to_json(event: Event) -> str:
+    """Return *event* as one line of JSON, its name under ``event``."""
+    fields = {f.name: getattr(event, f.name) for f in dataclasses.fields(event)}
+    return json.dumps({"event": event.name, **fields}, default=_jsonable, ensure_ascii=False)
+
+
+class Broadcast:
+    """A listener that hands each event to several, one event at a time whatever thread it comes from."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self._listeners = listeners
+        self._lock = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        with self._lock:
+            for listener in self._listeners:
+                listener(event)

@@ -1,0 +1,1 @@
+"""The gate: metric rules and the decision over them. Pure."""

@@ -1,0 +1,101 @@
+"""Read what a BuildKit build prints with ``--progress=plain`` (moby/buildkit, ``util/progress/progressui``)."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from aml_train.errors import ImageError
+from aml_train.events import Event, LogLine, Progress
+
+_VERTEX = re.compile(r"#(?P<number>\d+) (?P<rest>.*)")
+_STEP = re.compile(r"\[(?:[\w.-]+ )?(?P<done>\d+)/(?P<total>\d+)\] (?P<instruction>.*)")
+_TIMED = re.compile(r"\d+\.\d+ ?(?P<text>.*)")
+_ENDED = re.compile(r"(?:DONE \d|CACHED$|CANCELED)")
+_PREFIX = re.compile(r"#\d+ (?:\d+\.\d+ )?")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_TAIL: Final = 25
+_NO_SPACE: Final = ("no space left on device", "disk quota exceeded")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    number: int
+    total: int
+    instruction: str
+
+
+class PlainProgress:
+    """Turns the lines of a build into events, and remembers what an error message needs."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, _Step] = {}
+        self._tails: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_TAIL))
+        self._all: deque[str] = deque(maxlen=_TAIL)
+        self._failed: str | None = None
+        self._full = False
+
+    def feed(self, line: str) -> Iterator[Event]:
+        """Yield the events that one line means, beginning with the line itself."""
+        text = _last_state(_COLOUR.sub("", line.rstrip()))
+        if not text:
+            return
+        self._all.append(text)
+        self._full = self._full or any(words in text.lower() for words in _NO_SPACE)
+        match = _VERTEX.fullmatch(text)
+        origin = ""
+        if match is not None:
+            number, rest = match["number"], match["rest"]
+            if step := _STEP.fullmatch(rest):
+                known = _Step(number=int(step["done"]), total=int(step["total"]), instruction=step["instruction"])
+                self._steps[number] = known
+                yield Progress(
+                    stage="image", label=known.instruction, done=known.number - 1, total=known.total, unit="steps"
+                )
+            elif timed := _TIMED.fullmatch(rest):
+                self._tails[number].append(timed["text"])
+                text = timed["text"]
+            elif rest.startswith("ERROR"):
+                self._failed = number
+            elif number in self._steps and _ENDED.match(rest):
+                step_ended = self._steps[number]
+                yield Progress(
+                    stage="image",
+                    label=step_ended.instruction,
+                    done=step_ended.number,
+                    total=step_ended.total,
+                    unit="steps",
+                )
+            if number in self._steps:
+                origin = self._steps[number].instruction
+        yield LogLine(source="build", text=text, origin=origin)
+
+    def error(self, exit_code: int) -> ImageError:
+        """Return the error for a build that ended with *exit_code*: the instruction that failed and its last lines."""
+        failed = self._steps.get(self._failed or "")
+        tail = list(self._tails.get(self._failed or "", ())) or list(self._all)
+        what = (
+            f"the image's step {failed.instruction!r} failed"
+            if failed
+            else f"the build failed with exit code {exit_code}"
+        )
+        message = what + (":\n" + "\n".join(f"  {line}" for line in tail) if tail else "")
+        if self._full:
+            return ImageError(
+                message,
+                hint="The disk is full. See what Docker keeps (docker system df) and free some of it (docker builder prune, "
+                "docker image prune); a hosted runner needs fewer or smaller images.",
+            )
+        return ImageError(
+            message, hint="Check the packages under image: in the configuration; the lines above say why."
+        )
+
+
+def _last_state(text: str) -> str:
+    """Return the line as a terminal would end up with it: what a carriage return overwrites is left out."""
+    *overwritten, last = text.split("\r")
+    prefix = _PREFIX.match(text) if overwritten else None
+    return (prefix[0] if prefix else "") + last

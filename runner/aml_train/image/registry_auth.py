@@ -1,0 +1,143 @@
+"""Signing in to a registry: the answer to its ``WWW-Authenticate`` challenge.
+
+Bearer tokens as in the distribution project's token authentication; credentials may be a user's, or Azure Container Registry's
+refresh token as the password of the user ``00000000-0000-0000-0000-000000000000``.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import requests
+
+from aml_train.errors import ImageError
+
+_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegistryAuth:
+    """Credentials. *identity_token* is what ``docker login`` keeps of an OAuth 2 sign-in, instead of a password."""
+
+    username: str
+    password: str = field(default="", repr=False)
+    identity_token: str | None = field(default=None, repr=False)
+
+    @property
+    def basic(self) -> str:
+        """The header of basic authentication."""
+        return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+
+
+Login = Callable[[], RegistryAuth | None]
+"""Gives the credentials of the moment: what a cloud issues lasts for hours, and a build may take longer."""
+
+
+def sign_in_hint(host: str) -> str:
+    """Return what to do where the registry *host* refuses."""
+    if is_acr(host):
+        return f"The identity needs the role AcrPush on {host} (AcrPull to read only)."
+    return f"Sign in (docker login {host}), or ask for the right to pull from and push to it."
+
+
+def is_acr(host: str) -> bool:
+    """Tell whether *host* is an Azure Container Registry, by the domains of Azure's clouds."""
+    return host.lower().endswith((".azurecr.io", ".azurecr.us", ".azurecr.cn"))
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether *host* can only be this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def parse_challenge(text: str) -> tuple[str, dict[str, str]]:
+    """Split ``Bearer realm="…",service="…"`` into its scheme, in lower case, and its parameters."""
+    scheme, _, rest = text.strip().partition(" ")
+    return scheme.lower(), dict(_PARAMETER.findall(rest))
+
+
+class Authenticator:
+    """Answers challenges of one registry and remembers the tokens, each for its scopes."""
+
+    def __init__(self, session: requests.Session, host: str, auth: RegistryAuth | Login | None) -> None:
+        self._session = session
+        self._host = host
+        self._login: Login = auth if callable(auth) else lambda: auth
+        self._tokens: dict[tuple[str, ...], str] = {}
+        self._basic = False
+
+    def header(self, scopes: Sequence[str]) -> str | None:
+        """Return the Authorization header to begin with, or None."""
+        auth = self._login() if self._basic else None
+        if auth is not None:
+            return auth.basic
+        token = self._tokens.get(tuple(scopes))
+        return f"Bearer {token}" if token else None
+
+    def answer(self, challenge: str, scopes: Sequence[str], tried: str | None) -> str | None:
+        """Return the header for the answer to *challenge*, or None where there is nothing (more) to try.
+
+        Raises:
+            ImageError: if the token service refuses the credentials or cannot be trusted.
+        """
+        scheme, parameters = parse_challenge(challenge)
+        if scheme == "basic":
+            auth = self._login()
+            if auth is None or tried == auth.basic:
+                return None
+            self._basic = True
+            return auth.basic
+        if scheme != "bearer":
+            return None
+        token = self._token(parameters, scopes)
+        header = f"Bearer {token}"
+        if header == tried:
+            return None
+        self._tokens[tuple(scopes)] = token
+        return header
+
+    def _token(self, parameters: dict[str, str], scopes: Sequence[str]) -> str:
+        realm = parameters.get("realm", "")
+        parts = urlsplit(realm)
+        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
+            raise ImageError(
+                f"the registry {self._host} sends its visitors to {realm!r} to sign in, which is not https"
+            )
+        service = parameters.get("service", "")
+        auth = self._login()
+        if auth is not None and auth.identity_token:
+            form = {
+                "grant_type": "refresh_token",
+                "service": service,
+                "client_id": "aml-train",
+                "scope": " ".join(scopes),
+                "refresh_token": auth.identity_token,
+            }
+            response = self._session.post(realm, data=form, timeout=30)
+        else:
+            query = [("service", service), *(("scope", scope) for scope in scopes)]
+            headers = {"Authorization": auth.basic} if auth is not None else {}
+            response = self._session.get(realm, params=query, headers=headers, timeout=30)
+        if response.status_code == 429 or response.status_code >= 500:
+            raise requests.ConnectionError(f"the token service answered HTTP {response.status_code}")
+        if response.status_code != 200:
+            who = f"as {auth.username}" if auth is not None else "anonymously"
+            raise ImageError(
+                f"the registry {self._host} refused to sign in {who}: HTTP {response.status_code}",
+                hint=sign_in_hint(self._host),
+            )
+        document = response.json()
+        token = document.get("token") or document.get("access_token")
+        if not isinstance(token, str):
+            raise ImageError(f"the registry {self._host} gave no token when signing in")
+        return token

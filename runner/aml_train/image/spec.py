@@ -1,0 +1,248 @@
+"""What an image is made of, what is tested in it, and what a job may run in. Values only; nothing is asked of the world.
+
+:func:`plan_image` turns configuration and a resolved base into an :class:`ImageSpec`; :mod:`aml_train.image.stage` makes it real.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from aml_train.config.model import ImageConfig
+from aml_train.files import FileSet
+from aml_train.image.address import content_address
+from aml_train.image.dockerfile import REQUIREMENTS_NAME, render_dockerfile
+from aml_train.references import ImageRef, is_digest
+
+TEST_FORMAT: Final = 1
+"""Enters every test key: raise it when the way tests are run changes what passing means."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseImage:
+    """The image to build FROM, resolved. Made by :func:`aml_train.image.base.resolve_base`.
+
+    Attributes:
+        reference: the reference as the user wrote it.
+        digest: the manifest's (or index's) digest in its registry; None for an image that is in no registry.
+        image_id: the engine's image id, where the engine has the image.
+        local_only: the image is in the engine only, so ``FROM`` names its tag; the build then verifies that the tag
+            did not move meanwhile.
+    """
+
+    reference: ImageRef
+    digest: str | None = None
+    image_id: str | None = None
+    local_only: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in (("digest", self.digest), ("image_id", self.image_id)):
+            if value is not None and not is_digest(value):
+                raise ValueError(
+                    f"{name} {value!r} of {self.reference.familiar} is not sha256: and 64 hexadecimal digits"
+                )
+        if self.digest is None and self.image_id is None:
+            raise ValueError(f"the base {self.reference.familiar} has neither a manifest digest nor an image id")
+        if self.local_only != (self.digest is None):
+            raise ValueError(
+                f"the base {self.reference.familiar} is local_only exactly where it has no manifest digest"
+            )
+
+    @property
+    def pinned(self) -> str:
+        """The name for ``FROM``: ``name@sha256:…``, or the tag of an image that only this engine has."""
+        if self.digest is not None:
+            return self.reference.with_digest(self.digest).familiar
+        return self.reference.familiar
+
+    @property
+    def identity(self) -> str:
+        """What the content address covers: the manifest's digest, or the image id where there is none."""
+        identity = self.digest or self.image_id
+        if identity is None:  # pragma: no cover - excluded by __post_init__
+            raise ValueError(f"the base {self.reference.familiar} has no identity")
+        return identity
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSpec:
+    """An image to have, entirely described. Equal specs have equal addresses.
+
+    Attributes:
+        base: what it is built FROM.
+        apt, pip_packages, azureml_mlflow, azureml_defaults, env: as configured, see
+            :class:`~aml_train.config.model.ImageConfig`.
+        requirements: contents of the requirements file that is copied into the build, or None.
+        platform: ``linux/amd64`` or ``linux/arm64``.
+        repository: the repository it is released to.
+        dockerfile: the rendered Dockerfile.
+        address: the content address, 64 hexadecimal digits.
+    """
+
+    base: BaseImage
+    apt: tuple[str, ...] = ()
+    pip_packages: tuple[str, ...] = ()
+    requirements: bytes | None = None
+    azureml_mlflow: str | None = None
+    azureml_defaults: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    platform: str
+    repository: str
+    dockerfile: str
+    address: str
+
+    @property
+    def address_tag(self) -> str:
+        """The tag that carries the content address in the registry."""
+        return f"addr-{self.address[:40]}"
+
+    @property
+    def context(self) -> dict[str, bytes]:
+        """Files of the build context beside the Dockerfile: name → contents."""
+        return {} if self.requirements is None else {REQUIREMENTS_NAME: self.requirements}
+
+
+def plan_image(config: ImageConfig, base: BaseImage, requirements: bytes | None, platform: str) -> ImageSpec:
+    """Describe the image that *config* asks for, on *base*. Pure.
+
+    Args:
+        config: the ``image:`` of the configuration.
+        base: its base, resolved.
+        requirements: contents of ``config.pip.requirements``, where there is one.
+        platform: what to build for; ``config.platform``, or the engine's own.
+    """
+    dockerfile = render_dockerfile(
+        base=base.pinned,
+        apt=config.apt,
+        pip_packages=config.pip.packages,
+        requirements=requirements is not None,
+        azureml_mlflow=config.azureml_mlflow,
+        azureml_defaults=config.azureml_defaults,
+        env=config.env,
+    )
+    files = {} if requirements is None else {REQUIREMENTS_NAME: requirements}
+    return ImageSpec(
+        base=base,
+        apt=config.apt,
+        pip_packages=config.pip.packages,
+        requirements=requirements,
+        azureml_mlflow=config.azureml_mlflow,
+        azureml_defaults=config.azureml_defaults,
+        env=dict(config.env),
+        platform=platform,
+        repository=config.repository,
+        dockerfile=dockerfile,
+        address=content_address(
+            dockerfile=dockerfile, base=base.identity, files=files, build_args={}, platform=platform
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestSpec:
+    """The user's tests, ready to run in an image.
+
+    Attributes:
+        command: a shell command line, run by ``/bin/sh -c``.
+        files: what is copied into the container's working directory.
+        env: environment variables for the tests.
+        timeout: seconds.
+        network: whether the tests may use the network.
+        junit: path of a JUnit report relative to the working directory that must exist afterwards; None where pytest
+            is told to write one and its absence is tolerated.
+    """
+
+    __test__ = False
+    command: str
+    files: FileSet
+    env: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = 1800.0
+    network: bool = False
+    junit: str | None = None
+
+    def key(self, digest: str) -> str:
+        """Return the key of the record of these tests in the image of manifest *digest*: 64 hexadecimal digits.
+
+        It covers the digest, the command, paths, contents and modes of the files, the settings, and
+        :data:`TEST_FORMAT`. Reads the files.
+        """
+        settings = {
+            "format": TEST_FORMAT,
+            "digest": digest,
+            "command": self.command,
+            "files": self.files.digest(),
+            "env": dict(self.env),
+            "timeout": self.timeout,
+            "network": self.network,
+            "junit": self.junit,
+        }
+        return hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestRecord:
+    """That tests passed in an image; kept in the registry beside it, see :mod:`aml_train.image.test_record`.
+
+    Attributes:
+        digest: manifest digest of the image.
+        key: :meth:`TestSpec.key`.
+        command: what was run.
+        passed, failed, skipped: counts; None where no JUnit report was written. *failed* is never above zero.
+        seconds: how long the tests ran.
+        at: when they ended, ISO 8601 in UTC.
+        commit: the commit whose tests ran, where known.
+        packages: what pip and dpkg had really installed: ``pip:name`` or ``apt:name`` → version.
+        format: version of this record.
+    """
+
+    __test__ = False
+    digest: str
+    key: str
+    command: str
+    passed: int | None
+    failed: int | None
+    skipped: int | None
+    seconds: float
+    at: str
+    commit: str | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    format: int = TEST_FORMAT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """An image of ours that is in the registry under an immutable tag and whose tests, where configured, passed in it.
+
+    Attributes:
+        reference: the name that jobs and records carry, pinned to *digest*.
+        digest: the manifest's digest.
+        address: the content address.
+        how: whether this run built it or found it.
+        record: the record of the tests; None only where no tests are configured.
+        compressed_bytes: sum of the layers' sizes in the registry.
+    """
+
+    reference: ImageRef
+    digest: str
+    address: str
+    how: Literal["built", "found"]
+    record: TestRecord | None
+    compressed_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """No image of ours: the job's own environment is submitted as it stands, and reported as given, not tested.
+
+    Attributes:
+        environment: what the job's document says: ``azureml:name:version``, a mapping, or None where it says nothing.
+    """
+
+    environment: Any
+
+
+JobImage = Tested | Given
+"""What a job may run in."""

@@ -1,0 +1,256 @@
+"""The image stage: have the image in the registry, with its tests passed in it, doing no more than is needed.
+
+One digest throughout: what the tests ran in is, byte for byte, what is released. The engine pushes to a *candidate* repository;
+after the tests the same manifest bytes are put under the release tags.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from aml_train.engine import BuildCli
+from aml_train.errors import ImageError
+from aml_train.events import ImageReady, Listener, Stage, StageFinished, StageStarted, TestsFinished
+from aml_train.image.build import build_image
+from aml_train.image.manifest import Manifest
+from aml_train.image.packages import installed_packages
+from aml_train.image.push import pull_image, push_image, read_back, release
+from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
+from aml_train.image.test_record import load_record, store_record
+from aml_train.references import ImageRef
+from aml_train.tests_in_image import TestResults, run_tests
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+
+def ensure_image(
+    spec: ImageSpec,
+    tests: TestSpec | None,
+    *,
+    engine: DockerClient,
+    cli: Callable[[], BuildCli],
+    location: RegistryLocation,
+    listener: Listener,
+    force: bool = False,
+    commit: str | None = None,
+    release_tags: Sequence[str] = (),
+) -> Tested:
+    """Return the image of *spec*, released in the registry, with *tests* passed in it.
+
+    Image and record there: nothing is built, pulled or run. Image there without a record of these tests: they run. Otherwise
+    it is built, pushed as a candidate while the tests run in it, and released.
+
+    Args:
+        spec: the image.
+        tests: the tests, or None where none are configured.
+        engine: the engine that builds and runs the tests.
+        cli: finds the command to build with; asked only where something is built.
+        location: the registry.
+        listener: told what happens; called from two threads, one at a time only if it sees to that
+            (:class:`aml_train.events.Broadcast` does).
+        force: build anew, without the engine's build cache, and test again.
+        commit: recorded with the tests.
+        release_tags: more tags for the released image.
+
+    Raises:
+        ImageError: if it cannot be built, pushed, found or verified.
+        TestsFailedError: if the tests fail; nothing is released then.
+        TimedOutError: if the build takes too long.
+    """
+    with location.client() as registry:
+        stage = _Stage(spec, tests, engine, cli, location, listener, commit, tuple(release_tags), registry)
+        return stage.run(force=force)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """One run of the stage: its parameters, and its steps as methods."""
+
+    spec: ImageSpec
+    tests: TestSpec | None
+    engine: DockerClient
+    cli: Callable[[], BuildCli]
+    location: RegistryLocation
+    listener: Listener
+    commit: str | None
+    release_tags: tuple[str, ...]
+    registry: Registry
+
+    @property
+    def candidate(self) -> str:
+        """The repository that the engine pushes to before the tests have passed."""
+        return f"{self.spec.repository}-candidate"
+
+    def run(self, *, force: bool) -> Tested:
+        started = time.monotonic()
+        self.listener(
+            StageStarted(stage="image", title=f"image {self.spec.repository} on {self.spec.base.reference.familiar}")
+        )
+        found = None if force else self.registry.get_manifest(self.spec.repository, self.spec.address_tag)
+        if found is None:
+            return self._make(started, force)
+        self._finish("image", f"found {found.digest[:19]}", started, skipped=True)
+        record = None
+        if self.tests is not None:
+            key = self.tests.key(found.digest)
+            record = load_record(self.registry, self.spec.repository, found.digest, key)
+            record = self._test_found(found, key) if record is None else self._tell_cached(record)
+        for tag in (_digest_tag(found.digest), *self.release_tags):
+            head = self.registry.head_manifest(self.spec.repository, tag)
+            if head is None or head.digest != found.digest:
+                self.registry.put_manifest(self.spec.repository, tag, found.content, found.media_type)
+        return self._ready(found, "found", record)
+
+    def _make(self, started: float, force: bool) -> Tested:
+        """Build, push and test at once, release."""
+        name = f"{self.location.push_name}/{self.candidate}"
+        tag = f"candidate-{secrets.token_hex(8)}"
+        local = f"{name}:{tag}"
+        pushing: Future[Manifest] | None = None
+        try:
+            image_id = build_image(
+                self.spec, cli=self.cli(), engine=self.engine, tag=local, listener=self.listener, no_cache=force
+            )
+            self._finish("image", f"built {image_id[:19]}", started)
+            with ThreadPoolExecutor(1, thread_name_prefix="push") as pool:
+                pushing = pool.submit(self._push, name, tag, image_id)
+                results = self._run_tests(image_id)
+                packages = installed_packages(self.engine, image_id) if self.tests is not None else {}
+                manifest = pushing.result()
+            record = self._record(manifest.digest, results, packages)
+            tags = (_digest_tag(manifest.digest), *self.release_tags, self.spec.address_tag)
+            release(self.registry, manifest, source=self.candidate, repository=self.spec.repository, tags=tags)
+            if record is not None:
+                store_record(self.registry, self.spec.repository, record)
+            if self.location.engine_runs_jobs:
+                # Everything is there: this only names it by its digest, so that the job finds it in the engine.
+                self._pull(manifest)
+        finally:
+            self._forget(local, tag, pushed=pushing is not None and pushing.exception() is None)
+        return self._ready(manifest, "built", record)
+
+    def _push(self, name: str, tag: str, image_id: str) -> Manifest:
+        """Push the candidate and check what arrived."""
+        with self._stage("push", f"push to {self.location.push_name}") as done:
+            digest = push_image(self.engine, name, tag, auth=self.location.credentials(), listener=self.listener)
+            manifest = read_back(self.registry, self.candidate, digest, image_id)
+            done(f"pushed {digest[:19]}")
+        return manifest
+
+    def _test_found(self, found: Manifest, key: str) -> TestRecord | None:
+        """Run the tests in an image that the registry has; keep the record."""
+        image_id = self._pull(found)
+        results = self._run_tests(image_id)
+        record = self._record(found.digest, results, installed_packages(self.engine, image_id), key)
+        if record is not None:
+            store_record(self.registry, self.spec.repository, record)
+        return record
+
+    def _run_tests(self, image_id: str) -> TestResults | None:
+        if self.tests is None:
+            return None
+        with self._stage("tests", f"tests in the image: {self.tests.command}") as done:
+            results = run_tests(image_id, self.tests, engine=self.engine, listener=self.listener)
+            done(f"{results.passed} passed" if results.report else "passed")
+        return results
+
+    def _record(
+        self, digest: str, results: TestResults | None, packages: dict[str, str], key: str | None = None
+    ) -> TestRecord | None:
+        if results is None or self.tests is None:
+            return None
+        return TestRecord(
+            digest=digest,
+            key=key or self.tests.key(digest),
+            command=self.tests.command,
+            passed=results.passed,
+            failed=results.failed,
+            skipped=results.skipped,
+            seconds=results.seconds,
+            at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            commit=self.commit,
+            packages=packages,
+        )
+
+    def _tell_cached(self, record: TestRecord) -> TestRecord:
+        started = time.monotonic()
+        self.listener(StageStarted(stage="tests", title=f"tests in the image: {record.command}"))
+        self.listener(
+            TestsFinished(
+                passed=record.passed,
+                failed=record.failed,
+                skipped=record.skipped,
+                seconds=record.seconds,
+                cached=True,
+            )
+        )
+        self._finish("tests", f"passed in this image at {record.at}", started, skipped=True)
+        return record
+
+    def _pull(self, manifest: Manifest) -> str:
+        """Have a released image in the engine, named by its digest; return its image id."""
+        name = f"{self.location.push_name}/{self.spec.repository}"
+        image_id = pull_image(
+            self.engine, name, manifest.digest, auth=self.location.credentials(), listener=self.listener
+        )
+        if not manifest.is_index and image_id not in (manifest.config_digest, manifest.digest):
+            raise ImageError(f"the engine has {image_id} as {name}@{manifest.digest}, which is another image")
+        return image_id
+
+    def _forget(self, local: str, tag: str, *, pushed: bool) -> None:
+        """Take the candidate's tag away, in the engine and, where the registry can, there."""
+        from docker.errors import ImageNotFound
+
+        with contextlib.suppress(ImageNotFound):  # the build failed before there was an image
+            self.engine.images.remove(local, noprune=True)
+        if pushed:
+            self.registry.untag(self.candidate, tag)
+
+    def _ready(self, manifest: Manifest, how: Literal["built", "found"], record: TestRecord | None) -> Tested:
+        reference = ImageRef.parse(f"{self.location.job_name}/{self.spec.repository}@{manifest.digest}")
+        size = manifest.layer_bytes
+        self.listener(
+            ImageReady(
+                reference=str(reference),
+                digest=manifest.digest,
+                address=self.spec.address,
+                how=how,
+                compressed_bytes=size,
+            )
+        )
+        return Tested(
+            reference=reference,
+            digest=manifest.digest,
+            address=self.spec.address,
+            how=how,
+            record=record,
+            compressed_bytes=size,
+        )
+
+    @contextmanager
+    def _stage(self, stage: Stage, title: str) -> Iterator[Callable[[str], None]]:
+        """Tell begin and, if all went well, end of *stage*; the summary is handed to what is yielded."""
+        started = time.monotonic()
+        self.listener(StageStarted(stage=stage, title=title))
+        summaries: list[str] = []
+        yield summaries.append
+        self._finish(stage, summaries[-1], started)
+
+    def _finish(self, stage: Stage, summary: str, started: float, *, skipped: bool = False) -> None:
+        seconds = time.monotonic() - started
+        self.listener(StageFinished(stage=stage, summary=summary, seconds=seconds, skipped=skipped))
+
+
+def _digest_tag(digest: str) -> str:
+    """Return the tag that keeps a used digest for ever, whatever happens to the others."""
+    return f"dig-{digest.removeprefix('sha256:')}"

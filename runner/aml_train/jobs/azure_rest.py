@@ -1,0 +1,308 @@
+"""Reads of an AzureML workspace over plain REST: quick to import, bounded in time, with errors of our own.
+
+The requests and the shapes of their answers are those of azure-ai-ml 1.34.1 and azureml-mlflow 1.62 (generated clients
+``_restclient/*``, ``RunHistory``), as docs/emulator.md lists them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import requests
+import stamina
+
+from aml_train.clouds import AZURE_PUBLIC, Cloud
+from aml_train.credentials.azure import SignIn
+from aml_train.errors import ServiceError
+from aml_train.gate.decide import MetricPoint
+from aml_train.jobs.service import JobView, ModelView
+from aml_train.jobs.states import parse_status
+
+_API: Final = {"workspace": "2024-10-01-preview", "jobs": "2024-01-01-preview", "models": "2023-08-01-preview"}
+_TIMEOUT: Final = (10.0, 60.0)
+_RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
+_CHUNK: Final = 256 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """A workspace's name in Azure Resource Manager."""
+
+    subscription_id: str
+    resource_group: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """The workspace's resource id."""
+        return (
+            f"/subscriptions/{quote(self.subscription_id)}/resourceGroups/{quote(self.resource_group)}"
+            f"/providers/Microsoft.MachineLearningServices/workspaces/{quote(self.name)}"
+        )
+
+
+def _message(response: requests.Response) -> str:
+    """Return the service's explanation; AzureML puts it under ``error.message``, MLflow under ``message``."""
+    try:
+        body = response.json()
+    except ValueError:
+        return response.text[:300].strip() or response.reason
+    if isinstance(body, dict):
+        error = body.get("error")
+        if isinstance(error, dict) and error.get("message"):
+            return str(error["message"])
+        if body.get("message"):
+            return str(body["message"])
+    return json.dumps(body)[:300]
+
+
+def error_for(response: requests.Response, what: str) -> ServiceError:
+    """Return the error for an answer that is not a success. Its query, which may carry a signature, is not shown."""
+    address = urlsplit(response.url)
+    place = f"{response.request.method} {address.netloc}{address.path}"
+    message = f"{what}: AzureML answered {response.status_code} to {place}: {_message(response)}"
+    hints = {
+        401: "Sign-in was refused: check the client and tenant ids, and that the credential has not expired.",
+        403: "The identity needs the role 'AzureML Data Scientist' on the workspace.",
+        404: "Check the subscription, the resource group and the workspace's name.",
+        501: "The local AzureML does not do this: see docs/emulator.md.",
+    }
+    transient = response.status_code in _RETRIED
+    return ServiceError(message, hint=hints.get(response.status_code), transient=transient)
+
+
+def _time(text: str | None) -> datetime.datetime | None:
+    return datetime.datetime.fromisoformat(text) if text else None
+
+
+def _is_transient(error: Exception) -> bool:
+    return isinstance(error, ServiceError) and error.transient
+
+
+class AzureRest:
+    """The reading half of a job service, and cancelling.
+
+    Args:
+        workspace: where.
+        credential: signs in; its tokens are kept and renewed by azure-identity.
+        cloud: the cloud that the workspace is in.
+    """
+
+    def __init__(self, workspace: Workspace, credential: SignIn, cloud: Cloud = AZURE_PUBLIC) -> None:
+        self.workspace = workspace
+        self.cloud = cloud
+        self._credential = credential
+        self._session = requests.Session()
+        self._resource: Mapping[str, Any] | None = None
+        self._hosts: Mapping[str, str] | None = None
+
+    def call(
+        self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
+    ) -> requests.Response:
+        """Send one request, again after a transient failure; any answer but a transient one is returned.
+
+        Raises:
+            ServiceError: if nobody answers, or the answers stay transient failures.
+        """
+        for attempt in stamina.retry_context(
+            on=_is_transient, attempts=4, timeout=30.0, wait_initial=0.2, wait_max=5.0
+        ):
+            with attempt:
+                response = self._send(method, url, what, params, body)
+                if response.status_code in _RETRIED:
+                    raise error_for(response, what)
+        return response
+
+    def _send(
+        self, method: str, url: str, what: str, params: Mapping[str, str] | None, body: object
+    ) -> requests.Response:
+        headers = {"Authorization": f"Bearer {self._credential.token(self.cloud.scope)}"}
+        try:
+            return self._session.request(method, url, params=params, json=body, headers=headers, timeout=_TIMEOUT)
+        except requests.RequestException as error:
+            host = urlsplit(url).netloc
+            raise ServiceError(f"{what}: {host} does not answer: {type(error).__name__}", transient=True) from error
+
+    def read(self, url: str, what: str, *, params: Mapping[str, str] | None = None) -> Any:
+        """GET *url* and return its JSON; None for 404.
+
+        Raises:
+            ServiceError: for any other answer that is not a success.
+        """
+        response = self.call("GET", url, what, params=params)
+        if response.status_code == requests.codes.not_found:
+            return None
+        if not response.ok:
+            raise error_for(response, what)
+        return response.json()
+
+    def arm(self, path: str) -> str:
+        """Return the address of *path* below the workspace in Azure Resource Manager."""
+        return f"{self.cloud.arm}{self.workspace.path}{path}"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the properties of the workspace's resource; asked once.
+
+        Raises:
+            ServiceError: there is no such workspace, or the identity may not see it.
+        """
+        if self._resource is None:
+            what = f"Looking for the workspace {self.workspace.name}"
+            found = self.read(self.arm(""), what, params={"api-version": _API["workspace"]})
+            if found is None:
+                raise ServiceError(
+                    f"There is no workspace {self.workspace.name!r} in the resource group"
+                    f" {self.workspace.resource_group!r} of the subscription {self.workspace.subscription_id},"
+                    " or this identity may not see it.",
+                    hint="Check subscription-id, resource-group and workspace of the target.",
+                )
+            self._resource = found["properties"]
+        return self._resource
+
+    def _data_plane(self, service: str) -> str:
+        """Return the address of one of the region's services, by way of the workspace's discovery."""
+        if self._hosts is None:
+            hosts = self.read(self.describe()["discoveryUrl"], "Asking for the region's services")
+            if not hosts:
+                raise ServiceError(f"The workspace {self.workspace.name} names no services in its discovery.")
+            self._hosts = hosts
+        return self._hosts[service]
+
+    def _history(self, path: str) -> str:
+        return f"{self._data_plane('history')}/history/v1.0{self.workspace.path}{path}"
+
+    def _mlflow(self, path: str) -> str:
+        return f"{self._data_plane('mlflow')}/mlflow/v2.0{self.workspace.path}/api/2.0/mlflow{path}"
+
+    def find(self, name: str) -> JobView | None:
+        """See :meth:`aml_train.jobs.service.JobService.find`."""
+        found = self.read(
+            self.arm(f"/jobs/{quote(name)}"), f"Looking for the job {name}", params={"api-version": _API["jobs"]}
+        )
+        if found is None:
+            return None
+        properties = found["properties"]
+        studio = (properties.get("services") or {}).get("Studio") or {}
+        return JobView(
+            name=name,
+            status=parse_status(properties.get("status")),
+            experiment=properties.get("experimentName"),
+            studio_url=studio.get("endpoint"),
+            tags=properties.get("tags") or {},
+        )
+
+    def details(self, name: str) -> JobView:
+        """See :meth:`aml_train.jobs.service.JobService.details`."""
+        what = f"Watching the job {name}"
+        found = self.read(self._history(f"/runs/{quote(name)}/details"), what)
+        if found is None:
+            raise ServiceError(
+                f"The job {name} is not in the workspace any more.", hint="Somebody may have deleted it."
+            )
+        error = ((found.get("error") or {}).get("error") or {}).get("message")
+        return JobView(
+            name=name,
+            status=parse_status(found.get("status")),
+            tags=found.get("tags") or {},
+            log_files=found.get("logFiles") or {},
+            error=error,
+            started=_time(found.get("startTimeUtc")),
+            ended=_time(found.get("endTimeUtc")),
+        )
+
+    def cancel(self, name: str) -> None:
+        """See :meth:`aml_train.jobs.service.JobService.cancel`."""
+        what = f"Cancelling the job {name}"
+        url = self.arm(f"/jobs/{quote(name)}/cancel")
+        response = self.call("POST", url, what, params={"api-version": _API["jobs"]})
+        if not response.ok:
+            raise error_for(response, what)
+
+    def read_log(self, url: str, offset: int) -> Iterator[bytes]:
+        """See :meth:`aml_train.jobs.service.JobService.read_log`.
+
+        Blob storage answers 416 where nothing is behind *offset*, and 404 where the log has not been created yet.
+        """
+        try:
+            with self._session.get(
+                url, headers={"Range": f"bytes={offset}-"}, stream=True, timeout=_TIMEOUT
+            ) as response:
+                if response.status_code in (requests.codes.not_found, requests.codes.requested_range_not_satisfiable):
+                    return
+                if response.status_code == requests.codes.ok and offset:
+                    raise ServiceError("The log's storage does not answer to ranges.")
+                if not response.ok:
+                    # A signature that has run out is renewed by the next look at the run's details.
+                    raise ServiceError(
+                        f"The log could not be read: storage answered {response.status_code}", transient=True
+                    )
+                yield from response.iter_content(_CHUNK)
+        except requests.RequestException as error:
+            raise ServiceError(f"The log could not be read: {type(error).__name__}", transient=True) from error
+
+    def last_metrics(self, name: str) -> Mapping[str, float]:
+        """See :meth:`aml_train.jobs.service.JobService.last_metrics`."""
+        metrics = self._run(name)["data"].get("metrics") or []
+        return {metric["key"]: float(metric["value"]) for metric in metrics}
+
+    def _run(self, name: str) -> Any:
+        found = self.read(
+            self._mlflow("/runs/get"), f"Reading the run {name}", params={"run_id": name, "run_uuid": name}
+        )
+        if found is None:
+            raise ServiceError(f"The job {name} has no MLflow run.")
+        return found["run"]
+
+    def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
+        """See :meth:`aml_train.jobs.service.JobService.metric_history`."""
+        points: list[MetricPoint] = []
+        params = {"run_id": name, "run_uuid": name, "metric_key": metric, "max_results": "25000"}
+        while True:
+            found = (
+                self.read(self._mlflow("/metrics/get-history"), f"Reading the metric {metric}", params=params) or {}
+            )
+            points += [
+                MetricPoint(
+                    step=int(m.get("step") or 0), value=float(m["value"]), timestamp=int(m.get("timestamp") or 0)
+                )
+                for m in found.get("metrics") or ()
+            ]
+            if not found.get("next_page_token"):
+                return points
+            params["page_token"] = found["next_page_token"]
+
+    def has_artifact(self, name: str, path: str) -> bool:
+        """See :meth:`aml_train.jobs.service.JobService.has_artifact`."""
+        experiment = self._run(name)["info"]["experiment_id"]
+        url = self._history(f"/experiments/{quote(experiment)}/runs/{quote(name)}/artifacts")
+        wanted = path.strip("/")
+        params: dict[str, str] = {}
+        while True:
+            found = self.read(url, f"Listing what the job {name} wrote", params=params) or {}
+            written = (item["path"].strip("/") for item in found.get("value") or ())
+            if any(item == wanted or item.startswith(f"{wanted}/") for item in written):
+                return True
+            if not found.get("continuationToken"):
+                return False
+            params = {"continuationToken": found["continuationToken"]}
+
+    def models(self, name: str) -> Sequence[ModelView]:
+        """See :meth:`aml_train.jobs.service.JobService.models`."""
+        views: list[ModelView] = []
+        url: str | None = self.arm(f"/models/{quote(name)}/versions")
+        params: dict[str, str] | None = {"api-version": _API["models"], "$orderBy": "createdtime desc"}
+        while url:
+            found = self.read(url, f"Looking for the model {name}", params=params) or {}
+            for item in found.get("value") or ():
+                properties = item["properties"]
+                tags = properties.get("tags") or {}
+                views.append(
+                    ModelView(name=name, version=item["name"], path=properties.get("modelUri") or "", tags=tags)
+                )
+            url, params = found.get("nextLink"), None
+        return views

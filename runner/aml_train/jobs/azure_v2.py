@@ -1,0 +1,186 @@
+"""The adapter for the AzureML SDK v2: azure-ai-ml submits and registers; reads go over plain REST."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import logging
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from aml_train.clouds import AZURE_PUBLIC, Cloud
+from aml_train.credentials.azure import SignIn
+from aml_train.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.job import TAG_FINGERPRINT, JobSpec
+from aml_train.jobs.service import JobView, ModelView, NewModel
+
+if TYPE_CHECKING:
+    from azure.ai.ml import MLClient
+
+_LOG = logging.getLogger(__name__)
+
+
+class AzureV2(AzureRest):
+    """A workspace reached with azure-ai-ml. See :class:`aml_train.jobs.service.JobService`."""
+
+    def __init__(self, workspace: Workspace, credential: SignIn, cloud: Cloud = AZURE_PUBLIC) -> None:
+        super().__init__(workspace, credential, cloud)
+        self._made: MLClient | None = None
+
+    def prepare(self) -> None:
+        """Import azure-ai-ml and make its client, which takes over a second."""
+        if self._made is None:
+            with _collecting_no_garbage():
+                import azure.ai.ml.entities  # noqa: F401  the part that is needed later and slow to import
+                from azure.ai.ml import MLClient
+
+            # Notices of experimental classes are addressed to azure-ai-ml's own users.
+            logging.getLogger("azure.ai.ml").setLevel(logging.ERROR)
+            place = self.workspace
+            self._made = MLClient(
+                self._credential,
+                place.subscription_id,
+                place.resource_group,
+                place.name,
+                show_progress=False,
+                cloud=self.cloud.name,
+            )
+
+    @property
+    def _client(self) -> Any:
+        self.prepare()
+        return self._made
+
+    def submit(self, job: JobSpec) -> JobView:
+        """See :meth:`aml_train.jobs.service.JobService.submit`."""
+        from azure.ai.ml import load_job
+
+        what = f"Submitting the job {job.name}"
+        try:
+            with _staged(job) as document, _quiet():
+                text = io.StringIO(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+                entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
+                self._client.jobs.create_or_update(entity)
+        except Exception as error:
+            translated = translate(error, what)
+            if translated is None:
+                raise
+            if isinstance(translated, InvalidError):
+                raise translated from error
+            return self._look_up(job, translated)
+        found = self.find(job.name)
+        if found is None:
+            raise ServiceError(f"{what}: AzureML accepted it, but does not show it.", transient=True)
+        return found
+
+    def _look_up(self, job: JobSpec, error: AmlTrainError) -> JobView:
+        """Find out whether the job exists although its submission failed; raise *error* where it does not."""
+        found = self.find(job.name)
+        if found is None or found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
+            raise error
+        return found
+
+    def register(self, model: NewModel) -> ModelView:
+        """See :meth:`aml_train.jobs.service.JobService.register`."""
+        from azure.ai.ml.entities import Model
+
+        entity = Model(
+            name=model.name,
+            version=model.version,
+            path=model.path,
+            type=model.type,
+            description=model.description,
+            tags=dict(model.tags),
+            properties=dict(model.properties),
+        )
+        try:
+            with _quiet():
+                made = self._client.models.create_or_update(entity)
+        except Exception as error:
+            translated = translate(error, f"Registering the model {model.name}")
+            if translated is None:
+                raise
+            raise translated from error
+        return ModelView(name=made.name, version=made.version, path=made.path, tags=made.tags or {})
+
+
+@contextlib.contextmanager
+def _collecting_no_garbage() -> Iterator[None]:
+    """Import without the garbage collector, which finds nothing there and takes 40 % of the time (benchmarks/warm_run)."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _staged(job: JobSpec) -> Iterator[dict[str, Any]]:
+    """Give the job's document with its code in a folder of its own, which holds the snapshot's files and nothing else.
+
+    azure-ai-ml uploads what it finds: ``.git`` as well, in whose configuration actions/checkout leaves a token.
+    """
+    document = dict(job.document)
+    if job.code is None:
+        yield document
+        return
+    with tempfile.TemporaryDirectory(prefix="aml-train-") as folder:
+        staged = Path(folder) / (job.code.root.name or "code")
+        job.code.copy_to(staged)
+        yield {**document, "code": str(staged)}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep azure-ai-ml from writing to the terminal; what it wrote goes to the log at level debug.
+
+    Even with ``show_progress=False`` it prints colour resets around an upload (``_artifacts/_blob_storage_helper.py``).
+    """
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            yield
+    finally:
+        if said.getvalue().strip():
+            _LOG.debug("azure-ai-ml: %s", said.getvalue().strip())
+
+
+def translate(error: Exception, what: str) -> AmlTrainError | None:
+    """Return our error for one of the SDK's, or None where it is none of the SDK's.
+
+    One of ours is returned as it is: the SDK asks our sign-in for tokens.
+    """
+    if isinstance(error, AmlTrainError):
+        return error
+    from azure.ai.ml.exceptions import ErrorCategory, MlException
+    from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
+    from marshmallow.exceptions import ValidationError
+
+    if isinstance(error, ClientAuthenticationError):
+        return ServiceError(f"{what}: sign-in failed: {error.message}", hint="Check the credential.")
+    if isinstance(error, HttpResponseError):
+        code = error.status_code
+        transient = code is None or code in (408, 429) or code >= 500
+        return ServiceError(f"{what}: AzureML answered {code}: {_brief(error.message)}", transient=transient)
+    if isinstance(error, AzureError):
+        return ServiceError(f"{what}: AzureML could not be reached: {error.message}", transient=True)
+    if isinstance(error, MlException):
+        if error.error_category == ErrorCategory.SYSTEM_ERROR:
+            return ServiceError(f"{what}: {_brief(error.message)}")
+        return InvalidError(f"{what}: azure-ai-ml refuses the job: {_brief(error.message)}")
+    if isinstance(error, ValidationError):
+        return InvalidError(f"{what}: azure-ai-ml refuses the job: {_brief(str(error))}")
+    return None
+
+
+def _brief(text: str | None, limit: int = 1500) -> str:
+    """Return a message of the SDK without its decoration, cut to *limit* characters."""
+    return " ".join((text or "no reason given").split())[:limit]

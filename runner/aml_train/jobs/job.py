@@ -1,0 +1,129 @@
+"""What is submitted: the job's document, its image, and its deterministic name. Pure."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from aml_train.files import FileSet
+from aml_train.image.spec import Given, JobImage, Tested
+
+#: Part of every job's name, so that a change of what the name covers never attaches to a job of older make.
+NAME_FORMAT: Final = 1
+_STEM_LENGTH: Final = 40
+
+#: Tags that we put on every job. Models carry the same words.
+TAG_COMMIT: Final = "aml-train.commit"
+TAG_DIGEST: Final = "aml-train.image-digest"
+TAG_IMAGE: Final = "aml-train.image"
+TAG_ADDRESS: Final = "aml-train.image-address"
+TAG_TESTED: Final = "aml-train.tested"
+TAG_FINGERPRINT: Final = "aml-train.fingerprint"
+TAG_VERSION: Final = "aml-train.version"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobTemplate:
+    """A job that lacks only its image and its attempt.
+
+    Attributes:
+        document: the command job (CLI v2 grammar), with compute and ``type`` filled in.
+        directory: what the document's relative paths start from.
+        code: the files of the code snapshot, or None where the code is no local folder.
+        code_digest: digest of the code snapshot's files, or None where no local code is sent.
+        local_digests: digest of every other local path that the document sends: its place in the document → digest.
+        scope: where the job is submitted, as text (target, subscription, resource group, workspace).
+        overrides: what ``--set`` changed.
+        stem: the readable beginning of the name.
+        tags: tags to add.
+    """
+
+    document: Mapping[str, Any]
+    directory: Path
+    code: FileSet | None = None
+    code_digest: str | None
+    local_digests: Mapping[str, str] = field(default_factory=dict)
+    scope: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    stem: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSpec:
+    """A job ready to be submitted under *name*. *code* are the files of its snapshot, where it is a local folder."""
+
+    name: str
+    document: Mapping[str, Any]
+    directory: Path
+    code: FileSet | None
+    image: JobImage
+    fingerprint: str
+
+
+def stem_of(text: str) -> str:
+    """Return *text* as the beginning of a job's name: letters, digits, ``-`` and ``_``, starting with a letter or digit.
+
+    AzureML's rule for names: 1 to 255 letters, digits, underscores and dashes (azure-ai-ml, ``_schema/core/fields.py``).
+    """
+    words = re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_")
+    return words[:_STEM_LENGTH].rstrip("-_") or "job"
+
+
+def fingerprint(template: JobTemplate, image: JobImage) -> str:
+    """Return the hash (64 hexadecimal digits) over everything that decides what the job computes.
+
+    The job's own name, and the tags with the commit, are left out: they change nothing of the result.
+    """
+    document = {key: value for key, value in template.document.items() if key not in ("name", "tags", "display_name")}
+    content = {
+        "format": NAME_FORMAT,
+        "document": document,
+        "code": template.code_digest,
+        "local": dict(template.local_digests),
+        "image": image.digest if isinstance(image, Tested) else "given",
+        "scope": template.scope,
+        "overrides": dict(template.overrides),
+    }
+    text = json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def job_name(template: JobTemplate, image: JobImage, attempt: int) -> str:
+    """Return the name of the job's *attempt* (one-based): ``stem-hash-attempt``."""
+    return f"{template.stem}-{fingerprint(template, image)[:12]}-{attempt}"
+
+
+def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
+    """Fill *template* with its image and name."""
+    document = copy.deepcopy(dict(template.document))
+    mark = fingerprint(template, image)
+    tags = {
+        **{str(k): str(v) for k, v in (document.get("tags") or {}).items()},
+        **template.tags,
+        TAG_FINGERPRINT: mark,
+    }
+    match image:
+        case Tested():
+            document["environment"] = {"image": str(image.reference)}
+            tags |= {TAG_IMAGE: str(image.reference), TAG_DIGEST: image.digest, TAG_ADDRESS: image.address}
+            tags[TAG_TESTED] = image.record.key if image.record else "no tests configured"
+        case Given():
+            tags[TAG_TESTED] = "given, not tested"
+    name = job_name(template, image, attempt)
+    document["name"] = name
+    document["tags"] = tags
+    return JobSpec(
+        name=name,
+        document=document,
+        directory=template.directory,
+        code=template.code,
+        image=image,
+        fingerprint=mark,
+    )

@@ -1,0 +1,95 @@
+"""What the pipeline asks of a job service: a Protocol. Adapters are the modules ``azure*.py``."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from aml_train.gate.decide import MetricPoint
+from aml_train.jobs.job import JobSpec
+from aml_train.jobs.states import JobStatus
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobView:
+    """A job as the service shows it at one moment.
+
+    Attributes:
+        log_files: path of each log → an address that can be read by ranges; it holds for about an hour.
+        error: the service's explanation of a failure, if it gave one.
+    """
+
+    name: str
+    status: JobStatus
+    experiment: str | None = None
+    studio_url: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    log_files: Mapping[str, str] = field(default_factory=dict)
+    error: str | None = None
+    started: datetime.datetime | None = None
+    ended: datetime.datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelView:
+    """One version of a registered model."""
+
+    name: str
+    version: str
+    path: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewModel:
+    """A model version to be registered. *path* is an ``azureml://jobs/…`` URI."""
+
+    name: str
+    version: str
+    path: str
+    type: str
+    description: str | None
+    tags: Mapping[str, str]
+    properties: Mapping[str, str]
+
+
+class JobService(Protocol):
+    """A workspace's jobs, metrics and models.
+
+    Every method raises :class:`aml_train.errors.ServiceError` (exit code 8) when the service refuses or stays away.
+    """
+
+    def prepare(self) -> None:
+        """Load what :meth:`submit` will need. May run in another thread, early."""
+
+    def find(self, name: str) -> JobView | None:
+        """Return the job with its status and tags, without logs; None where there is none of that name."""
+
+    def details(self, name: str) -> JobView:
+        """Return the job's status, logs and error."""
+
+    def submit(self, job: JobSpec) -> JobView:
+        """Submit *job*. Where the answer is lost, the job is looked up by its name."""
+
+    def cancel(self, name: str) -> None:
+        """Ask the service to cancel the job; returns when it has taken note."""
+
+    def read_log(self, url: str, offset: int) -> Iterator[bytes]:
+        """Yield the bytes of a log from *offset* on, as far as they are written."""
+
+    def last_metrics(self, name: str) -> Mapping[str, float]:
+        """Return every metric's last value."""
+
+    def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
+        """Return every recorded value of one metric, in the service's order."""
+
+    def has_artifact(self, name: str, path: str) -> bool:
+        """Tell whether the job wrote *path*, a file or a folder, among its artefacts."""
+
+    def models(self, name: str) -> Sequence[ModelView]:
+        """Return every version of a model, newest first; none where the model does not exist."""
+
+    def register(self, model: NewModel) -> ModelView:
+        """Register a model version."""

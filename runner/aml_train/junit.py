@@ -1,0 +1,104 @@
+"""Read a JUnit report, as pytest and others write it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aml_train.events import TestFailure
+
+_SLOWEST: Final = 5
+_TRACEBACK: Final = 100_000
+_MESSAGE: Final = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class JUnitReport:
+    """What a report says. *slowest* is test name → seconds of the slowest few."""
+
+    passed: int
+    failed: int
+    skipped: int
+    errors: int
+    failures: tuple[TestFailure, ...]
+    slowest: tuple[tuple[str, float], ...]
+
+
+def parse_junit(content: bytes) -> JUnitReport:
+    """Read a report.
+
+    Raises:
+        ValueError: if it is no JUnit report; one with a document type declaration is refused, since entities could blow it up.
+    """
+    from xml.etree.ElementTree import ParseError
+
+    from junitparser import Error, JUnitXml, JUnitXmlError, Skipped
+
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+        raise ValueError("it has a document type declaration")
+    try:
+        cases = list(_cases(JUnitXml.fromstring(content)))
+    except (ParseError, JUnitXmlError, SyntaxError) as error:
+        raise ValueError(f"it is not a JUnit report: {error}") from error
+    passed = failed = skipped = errors = 0
+    failures: list[TestFailure] = []
+    for case in cases:
+        results = list(case.result)
+        bad = [result for result in results if not isinstance(result, Skipped)]
+        if bad:
+            failures.append(_failure(case, bad[0]))
+            if isinstance(bad[0], Error):
+                errors += 1
+            else:
+                failed += 1
+        elif results:
+            skipped += 1
+        else:
+            passed += 1
+    slowest = sorted(((_name(case), float(case.time or 0.0)) for case in cases), key=lambda item: -item[1])[:_SLOWEST]
+    return JUnitReport(
+        passed=passed, failed=failed, skipped=skipped, errors=errors, failures=tuple(failures), slowest=tuple(slowest)
+    )
+
+
+def _cases(element: Any) -> Iterator[Any]:
+    """Yield the test cases of a report, its suites and their suites."""
+    from junitparser import TestCase
+
+    for part in element:
+        if isinstance(part, TestCase):
+            yield part
+        else:
+            yield from _cases(part)
+
+
+def _name(case: Any) -> str:
+    return f"{case.classname}::{case.name}" if case.classname else str(case.name)
+
+
+def _failure(case: Any, result: Any) -> TestFailure:
+    """Return what one failed case says."""
+    element = case._elem  # junitparser has no accessor for attributes outside its own schema
+    file = element.get("file")
+    message = str(result.message or "").strip().splitlines()
+    return TestFailure(
+        name=str(case.name),
+        file=file,
+        line=_failing_line(file, element.get("line"), str(result.text or "")[-_TRACEBACK:]),
+        message=(message[0] if message else "")[:_MESSAGE],
+    )
+
+
+def _failing_line(file: str | None, start: str | None, traceback: str) -> int | None:
+    """Return the line that failed (one-based): the last one that the traceback names in *file*, else the test's first.
+
+    pytest ends each entry of a traceback with ``file:line:`` and counts a test's own line from zero
+    (``_pytest._code.code`` and ``_pytest.junitxml``, family xunit1).
+    """
+    if file is not None:
+        named = re.findall(rf"^{re.escape(file)}:(\d{{1,9}}):", traceback, re.MULTILINE)
+        if named:
+            return int(named[-1])
+    return int(start) + 1 if start is not None and start.isdigit() else None

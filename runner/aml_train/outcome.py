@@ -1,0 +1,54 @@
+"""What may vary between executions of a plan, and how one ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aml_train.gate.decide import Decision
+from aml_train.image.spec import JobImage, Tested
+from aml_train.jobs.service import JobView, ModelView
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What may vary between two executions of the same plan.
+
+    Attributes:
+        fresh: train again, even if the same job has completed.
+        force_build: build the image again, even if its address is in the registry.
+        wait: follow the job to its end; False submits and returns.
+    """
+
+    fresh: bool = False
+    force_build: bool = False
+    wait: bool = True
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """Everything that is known of a run; filled as it goes on, so that a failure keeps what was reached."""
+
+    status: str = "error"
+    exit_code: int = 1
+    message: str = ""
+    hint: str | None = None
+    image: JobImage | None = None
+    job: JobView | None = None
+    attached: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    decision: Decision | None = None
+    model: ModelView | None = None
+
+    def facts(self) -> dict[str, object]:
+        """Return the outcome as plain values for the ``--json`` file and the outputs."""
+        facts: dict[str, object] = {"metrics": dict(self.metrics), "attached": self.attached}
+        if isinstance(self.image, Tested):
+            facts |= {"image": str(self.image.reference), "digest": self.image.digest, "address": self.image.address}
+        if self.job:
+            facts |= {"job": self.job.name, "experiment": self.job.experiment, "run_url": self.job.studio_url}
+        if self.decision and self.decision.rules:
+            facts["gate"] = "passed" if self.decision.met else "failed"
+        if self.model:
+            facts |= {"model": self.model.name, "model_version": self.model.version}
+        return facts

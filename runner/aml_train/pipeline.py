@@ -1,0 +1,350 @@
+"""Execute a plan: target → image and tests → submit → watch → gate → register. Emits events; prints nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from aml_train.errors import AmlTrainError, CancelledError, GateFailedError, ServiceError
+from aml_train.events import (
+    Event,
+    JobStatusChanged,
+    JobSubmitted,
+    Listener,
+    LogLine,
+    MetricsSettled,
+    ModelRegistered,
+    Notice,
+    RuleDecided,
+    RunFinished,
+    Stage,
+    StageFinished,
+    StageStarted,
+)
+from aml_train.gate.decide import Decision, decide_rule
+from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
+from aml_train.jobs.job import TAG_FINGERPRINT, JobSpec, make_job
+from aml_train.jobs.service import JobService, JobView
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.watch import Clock, Limits, Pace, settle_metrics, watch
+from aml_train.models import lineage, register
+from aml_train.outcome import Options, Outcome
+from aml_train.plan import Plan
+from aml_train.units import size
+
+# Between two readings of the metrics: of a job that has just ended, and of one that had ended before this run.
+_METRIC_PAUSE = 0.3
+_SETTLED_PAUSE = 0.05
+_CANCEL_PATIENCE = 60.0
+_CANCEL_PAUSE = 0.25
+_MOST_ATTEMPTS = 1000
+
+
+class OpenTarget(Protocol):
+    """A target that is ready for work."""
+
+    @property
+    def service(self) -> JobService:
+        """The workspace's jobs, metrics and models."""
+
+    @property
+    def pace(self) -> Pace:
+        """How often this target may be asked."""
+
+    def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
+        """Have the image built, tested and released in the target's registry, or find that it is."""
+
+
+class Prewarm:
+    """Loads the SDK in another thread from the moment on that a submission has become certain.
+
+    It is a listener: the first line of a build or of tests says so.
+    """
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._prepare: Callable[[], None] | None = None
+
+    def arm(self, prepare: Callable[[], None]) -> None:
+        """Say what is to be loaded. It must be safe to load again: a failure shows where it is needed."""
+        self._prepare = prepare
+
+    def start(self) -> None:
+        """Begin, once."""
+        if self._thread is None and self._prepare is not None:
+            self._thread = threading.Thread(target=self._prepare, name="prepare-sdk", daemon=True)
+            self._thread.start()
+
+    def join(self) -> None:
+        """Wait for the end of what was begun."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, LogLine) and event.source in ("build", "tests"):
+            self.start()
+
+
+class Execution:
+    """One execution of a plan.
+
+    Args:
+        plan: what to do.
+        open_target: makes the target ready (for the local one: starts the emulator).
+        options: see :class:`aml_train.outcome.Options`.
+        clock: time; passed in so that tests need not wait.
+        listener: is told everything that happens.
+        prewarm: is told as soon as a submission is certain.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        open_target: Callable[[], OpenTarget],
+        *,
+        options: Options,
+        clock: Clock,
+        listener: Listener,
+        prewarm: Prewarm | None = None,
+    ) -> None:
+        self._plan = plan
+        self._open_target = open_target
+        self._options = options
+        self._clock = clock
+        self._listener = listener
+        self._prewarm = prewarm or Prewarm()
+        self._service: JobService | None = None
+        self._live_job: str | None = None
+        self._settled = False
+        self.outcome = Outcome()
+
+    def run(self) -> Outcome:
+        """Execute the plan.
+
+        Returns:
+            the outcome, with the exit code and status word of the table of endings; expected errors are in it.
+        """
+        outcome = self.outcome
+        try:
+            self._run()
+        except AmlTrainError as error:
+            self._fail(error)
+        except KeyboardInterrupt:
+            self._fail(self._interrupted())
+        self._listener(
+            RunFinished(
+                status=outcome.status,
+                exit_code=outcome.exit_code,
+                message=outcome.message,
+                hint=outcome.hint,
+                facts=outcome.facts(),
+            )
+        )
+        return outcome
+
+    def _fail(self, error: AmlTrainError) -> None:
+        self.outcome.status, self.outcome.exit_code = error.status, error.exit_code
+        self.outcome.message, self.outcome.hint = error.message, error.hint
+
+    @contextlib.contextmanager
+    def _stage(self, name: Stage, title: str) -> Iterator[list[str]]:
+        """Report a stage. The block puts its summary, one line, into the list that it is given."""
+        self._listener(StageStarted(stage=name, title=title))
+        began = self._clock.now()
+        summary: list[str] = []
+        yield summary
+        self._listener(StageFinished(stage=name, summary=" ".join(summary), seconds=self._clock.now() - began))
+
+    def _run(self) -> None:
+        plan, options = self._plan, self._options
+        for notice in plan.notices:
+            self._listener(Notice(text=notice))
+        with self._stage("target", plan.names.description) as summary:
+            target = self._open_target()
+            summary.append("ready")
+        self._service = target.service
+        self._prewarm.arm(target.service.prepare)
+        if options.fresh:
+            self._prewarm.start()
+        image = self._image(target)
+        self._prewarm.join()
+        view = self._submit(target.service, image)
+        if options.wait or view.status.terminal:
+            self._watch(target.service, view, target.pace)
+            decision = self._decide(target.service, view.name)
+            self._register(target.service, view.name, image, decision)
+            gated = "the gate is met" if plan.gate else "no gate was given"
+            self._pass("passed", f"The job completed and {gated}.")
+        else:
+            self._pass(
+                "submitted", f"The job {view.name} is submitted; without --no-wait the same command attaches to it."
+            )
+
+    def _pass(self, status: str, message: str) -> None:
+        self.outcome.status, self.outcome.exit_code, self.outcome.message = status, 0, message
+
+    def _image(self, target: OpenTarget) -> JobImage:
+        plan = self._plan
+        if plan.image is None:
+            image: JobImage = Given(environment=plan.environment)
+            self._listener(Notice(text="The job's own environment is used as it is given, not tested."))
+        else:
+            commit = str(plan.commit) if plan.commit else None
+            image = target.ensure_image(plan.image, plan.tests, force=self._options.force_build, commit=commit)
+        self.outcome.image = image
+        return image
+
+    def _submit(self, service: JobService, image: JobImage) -> JobView:
+        code = self._plan.job.code
+        title = (
+            f"Submit the job, with {len(code.entries)} files of code ({size(code.size)})"
+            if code
+            else "Submit the job"
+        )
+        with self._stage("submit", title) as summary:
+            job, found = choose_attempt(self._plan, service, image, fresh=self._options.fresh)
+            self._live_job = job.name
+            view = found or service.submit(job)
+            self.outcome.job, self.outcome.attached = view, found is not None
+            if found is None:
+                summary.append(f"submitted {job.name}")
+            else:
+                word = (
+                    "which has completed" if view.status is JobStatus.COMPLETED else f"which is {view.status.value}"
+                )
+                summary.append(f"attached to {job.name}, {word}")
+            self._listener(JobSubmitted(job=view.name, attached=found is not None, studio_url=view.studio_url))
+        return view
+
+    def _watch(self, service: JobService, view: JobView, pace: Pace) -> None:
+        limits = Limits(total=self._plan.watch.timeout, queue=self._plan.watch.queue_timeout)
+        with self._stage("watch", "Follow the job") as summary:
+            if view.status is JobStatus.COMPLETED:
+                self._settled = True
+                self._listener(JobStatusChanged(job=view.name, status=view.status.value))
+            else:
+                _, failure = watch(
+                    service, view.name, clock=self._clock, pace=pace, limits=limits, listener=self._listener
+                )
+                self._live_job = None
+                if failure:
+                    raise failure
+            self._live_job = None
+            summary.append("completed")
+
+    def _decide(self, service: JobService, name: str) -> Decision:
+        gate = self._plan.gate
+        with self._stage("gate", "Decide the gate") as summary:
+            wanted = sorted({rule.metric for rule in gate})
+            pause = _SETTLED_PAUSE if self._settled else _METRIC_PAUSE
+            last, histories = settle_metrics(service, name, wanted, clock=self._clock, pause=pause)
+            self.outcome.metrics = last
+            points = {metric: [(point.step, point.value) for point in found] for metric, found in histories.items()}
+            self._listener(MetricsSettled(job=name, metrics=last, histories=points))
+            known = dict.fromkeys(last, ()) | dict(histories)
+            decision = Decision(rules=tuple(decide_rule(r.metric, r.rule, r.where, known) for r in gate))
+            self.outcome.decision = decision
+            self._report(decision)
+            if not decision.met:
+                lines = [f"{rule.reason} ({rule.where})" for rule in decision.missed]
+                raise GateFailedError("The gate is not met: " + "\n".join(lines), hint="No model was registered.")
+            summary.append(f"{len(gate)} {'rule' if len(gate) == 1 else 'rules'} met" if gate else "no rules given")
+        return decision
+
+    def _report(self, decision: Decision) -> None:
+        for rule in decision.rules:
+            self._listener(
+                RuleDecided(
+                    metric=rule.metric,
+                    rule=rule.rule.text,
+                    value=rule.value,
+                    limit=rule.rule.limit,
+                    met=rule.met,
+                    reason=rule.reason,
+                    where=rule.where,
+                )
+            )
+
+    def _register(self, service: JobService, name: str, image: JobImage, decision: Decision) -> None:
+        spec = self._plan.model
+        if spec is None:
+            return
+        with self._stage("register", f"Register the model {spec.name}") as summary:
+            commit = str(self._plan.commit) if self._plan.commit else None
+            tags = lineage(image=image, commit=commit, metrics=self.outcome.metrics, decision=decision)
+            model, found = register(service, spec, job=name, tags=tags)
+            self.outcome.model = model
+            self._listener(ModelRegistered(model=model.name, version=model.version, found=found))
+            summary.append(
+                f"{'had been registered as' if found else 'registered'} {model.name} version {model.version}"
+            )
+
+    def _interrupted(self) -> CancelledError:
+        """Cancel the job, if one is live, and wait until the service has ended it."""
+        service, name = self._service, self._live_job
+        if service is None or name is None:
+            job = self.outcome.job
+            return CancelledError(
+                f"Interrupted after the end of the job {job.name}."
+                if job
+                else "Interrupted before a job was submitted."
+            )
+        self._listener(
+            Notice(text=f"Interrupted: cancelling the job {name}; interrupt again to leave it.", level="warning")
+        )
+        try:
+            return self._cancel(service, name)
+        except ServiceError as error:
+            return CancelledError(
+                f"Interrupted, but the job {name} could not be cancelled: {error.message}",
+                hint="It may still be running: cancel it in the studio.",
+            )
+        except KeyboardInterrupt:
+            return CancelledError(f"Interrupted twice: the end of the job {name} was not awaited.")
+
+    def _cancel(self, service: JobService, name: str) -> CancelledError:
+        began = self._clock.now()
+        found = service.find(name)
+        if found is None:
+            return CancelledError(f"Interrupted while submitting; there is no job {name}.")
+        if not found.status.terminal:
+            service.cancel(name)
+        while not found.status.terminal and self._clock.now() - began < _CANCEL_PATIENCE:
+            self._clock.sleep(_CANCEL_PAUSE)
+            found = service.details(name)
+        self._listener(JobStatusChanged(job=name, status=found.status.value))
+        return CancelledError(f"Interrupted: the job {name} is {found.status.value}.")
+
+
+def choose_attempt(
+    plan: Plan, service: JobService, image: JobImage, *, fresh: bool
+) -> tuple[JobSpec, JobView | None]:
+    """Find the attempt to attach to, or the number of the next one. The latest attempt decides.
+
+    One that is running or has completed is attached to, unless *fresh*; one that failed or was cancelled is followed by
+    the next.
+
+    Raises:
+        ServiceError: if a job of that name exists which is not ours.
+    """
+    latest: tuple[JobSpec, JobView] | None = None
+    for attempt in range(1, _MOST_ATTEMPTS):
+        job = make_job(plan.job, image, attempt)
+        found = service.find(job.name)
+        if found is None:
+            return (job, None) if fresh or latest is None or not _attachable(latest[1].status) else latest
+        if found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
+            raise ServiceError(
+                f"A job named {job.name} exists, but was not submitted from this configuration.",
+                hint="Give the job another name or experiment_name.",
+            )
+        latest = job, found
+    raise ServiceError(
+        f"There are {_MOST_ATTEMPTS - 1} attempts of this job already.", hint="Change its experiment_name."
+    )
+
+
+def _attachable(status: JobStatus) -> bool:
+    return status is JobStatus.COMPLETED or not (status.terminal or status is JobStatus.CANCEL_REQUESTED)

@@ -1,0 +1,161 @@
+"""The plan: what a run will do, as values. Pure; ``aml-train plan`` prints it and :mod:`aml_train.pipeline` executes it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from aml_train._version import __version__
+from aml_train.config.model import Config, GateRule, WaitConfig
+from aml_train.image.spec import Given, ImageSpec, TestSpec, plan_image
+from aml_train.jobs.job import TAG_COMMIT, TAG_VERSION, JobTemplate, job_name, stem_of
+from aml_train.models import ModelSpec
+from aml_train.resolve import Commit, Resolved
+from aml_train.targets.names import TargetNames
+
+_DIGEST_LATER = "@sha256:(known when the image is built)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that a run will do, and nothing that it has done.
+
+    Attributes:
+        image: what is built; None where the job brings its own environment.
+        tests: what runs inside the image; None where no tests are configured.
+        job: the job without its image and attempt.
+        gate: the rules, in the order of the file.
+        model: what is registered; None for nothing.
+        names: what the target calls its workspace, registry and compute.
+        notices: remarks for the user.
+    """
+
+    image: ImageSpec | None
+    tests: TestSpec | None
+    job: JobTemplate
+    gate: tuple[GateRule, ...]
+    model: ModelSpec | None
+    names: TargetNames
+    commit: Commit | None
+    watch: WaitConfig
+    notices: tuple[str, ...] = ()
+
+    @property
+    def environment(self) -> Any:
+        """The environment that the job itself asks for."""
+        return self.job.document.get("environment")
+
+
+def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
+    """Make the plan from what the user and the world have said. Pure."""
+    image = None
+    if config.image is not None:
+        if resolved.base is None:
+            raise ValueError("an image needs a resolved base")
+        image = plan_image(config.image, resolved.base, resolved.requirements, resolved.platform)
+    tests = None
+    if config.tests is not None:
+        if resolved.test_files is None:
+            raise ValueError("tests need their files")
+        tests = TestSpec(
+            command=config.tests.command,
+            files=resolved.test_files,
+            env=config.tests.env,
+            timeout=config.tests.timeout,
+            network=config.tests.network,
+            junit=config.tests.junit,
+        )
+    document, notices = _document(config, names, image)
+    return Plan(
+        image=image,
+        tests=tests,
+        job=JobTemplate(
+            document=document,
+            directory=config.job.directory,
+            code=resolved.code,
+            code_digest=resolved.code_digest,
+            local_digests=resolved.local_digests,
+            scope=names.scope,
+            overrides=config.overrides,
+            stem=stem_of(str(document.get("name") or document.get("experiment_name") or config.directory.name)),
+            tags={TAG_VERSION: __version__, **({TAG_COMMIT: str(resolved.commit)} if resolved.commit else {})},
+        ),
+        gate=config.gate,
+        model=ModelSpec(
+            name=config.model.name,
+            artifact=config.model.path,
+            output=config.model.output,
+            type=config.model.type,
+            description=config.model.description,
+            tags=config.model.tags,
+        )
+        if config.model
+        else None,
+        names=names,
+        commit=resolved.commit,
+        watch=config.watch,
+        notices=(*config.notices, *notices),
+    )
+
+
+def _document(config: Config, names: TargetNames, image: ImageSpec | None) -> tuple[dict[str, Any], list[str]]:
+    """Return the job's document for this target, and what was replaced in it."""
+    document = copy.deepcopy(dict(config.job.document))
+    notices: list[str] = []
+    document.setdefault("type", "command")
+    compute = config.target.compute or names.compute
+    if compute:
+        wanted = document.get("compute")
+        if wanted and wanted.removeprefix("azureml:") != compute:
+            notices.append(f"The target {names.target} runs the job on {compute} instead of {wanted}.")
+        document["compute"] = f"azureml:{compute}"
+    if image is not None and document.get("environment") is not None:
+        notices.append(f"The image replaces the job's own environment {_short(document['environment'])}.")
+    return document, notices
+
+
+def _short(environment: object) -> str:
+    return environment if isinstance(environment, str) else "(inline)"
+
+
+def render_plan(plan: Plan) -> str:
+    """Return the plan as text: each stage, the Dockerfile as it will be built, the job as it will be submitted."""
+    parts = [f"target    {plan.names.target}: {plan.names.description}"]
+    parts.append(f"commit    {plan.commit or 'none: this is not a git repository'}")
+    document = copy.deepcopy(dict(plan.job.document))
+    if plan.image is not None:
+        spec = plan.image
+        repository = f"{plan.names.registry_for_jobs}/{spec.repository}"
+        parts.append(f"image     {repository}:{spec.address_tag}  ({spec.platform})")
+        parts.append(f"  base    {spec.base.reference.familiar}  {spec.base.identity}")
+        parts.append(_indent(spec.dockerfile))
+        document["environment"] = {"image": f"{repository}{_DIGEST_LATER}"}
+    else:
+        parts.append(f"image     given by the job, not tested: {_short(plan.environment)}")
+    if plan.tests is not None:
+        files = len(plan.tests.files.entries)
+        parts.append(f"tests     {plan.tests.command}  ({files} files, at most {plan.tests.timeout:g} s)")
+    else:
+        parts.append("tests     none")
+    name = f"{plan.job.stem}-(hash)-(attempt)"
+    if plan.image is None:
+        name = job_name(plan.job, Given(environment=plan.environment), 1)[:-1] + "(attempt)"
+    parts.append(f"job       {name}")
+    parts.append(_indent(yaml.safe_dump(document, sort_keys=False, allow_unicode=True)))
+    rules = [f"{rule.metric} {rule.rule.text}" for rule in plan.gate]
+    parts.append("gate      " + ("; ".join(rules) if rules else "none: the job only has to complete"))
+    if plan.model:
+        parts.append(
+            f"model     {plan.model.name} ({plan.model.type}) from {plan.model.output or plan.model.artifact}"
+        )
+    else:
+        parts.append("model     none is registered")
+    parts += [f"note      {notice}" for notice in plan.notices]
+    return "\n".join(parts)
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in text.rstrip("\n").split("\n"))

@@ -1,0 +1,184 @@
+"""Ask the world what must be known before planning: the commit, the base image's digest, the files' digests.
+
+Nothing is changed here: resolving is safe to repeat, and ``plan`` and ``run --dry-run`` do nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aml_train.config.model import CommandJob, Config
+from aml_train.errors import Fault, InvalidError
+from aml_train.files import FileSet
+from aml_train.image.spec import BaseImage
+from aml_train.references import ImageRef
+
+BaseResolver = Callable[[ImageRef, str], BaseImage]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    """The commit that is checked out. *dirty* where files differ from it."""
+
+    sha: str
+    branch: str | None
+    dirty: bool
+
+    def __str__(self) -> str:
+        return f"{self.sha}-dirty" if self.dirty else self.sha
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """What the world said.
+
+    Attributes:
+        commit: None outside a git repository.
+        base: the base image, where ``image:`` is configured.
+        requirements: contents of the requirements file, where there is one.
+        platform: what to build for.
+        test_files: what the tests see, where ``tests:`` is configured.
+        code: the files of the job's code snapshot, where it is a local folder.
+        code_digest: digest of the job's code snapshot, where it is local.
+        local_digests: other local paths that the job sends: place in the document → digest.
+    """
+
+    commit: Commit | None
+    base: BaseImage | None
+    requirements: bytes | None
+    platform: str
+    test_files: FileSet | None
+    code: FileSet | None
+    code_digest: str | None
+    local_digests: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_commit(directory: Path) -> Commit | None:
+    """Return the commit checked out around *directory*, or None where there is none (or no git).
+
+    ``safe.directory`` is given because in a container action the workspace belongs to another user; without optional
+    locks git does not rewrite that user's index as us.
+    """
+
+    def git(*args: str) -> str | None:
+        command = ["git", "--no-optional-locks", "-c", "safe.directory=*", "-C", str(directory), *args]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    status = git("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--", ".")
+    if status is None:
+        return None
+    headers = dict(
+        line[2:].split(" ", 1) for line in status.splitlines() if line.startswith("# ") and " " in line[2:]
+    )
+    sha = headers.get("branch.oid", "")
+    if len(sha) < 40:
+        return None
+    branch = headers.get("branch.head")
+    dirty = any(not line.startswith("# ") for line in status.splitlines())
+    return Commit(sha=sha, branch=None if branch == "(detached)" else branch, dirty=dirty)
+
+
+def resolve(
+    config: Config,
+    *,
+    platform: str,
+    resolve_base: BaseResolver | None,
+    commit: Callable[[Path], Commit | None] = read_commit,
+) -> Resolved:
+    """Ask what *config* needs to know.
+
+    Args:
+        platform: the engine's own, such as ``linux/amd64``; the configuration's wins.
+        resolve_base: finds a base image's digest; not needed without ``image:``.
+        commit: finds the commit around a folder.
+
+    Raises:
+        ImageError: if the base image is nowhere to be found.
+        InvalidError: if a local file cannot be read.
+    """
+    image = config.image
+    base: BaseImage | None = None
+    requirements: bytes | None = None
+    if image is not None:
+        if resolve_base is None:
+            raise ValueError("a configuration with an image needs a resolver of bases")
+        platform = image.platform or platform
+        base = resolve_base(image.base, platform)
+        if image.pip.requirements:
+            requirements = _read(image.pip.requirements)
+    path = config.job.code
+    code = FileSet.collect_code(path) if path is not None and path.is_dir() else None
+    code_digest = None
+    if path is not None:
+        code_digest = _digest_of(path) if code is None else code.digest()
+    return Resolved(
+        commit=commit(config.directory),
+        base=base,
+        requirements=requirements,
+        platform=platform,
+        test_files=FileSet.collect(config.directory, config.tests.files) if config.tests else None,
+        code=code,
+        code_digest=code_digest,
+        local_digests=local_digests(config.job),
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidError([Fault(where=str(path), what="cannot be read", why=str(error.strerror))]) from error
+
+
+def _digest_of(path: Path) -> str:
+    """Return the digest of a file, or of what azure-ai-ml uploads of a folder that is an input."""
+    if path.is_dir():
+        return FileSet.collect_upload(path).digest()
+    return hashlib.sha256(_read(path)).hexdigest()
+
+
+def _is_local(value: object) -> bool:
+    return (
+        isinstance(value, str) and bool(value) and "://" not in value and not value.startswith(("azureml:", "git+"))
+    )
+
+
+def local_digests(job: CommandJob) -> dict[str, str]:
+    """Return the digest of every local path beside the code: inputs, and the files that an environment names."""
+    found: dict[str, str] = {}
+
+    def add(place: str, value: object, start: Path) -> Path | None:
+        if not _is_local(value):
+            return None
+        path = (start / str(value)).resolve()
+        if path.exists():
+            found[place] = _digest_of(path)
+            return path
+        return None
+
+    for name, value in (job.document.get("inputs") or {}).items():
+        if isinstance(value, Mapping):
+            add(f"inputs.{name}", value.get("path"), job.directory)
+    environment: Any = job.document.get("environment")
+    start = job.directory
+    if isinstance(environment, str) and environment.startswith("file:"):
+        path = add("environment", environment.removeprefix("file:"), job.directory)
+        if path is not None:
+            import yaml
+
+            start, environment = path.parent, yaml.safe_load(_read(path))
+    if isinstance(environment, Mapping):
+        add("environment.conda_file", environment.get("conda_file"), start)
+        build = environment.get("build")
+        if isinstance(build, Mapping):
+            add("environment.build.path", build.get("path"), start)
+    return found

@@ -1,0 +1,160 @@
+"""Put a run together: configuration → resolved → plan → execution, with the listeners that show it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from aml_train.config.model import Config
+from aml_train.errors import InvalidError
+from aml_train.events import Broadcast, Event, Listener, to_json
+from aml_train.jobs.watch import Clock
+from aml_train.outcome import Options, Outcome
+from aml_train.pipeline import Execution, OpenTarget, Prewarm
+from aml_train.plan import Plan, make_plan
+from aml_train.resolve import resolve
+from aml_train.targets.names import TargetNames
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from aml_train.credentials.azure import Assertion
+    from aml_train.image.spec import BaseImage
+    from aml_train.references import ImageRef
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedRun:
+    """A plan and what its execution needs.
+
+    Attributes:
+        outer: the process's environment as it was found: the target adds its own variables to the process later.
+        assertion: fetches federated assertions to sign in to Azure with; None where the caller cannot.
+    """
+
+    plan: Plan
+    config: Config
+    engine: DockerClient
+    outer: Mapping[str, str]
+    assertion: Assertion | None = None
+
+
+def prepare_run(config: Config, *, environment: Mapping[str, str], assertion: Assertion | None = None) -> PreparedRun:
+    """Resolve and plan. Changes nothing, and signs in nowhere.
+
+    Args:
+        config: what the user said.
+        environment: the process's environment.
+        assertion: see :class:`PreparedRun`.
+
+    Raises:
+        InvalidError: if the target's workspace or compute is not said.
+        ImageError: if the engine does not answer or the base image is nowhere to be found.
+    """
+    from aml_train.engine import connect
+
+    names = _names(config, environment)
+    engine = connect(environment)
+
+    def resolve_base(reference: ImageRef, platform: str) -> BaseImage:
+        from aml_train.image.base import docker_registries
+        from aml_train.image.base import resolve_base as ask
+
+        where = config.image.where if config.image else "image.base"
+        return ask(
+            reference, platform=platform, engine=engine, registries=docker_registries(environment), where=where
+        )
+
+    resolved = resolve(config, platform=_platform(engine), resolve_base=resolve_base)
+    return PreparedRun(
+        plan=make_plan(config, resolved, names),
+        config=config,
+        engine=engine,
+        outer=environment,
+        assertion=assertion,
+    )
+
+
+def _platform(engine: DockerClient) -> str:
+    version = engine.version()
+    return f"{version['Os']}/{version['Arch']}"
+
+
+def _names(config: Config, environment: Mapping[str, str]) -> TargetNames:
+    if config.target.kind == "azure":
+        from aml_train.targets.azure_names import azure_names
+
+        return azure_names(config, environment)
+    from aml_train.targets.emulator import EmulatorSettings
+    from aml_train.targets.local import local_names
+
+    return local_names(EmulatorSettings.from_environment(environment), config.target.name)
+
+
+@contextlib.contextmanager
+def json_listener(path: Path | None) -> Iterator[list[Listener]]:
+    """Give a listener that writes each event as a line of JSON to *path*, or none.
+
+    Raises:
+        InvalidError: if the file cannot be written.
+    """
+    if path is None:
+        yield []
+        return
+    try:
+        file: TextIO = path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise InvalidError(f"--json {path}: cannot be written: {error.strerror}") from error
+    with file:
+
+        def write(event: Event) -> None:
+            file.write(to_json(event) + "\n")
+            file.flush()
+
+        yield [write]
+
+
+def run_prepared(prepared: PreparedRun, options: Options, *, listeners: Sequence[Listener]) -> Outcome:
+    """Execute the plan; each of *listeners* is told everything that happens, in their order."""
+    prewarm = Prewarm()
+    listener = Broadcast(*listeners, prewarm)
+
+    clock = Clock(now=time.monotonic, sleep=time.sleep)
+    return Execution(
+        prepared.plan,
+        lambda: _open_target(prepared, listener),
+        options=options,
+        clock=clock,
+        listener=listener,
+        prewarm=prewarm,
+    ).run()
+
+
+def _open_target(prepared: PreparedRun, listener: Listener) -> OpenTarget:
+    if prepared.config.target.kind == "azure":
+        from aml_train.targets.azure import open_azure
+        from aml_train.targets.azure_names import find_workspace
+
+        return open_azure(
+            prepared.config.target,
+            find_workspace(prepared.config.target, prepared.config.directory, prepared.outer),
+            prepared.plan.job.document.get("compute"),
+            engine=prepared.engine,
+            outer=prepared.outer,
+            assertion=prepared.assertion,
+            listener=listener,
+        )
+    from aml_train.targets.emulator import EmulatorSettings
+    from aml_train.targets.local import open_local
+
+    return open_local(
+        EmulatorSettings.from_environment(prepared.outer),
+        engine=prepared.engine,
+        outer=prepared.outer,
+        names=prepared.plan.names,
+        listener=listener,
+    )

@@ -1,0 +1,1 @@
+"""Where a plan is executed: addresses, registry names, proxy, credentials."""

@@ -1,0 +1,211 @@
+"""The target ``azure``: a workspace in Azure and its registry. The same pipeline as for ``local``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from aml_train.clouds import Cloud, cloud_named
+from aml_train.credentials.azure import Assertion, SignIn, sign_in
+from aml_train.errors import InvalidError, ServiceError
+from aml_train.events import Listener, Notice
+from aml_train.image.spec import ImageSpec, Tested, TestSpec
+from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_v2 import AzureV2
+from aml_train.jobs.service import JobService
+from aml_train.jobs.watch import Pace
+from aml_train.targets.azure_names import nearest_of
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from aml_train.config.model import TargetConfig
+    from aml_train.image.registry import RegistryLocation
+
+#: Azure limits how often a principal may ask: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
+_PACE: Final = Pace(shortest=1.0, longest=30.0, share=0.05)
+_WORKSPACES_API: Final = "2024-10-01-preview"
+_REGISTRY_API: Final = "2023-07-01"
+
+
+@dataclass(kw_only=True)
+class AzureTarget:
+    """A workspace in Azure, signed in to. Made by :func:`open_azure`."""
+
+    service: JobService
+    pace: Pace
+    rest: AzureRest
+    sign_in: SignIn
+    engine: DockerClient
+    outer: Mapping[str, str]
+    settings: TargetConfig
+    listener: Listener
+
+    def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
+        """Have the image built, tested and released in the workspace's registry, or find that it is."""
+        from aml_train.engine import buildkit_cli
+        from aml_train.image.stage import ensure_image
+
+        return ensure_image(
+            spec,
+            tests,
+            engine=self.engine,
+            cli=lambda: buildkit_cli(self.outer),
+            location=self.location(self.settings.registry or login_server(self.rest)),
+            listener=self.listener,
+            force=force,
+            commit=commit,
+        )
+
+    def location(self, host: str) -> RegistryLocation:
+        """Return how the registry *host* is reached; one of Azure's is signed in to with the same identity."""
+        import requests
+
+        from aml_train.credentials.acr import AcrLogin
+        from aml_train.image.base import docker_login, network, registry_url
+        from aml_train.image.registry import RegistryLocation
+        from aml_train.image.registry_auth import Login, RegistryAuth, is_acr
+
+        url = registry_url(host)
+        verify, proxies = network(url, self.outer)
+        auth: RegistryAuth | Login | None
+        if is_acr(host):
+            session = requests.Session()
+            session.trust_env = False
+            session.verify, session.proxies = verify, proxies
+            scope = self.rest.cloud.registry_scope
+            auth = AcrLogin(host, lambda: self.sign_in.token(scope), session=session)
+            # A refusal is told before anything is built.
+            auth()
+        else:
+            auth = docker_login(host, self.outer)
+        return RegistryLocation(
+            push_name=self.settings.push_registry or host,
+            job_name=host,
+            url=url,
+            auth=auth,
+            verify=verify,
+            proxies=proxies,
+        )
+
+
+def open_azure(
+    settings: TargetConfig,
+    workspace: Workspace,
+    compute: str | None,
+    *,
+    engine: DockerClient,
+    outer: Mapping[str, str],
+    assertion: Assertion | None,
+    listener: Listener,
+) -> AzureTarget:
+    """Sign in, and find that workspace and compute are there.
+
+    Args:
+        settings: the target's configuration.
+        workspace: the workspace's name.
+        compute: what the job will run on, as in its document; None for a serverless job.
+        engine: builds images and runs their tests.
+        outer: the process's environment; chooses the sign-in (:mod:`aml_train.credentials.azure`) and the cloud
+            (``AZURE_ENVIRONMENT``).
+        assertion: fetches federated assertions, where the caller can.
+        listener: told how it signs in.
+
+    Raises:
+        ServiceError: the sign-in fails, or there is no such workspace.
+        InvalidError: there is no such compute.
+    """
+    cloud = cloud_named(outer.get("AZURE_ENVIRONMENT", ""))
+    identity = sign_in(outer, cloud=cloud, assertion=assertion)
+    listener(Notice(text=f"Signing in to {_cloud_title(cloud)} with {identity.title}."))
+    service = AzureV2(workspace, identity, cloud)
+    _check_workspace(service)
+    if compute is not None:
+        _check_compute(service, compute)
+    return AzureTarget(
+        service=service,
+        pace=_PACE,
+        rest=service,
+        sign_in=identity,
+        engine=engine,
+        outer=outer,
+        settings=settings,
+        listener=listener,
+    )
+
+
+def _cloud_title(cloud: Cloud) -> str:
+    return "Azure" if cloud.name == "AzureCloud" else cloud.name
+
+
+def _check_workspace(rest: AzureRest) -> None:
+    """Look the workspace up; where it is missing, say which the resource group has."""
+    try:
+        rest.describe()
+    except ServiceError as error:
+        if error.transient or "There is no workspace" not in error.message:
+            raise
+        place = rest.workspace
+        known = _known(rest, f"{rest.cloud.arm}{place.path.rpartition('/')[0]}", "workspaces", place.name)
+        raise ServiceError(error.message, hint=f"{error.hint} {known}") from None
+
+
+def _check_compute(rest: AzureRest, compute: str) -> None:
+    name = compute.removeprefix("azureml:")
+    if "/" in name or name == "serverless":
+        return  # an ARM id, perhaps of another workspace: the service tells on submission
+    what = f"Looking for the compute {name}"
+    found = rest.read(rest.arm(f"/computes/{quote(name)}"), what, params={"api-version": _WORKSPACES_API})
+    if found is None:
+        known = _known(rest, rest.arm("/computes"), "computes", name)
+        raise InvalidError(
+            f"There is no compute {name!r} in the workspace {rest.workspace.name}. {known}",
+            hint="Correct the target's or the job's compute, or make it: az ml compute create.",
+        )
+
+
+def _known(rest: AzureRest, address: str, kind: str, wanted: str) -> str:
+    """Return which names there are beside *wanted*, for a message; or that they cannot be listed.
+
+    An identity may use a workspace without being allowed to list those of the resource group.
+    """
+    try:
+        return nearest_of(wanted, _listed(rest, address, f"Listing the {kind}"))
+    except ServiceError as error:
+        return f"Which {kind} there are cannot be told: {error.message}"
+
+
+def _listed(rest: AzureRest, address: str, what: str) -> Iterator[str]:
+    """Give the name of each item of a list of Azure Resource Manager; nothing where the list is not there."""
+    url: str | None = address
+    params: dict[str, str] | None = {"api-version": _WORKSPACES_API}
+    while url:
+        found = rest.read(url, what, params=params) or {}
+        yield from (item["name"] for item in found.get("value") or ())
+        url, params = found.get("nextLink"), None
+
+
+def login_server(rest: AzureRest) -> str:
+    """Return the host of the workspace's own registry.
+
+    Raises:
+        ServiceError: the workspace has none, or the identity may not see it.
+    """
+    name = rest.workspace.name
+    remedy = "Write targets.NAME.registry in aml-train.yml, such as myregistry.azurecr.io."
+    resource = rest.describe().get("containerRegistry")
+    if not resource:
+        raise ServiceError(f"The workspace {name} has no registry of its own yet.", hint=remedy)
+    what = f"Looking for the registry of the workspace {name}"
+    try:
+        found = rest.read(f"{rest.cloud.arm}{resource}", what, params={"api-version": _REGISTRY_API})
+    except ServiceError as error:
+        if error.transient:
+            raise
+        hint = f"The identity needs the role Reader on the registry to find its address. {remedy}"
+        raise ServiceError(error.message, hint=hint) from None
+    if found is None:
+        raise ServiceError(f"The registry of the workspace {name} is not there: {resource}.", hint=remedy)
+    return str(found["properties"]["loginServer"])

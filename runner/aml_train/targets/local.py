@@ -1,0 +1,107 @@
+"""The target ``local``: the local AzureML in its container, with a registry on loopback. No cloud, no credentials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aml_train.credentials.azure import sign_in
+from aml_train.events import Listener
+from aml_train.image.spec import ImageSpec, Tested, TestSpec
+from aml_train.jobs.azure_rest import Workspace
+from aml_train.jobs.azure_v2 import AzureV2
+from aml_train.jobs.service import JobService
+from aml_train.jobs.watch import Pace
+from aml_train.targets.emulator import EmulatorSettings, environment, start
+from aml_train.targets.names import TargetNames
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+#: The emulator answers within milliseconds and has no rate limit.
+_PACE = Pace(shortest=0.2, longest=1.0, share=0.05)
+_LOGIN_SERVER = "amllocal.azurecr.io"
+_COMPUTE = "local-cluster"
+
+
+def local_names(settings: EmulatorSettings, target: str = "local") -> TargetNames:
+    """Return what the local AzureML calls its things; they are the same in every instance."""
+    return TargetNames(
+        target=target,
+        description=f"the local AzureML in the container {settings.name}",
+        scope="local",
+        registry_for_jobs=_LOGIN_SERVER,
+        registry_for_engine=f"localhost:{settings.registry_port}",
+        compute=_COMPUTE,
+    )
+
+
+@dataclass(kw_only=True)
+class LocalTarget:
+    """The local AzureML, started. Made by :func:`open_local`."""
+
+    service: JobService
+    pace: Pace
+    engine: DockerClient
+    outer: Mapping[str, str]
+    names: TargetNames
+    registry_address: str
+    listener: Listener
+
+    def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
+        """Have the image built, tested and released in the loopback registry, or find that it is."""
+        from aml_train.engine import buildkit_cli
+        from aml_train.image.registry import RegistryLocation
+        from aml_train.image.stage import ensure_image
+
+        return ensure_image(
+            spec,
+            tests,
+            engine=self.engine,
+            cli=lambda: buildkit_cli(self.outer),
+            location=RegistryLocation(
+                push_name=self.names.registry_for_engine,
+                job_name=self.names.registry_for_jobs,
+                url=f"http://{self.registry_address}",
+                engine_runs_jobs=True,
+            ),
+            listener=self.listener,
+            force=force,
+            commit=commit,
+        )
+
+
+def open_local(
+    settings: EmulatorSettings,
+    *,
+    engine: DockerClient,
+    outer: Mapping[str, str],
+    names: TargetNames,
+    listener: Listener,
+) -> LocalTarget:
+    """Start the emulator where it does not run yet, and point this process at it.
+
+    The variables are those that ``aml-train emulator env`` prints; they are set before any Azure SDK is imported,
+    because the SDKs read them at import and at each request.
+
+    Raises:
+        ServiceError: if the emulator does not start.
+    """
+    info = start(settings, listener)
+    variables = environment(info, outer)
+    os.environ.update(variables)
+    workspace = Workspace(
+        subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
+    )
+    service = AzureV2(workspace, sign_in({**variables, "AML_TRAIN_SIGN_IN": "secret"}))
+    return LocalTarget(
+        service=service,
+        pace=_PACE,
+        engine=engine,
+        outer=outer,
+        names=names,
+        registry_address=info.registry_address,
+        listener=listener,
+    )

@@ -1,0 +1,1 @@
+"""What the repository's own machinery runs: nothing here is installed with the package."""

@@ -1,0 +1,101 @@
+"""The virtual environment, with everything the lock file names and the project itself."""
+
+from __future__ import annotations
+
+import compileall
+import os
+import sys
+from pathlib import Path
+
+from scripts.bootstrap.commands import CommandFailedError, Shell, last_line
+from scripts.bootstrap.sources import venv_source
+
+_STAMP = ".aml-train-source"
+_PACKAGE_FOLDERS = ("runner", "action")
+
+
+def is_up_to_date(root: Path, python: tuple[int, int]) -> bool:
+    """Tell whether ``.venv`` was made from the present lock file and project metadata."""
+    stamp = root / ".venv" / _STAMP
+    return (
+        stamp.exists()
+        and (root / ".venv/bin/python").exists()
+        and stamp.read_text(encoding="utf-8") == venv_source(root, python)
+    )
+
+
+def create_venv(shell: Shell, python: tuple[int, int]) -> None:
+    """Make ``.venv``: with uv, which is several times as fast, or with pip where uv cannot be had."""
+    root = shell.root
+    source = venv_source(root, python)
+    (root / ".venv" / _STAMP).unlink(missing_ok=True)
+    try:
+        uv = _get_uv(shell)
+    except CommandFailedError as error:
+        shell.say(f"    uv cannot be had ({last_line(error.output)}); pip does it, more slowly")
+        _install_with_pip(shell)
+    else:
+        _install_with_uv(shell, uv)
+    _write(root / ".venv" / _STAMP, source)
+
+
+def _base_python() -> str:
+    """Return the interpreter beneath the environment that this may itself run in."""
+    return getattr(sys, "_base_executable", None) or sys.executable
+
+
+def _get_uv(shell: Shell) -> str:
+    tools = shell.root / ".aml-train/tools"
+    uv = tools / "bin/uv"
+    if not uv.exists():
+        shell.run([_base_python(), "-m", "venv", "--clear", str(tools)])
+        install_into_tools(shell, "requirements/tools.txt")
+    return str(uv)
+
+
+def install_into_tools(shell: Shell, requirements: str) -> None:
+    """Install a lock file into the small environment of tools, which is made if it is missing."""
+    tools = shell.root / ".aml-train/tools"
+    if not (tools / "bin/pip").exists():
+        shell.run([_base_python(), "-m", "venv", "--clear", str(tools)])
+    shell.run_patiently(
+        [str(tools / "bin/pip"), "install", "--quiet", "--no-deps", "--require-hashes", "-r", requirements]
+    )
+
+
+def _install_with_uv(shell: Shell, uv: str) -> None:
+    environment = {"UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "1"}
+    if "PIP_INDEX_URL" in os.environ:
+        environment.setdefault("UV_DEFAULT_INDEX", os.environ["PIP_INDEX_URL"])
+    keep = "--allow-existing" if _is_of_this_python(shell.root / ".venv") else "--clear"
+    shell.run([uv, "venv", keep, "--quiet", "--python", _base_python(), ".venv"], environment=environment)
+    into = ["--quiet", "--python", ".venv/bin/python"]
+    shell.run_patiently(
+        [uv, "pip", "sync", *into, "--require-hashes", "--compile-bytecode", "requirements/dev.txt"],
+        environment=environment,
+    )
+    shell.run_patiently([uv, "pip", "install", *into, "--no-deps", "--editable", "."], environment=environment)
+
+
+def _is_of_this_python(venv: Path) -> bool:
+    return (venv / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages").is_dir()
+
+
+def _install_with_pip(shell: Shell) -> None:
+    shell.run([_base_python(), "-m", "venv", "--clear", ".venv"])
+    pip = [".venv/bin/python", "-m", "pip", "install", "--quiet"]
+    shell.run_patiently([*pip, "--require-hashes", "-r", "requirements/dev.txt"])
+    shell.run_patiently([*pip, "--no-deps", "--editable", "."])
+    shell.run([".venv/bin/python", "-m", "compileall", "-q", "-j", "0", ".venv/lib"])
+
+
+def compile_packages(root: Path) -> None:
+    """Bring the project's own bytecode up to date. PYTHONDONTWRITEBYTECODE, which may be set, does not matter here."""
+    for folder in _PACKAGE_FOLDERS:
+        compileall.compile_dir(root / folder, quiet=2)
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_suffix(".new")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

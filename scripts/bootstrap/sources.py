@@ -1,0 +1,68 @@
+"""What things are made from, as hashes: equal hash, nothing to do."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+REFERENCE = "ghcr.io/org/aml-train-emulator"
+SOURCE_LABEL = "org.aml-train.source"
+_VERSION = re.compile(r'^__version__\s*(?::[^=]+)?=\s*"([^"]+)"', re.MULTILINE)
+_NOT_SOURCES = {"__pycache__", "node_modules"}
+
+
+def hash_files(root: Path, paths: Iterable[Path], *extra: str) -> str:
+    """Return the SHA-256 over names and contents of the files at and below *paths*, and over *extra* texts."""
+    files = sorted({file for path in paths for file in _files(path)})
+    digest = hashlib.sha256()
+    for text in (*extra, *(f"{file.relative_to(root)}\n{_hash(file)}" for file in files)):
+        digest.update(text.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _files(path: Path) -> Iterable[Path]:
+    if path.is_dir():
+        return (
+            file
+            for file in path.rglob("*")
+            if file.is_file() and not _NOT_SOURCES.intersection(file.relative_to(path).parts)
+        )
+    return (path,) if path.exists() else ()
+
+
+def _hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def project_version(root: Path) -> str:
+    """Return the project's version, read from its one place without importing it."""
+    file = root / "runner/aml_train/_version.py"
+    match = _VERSION.search(file.read_text(encoding="utf-8"))
+    if match is None:
+        raise ValueError(f"{file} holds no __version__")
+    return match[1]
+
+
+def emulator_reference(root: Path) -> str:
+    """Return the name and tag of the local AzureML's image for this version."""
+    return f"{REFERENCE}:{project_version(root)}"
+
+
+def emulator_source(root: Path) -> str:
+    """Return the hash of everything that goes into the local AzureML's image."""
+    paths = (root / "runner/aml_emulator", root / "requirements/emulator.txt", root / "requirements/node.txt")
+    return hash_files(root, paths, project_version(root))
+
+
+def venv_source(root: Path, python: tuple[int, int]) -> str:
+    """Return the hash of everything that ``.venv`` is made from; moving the checkout changes it too."""
+    paths = (root / "requirements/dev.txt", root / "pyproject.toml", root / "runner/aml_train/_version.py")
+    return hash_files(root, paths, str(root), f"{python[0]}.{python[1]}")
+
+
+def azurite_source(root: Path) -> str:
+    """Return the hash of what Azurite is installed from."""
+    folder = root / "runner/aml_emulator"
+    return hash_files(root, (folder / "package.json", folder / "package-lock.json"))

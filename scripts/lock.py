@@ -1,0 +1,121 @@
+"""Write the lock files in requirements/, or with ``--check`` tell whether they agree with pyproject.toml.
+
+Versions that are locked already stay, unless ``--upgrade`` asks for the newest. Needs the uv of ``.venv``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+_FLAGS: Final = (
+    "--universal",
+    "--python-version=3.11",
+    "--generate-hashes",
+    "--no-header",
+    "--no-emit-index-url",
+    "--no-emit-find-links",
+    "--no-annotate",
+    "--quiet",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock:
+    """One lock file.
+
+    Attributes:
+        name: the file in requirements/.
+        wants: uv's options for what is locked.
+        agrees_with: the file in requirements/ whose versions it must share, or None.
+    """
+
+    name: str
+    wants: tuple[str, ...]
+    agrees_with: str | None = None
+
+
+# Order matters: the first is what the others agree with.
+LOCKS: Final = (
+    Lock(
+        name="dev.txt",
+        wants=("pyproject.toml", "--extra=emulator", "--extra=azure", "--group=dev"),
+        agrees_with="overrides.txt",
+    ),
+    Lock(name="client.txt", wants=("pyproject.toml", "--extra=azure"), agrees_with="dev.txt"),
+    Lock(name="emulator.txt", wants=("pyproject.toml", "--extra=emulator"), agrees_with="dev.txt"),
+    Lock(name="tools.txt", wants=("--group=tools",), agrees_with="dev.txt"),
+    Lock(name="node.txt", wants=("--group=node",)),
+)
+
+
+def compile_argv(lock: Lock, output: Path, *, constraints: Path, upgrade: bool) -> list[str]:
+    """Return uv's command line that locks *lock* into *output*, whose present versions it keeps."""
+    return [
+        "uv",
+        "pip",
+        "compile",
+        *_FLAGS,
+        *lock.wants,
+        *((f"--constraints={constraints / lock.agrees_with}",) if lock.agrees_with else ()),
+        *(("--upgrade",) if upgrade else ()),
+        f"--output-file={output}",
+    ]
+
+
+def compile_locks(folder: Path, *, upgrade: bool) -> None:
+    """Lock everything into *folder*, which holds the present lock files and overrides.txt."""
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
+    for lock in LOCKS:
+        argv = compile_argv(lock, folder / lock.name, constraints=folder, upgrade=upgrade)
+        subprocess.run([uv, *argv[1:]], cwd=ROOT, check=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Lock or check; return the exit code, 1 where a check finds a difference or uv fails."""
+    parser = argparse.ArgumentParser(prog="scripts.lock", description="Write or check the lock files.")
+    parser.add_argument("--check", action="store_true", help="only tell whether they agree with pyproject.toml")
+    parser.add_argument("--upgrade", action="store_true", help="take the newest versions")
+    options = parser.parse_args(arguments)
+    requirements = ROOT / "requirements"
+    try:
+        if not options.check:
+            compile_locks(requirements, upgrade=options.upgrade)
+            return 0
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            for file in requirements.glob("*.txt"):
+                shutil.copyfile(file, folder / file.name)
+            compile_locks(folder, upgrade=False)
+            return max(_compare(requirements / lock.name, folder / lock.name) for lock in LOCKS)
+    except subprocess.CalledProcessError as error:
+        print(f"lock: uv failed with exit code {error.returncode}", file=sys.stderr)
+        return 1
+
+
+def _compare(present: Path, wanted: Path) -> int:
+    before = present.read_text(encoding="utf-8").splitlines() if present.exists() else []
+    changes = [
+        line
+        for line in difflib.unified_diff(before, wanted.read_text(encoding="utf-8").splitlines(), n=0, lineterm="")
+        if line[:1] in "+-" and "==" in line
+    ]
+    if present.exists() and before == wanted.read_text(encoding="utf-8").splitlines():
+        print(f"requirements/{present.name}: agrees with pyproject.toml")
+        return 0
+    print(f"requirements/{present.name}: does not agree with pyproject.toml; run `make lock`", file=sys.stderr)
+    print("\n".join(f"  {line}" for line in changes), file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

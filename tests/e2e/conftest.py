@@ -1,0 +1,122 @@
+"""The whole command, as a user runs it, against a local AzureML of the tests' own."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT = 420.0
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one `aml-train run` ended."""
+
+    code: int
+    output: str
+    events: list[dict[str, Any]]
+
+    def of(self, name: str) -> list[dict[str, Any]]:
+        """Return the events of one name."""
+        return [event for event in self.events if event["event"] == name]
+
+    def only(self, name: str) -> dict[str, Any]:
+        """Return the one event of a name."""
+        (event,) = self.of(name)
+        return event
+
+
+@dataclass(frozen=True)
+class Local:
+    """A local AzureML, and the command that uses it."""
+
+    environment: Mapping[str, str]
+
+    def start(self, project: Path, *args: str) -> subprocess.Popen[str]:
+        """Start `aml-train run` in *project*, its events recorded beside it."""
+        events = project.with_suffix(".events")
+        events.unlink(missing_ok=True)
+        return subprocess.Popen(
+            [sys.executable, "-m", "aml_train", "run", "-C", str(project), "--json", str(events), *args],
+            env=dict(self.environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def finish(self, process: subprocess.Popen[str], project: Path) -> Ended:
+        """Wait for the end of what :meth:`start` began."""
+        output, _ = process.communicate(timeout=TIMEOUT)
+        events = project.with_suffix(".events")
+        lines = events.read_text().splitlines() if events.exists() else []
+        return Ended(process.returncode, output, [json.loads(line) for line in lines])
+
+    def run(self, project: Path, *args: str) -> Ended:
+        """Run `aml-train run` in *project* to its end."""
+        return self.finish(self.start(project, *args), project)
+
+    def command(self, *args: str) -> str:
+        """Run another `aml-train` command that must succeed; return what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "aml_train", *args],
+            env=dict(self.environment),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def local() -> Iterator[Local]:
+    environment = {
+        **os.environ,
+        "AML_TRAIN_EMULATOR_NAME": f"aml-emulator-e2e-{secrets.token_hex(3)}",
+        "AML_TRAIN_EMULATOR_PORT": str(free_port()),
+        "AML_TRAIN_EMULATOR_REGISTRY_PORT": str(free_port()),
+    }
+    local = Local(environment)
+    local.command("emulator", "start")
+    try:
+        yield local
+    finally:
+        local.command("emulator", "reset", "--yes")
+
+
+@pytest.fixture
+def digits(tmp_path: Path) -> Path:
+    """A copy of the example, free to be changed, with an experiment of its own: no test attaches to another's job."""
+    project = tmp_path / "digits"
+    ignored = shutil.ignore_patterns("__pycache__", "mlruns*", "outputs", ".pytest_cache")
+    shutil.copytree(ROOT / "examples" / "digits", project, ignore=ignored)
+    edit(project / "job.yml", "experiment_name: digits", f"experiment_name: digits-{secrets.token_hex(3)}")
+    return project
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    """Replace the one place of *old* in *file*."""
+    text = file.read_text()
+    assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {file.name}"
+    file.write_text(text.replace(old, new))

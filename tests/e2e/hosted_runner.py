@@ -1,0 +1,195 @@
+"""The hosted runner's contract with a container action, as actions/runner keeps it.
+
+Source: actions/runner, ``src/Runner.Worker/Handlers/ContainerActionHandler.cs`` and ``Container/DockerCommandManager.cs``:
+the mounts, HOME, the file commands, variables passed by name, the workspace that belongs to uid 1001, and on a
+cancellation SIGINT, after 7.5 s SIGTERM, after another 2.5 s the end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+RUNNER_UID = 1001
+TIMEOUT = 420.0
+_PROPERTY = re.compile(r"([a-zA-Z]+)=([^,]*)")
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One annotation that GitHub would show."""
+
+    kind: str
+    text: str
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Step:
+    """How the step ended, as the runner sees it."""
+
+    code: int
+    log: str
+    outputs: Mapping[str, str]
+    summary: str
+    annotations: list[Annotation] = field(default_factory=list)
+
+    def errors(self) -> list[Annotation]:
+        """The annotations of level error."""
+        return [annotation for annotation in self.annotations if annotation.kind == "error"]
+
+
+def unescape(text: str) -> str:
+    """Undo the escaping of a workflow command's data."""
+    for code, plain in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
+        text = text.replace(code, plain)
+    return text
+
+
+def read_annotations(log: str) -> list[Annotation]:
+    """Return what the log's workflow commands annotate, heeding ``stop-commands``."""
+    found: list[Annotation] = []
+    stopped: str | None = None
+    for line in log.splitlines():
+        if stopped is not None:
+            if line.strip() == f"::{stopped}::":
+                stopped = None
+            continue
+        match = re.fullmatch(r"::([a-z-]+)(?: ([^:]*))?::(.*)", line.strip())
+        if match is None:
+            continue
+        if match[1] == "stop-commands":
+            stopped = match[3]
+        elif match[1] in {"error", "warning", "notice"}:
+            properties = {key: unescape(value) for key, value in _PROPERTY.findall(match[2] or "")}
+            found.append(Annotation(match[1], unescape(match[3]), properties))
+    return found
+
+
+def read_outputs(text: str) -> dict[str, str]:
+    """Return the values of a GITHUB_OUTPUT file, ``name=value`` and heredocs, as the runner reads them."""
+    values: dict[str, str] = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        name, mark, delimiter = line.partition("<<")
+        if mark and "=" not in name:
+            block = []
+            for part in lines:
+                if part == delimiter:
+                    break
+                block.append(part)
+            else:
+                raise AssertionError(f"the output {name} has no end")
+            values[name] = "\n".join(block)
+        elif line:
+            name, _, value = line.partition("=")
+            values[name] = value
+    return values
+
+
+class HostedRunner:
+    """Runs the action's image as a step of a job on a hosted runner.
+
+    Args:
+        image: the built action.
+        folder: stands for the runner's work folder.
+        environment: variables of the step, such as those of the local AzureML.
+    """
+
+    def __init__(self, image: str, folder: Path, environment: Mapping[str, str]) -> None:
+        self._image = image
+        self._temp = folder / "_temp"
+        self.workspace = folder / "repository" / "repository"
+        self._environment = dict(environment)
+        self.container = f"action-{secrets.token_hex(4)}"
+
+    def checkout(self, project: Path) -> None:
+        """Put *project* into the workspace as a repository that belongs to the runner's user."""
+        shutil.copytree(project, self.workspace)
+        identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
+        for args in (["init", "-q", "-b", "main"], ["add", "."], [*identity, "commit", "-q", "-m", "one"]):
+            subprocess.run(["git", "-C", str(self.workspace), *args], check=True, capture_output=True)
+        for path in (self.workspace, *self.workspace.rglob("*")):
+            os.chown(path, RUNNER_UID, RUNNER_UID, follow_symlinks=False)
+
+    def start(self, inputs: Mapping[str, str]) -> subprocess.Popen[str]:
+        """Start the step."""
+        for name in ("_github_home", "_github_workflow", "_runner_file_commands"):
+            folder = self._temp / name
+            folder.mkdir(parents=True, exist_ok=True)
+            os.chown(folder, RUNNER_UID, RUNNER_UID)
+        files = {"GITHUB_OUTPUT": "set_output", "GITHUB_STEP_SUMMARY": "step_summary", "GITHUB_ENV": "set_env"}
+        variables = {
+            **{f"INPUT_{name.upper().replace(' ', '_')}": value for name, value in inputs.items()},
+            "CI": "true",
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_WORKSPACE": "/github/workspace",
+            "GITHUB_REPOSITORY": "octo/digits",
+            "GITHUB_SERVER_URL": "https://github.com",
+            "GITHUB_REF": "refs/heads/main",
+            "GITHUB_RUN_ID": "1",
+            "HOME": "/github/home",
+            "RUNNER_OS": "Linux",
+            "RUNNER_TEMP": "/github/runner_temp",
+            **{name: f"/github/file_commands/{file}" for name, file in files.items()},
+            **self._environment,
+        }
+        for file in files.values():
+            path = self._temp / "_runner_file_commands" / file
+            path.write_text("")
+            os.chown(path, RUNNER_UID, RUNNER_UID)
+        mounts = {
+            "/var/run/docker.sock": "/var/run/docker.sock",
+            str(self._temp / "_github_home"): "/github/home",
+            str(self._temp / "_github_workflow"): "/github/workflow",
+            str(self._temp / "_runner_file_commands"): "/github/file_commands",
+            str(self.workspace): "/github/workspace",
+        }
+        argv = ["docker", "run", "--name", self.container, "--workdir", "/github/workspace", "--rm"]
+        for name in variables:
+            argv += ["-e", name]
+        for source, target in mounts.items():
+            argv += ["-v", f"{source}:{target}"]
+        return subprocess.Popen(
+            [*argv, self._image],
+            env={**os.environ, **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+
+    def finish(self, process: subprocess.Popen[str]) -> Step:
+        """Wait for the end of the step and read what it left."""
+        log, _ = process.communicate(timeout=TIMEOUT)
+        commands = self._temp / "_runner_file_commands"
+        return Step(
+            code=process.returncode,
+            log=log,
+            outputs=read_outputs((commands / "set_output").read_text()),
+            summary=(commands / "step_summary").read_text(),
+            annotations=read_annotations(log),
+        )
+
+    def run(self, inputs: Mapping[str, str] | None = None) -> Step:
+        """Run the step to its end."""
+        return self.finish(self.start(inputs or {}))
+
+    def cancel(self, process: subprocess.Popen[str]) -> None:
+        """Cancel as the runner does: SIGINT, SIGTERM after 7.5 s, the end after another 2.5 s."""
+        for number, patience in ((signal.SIGINT, 7.5), (signal.SIGTERM, 2.5)):
+            process.send_signal(number)
+            deadline = time.monotonic() + patience
+            while process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+        if process.poll() is None:
+            process.kill()
+            subprocess.run(["docker", "kill", self.container], check=False, capture_output=True)

@@ -1,0 +1,139 @@
+"""The built action under the hosted runner's own contract, with the local AzureML as its target."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from aml_train.engine import buildkit_cli
+from tests.e2e.conftest import ROOT, Local, edit
+from tests.e2e.hosted_runner import RUNNER_UID, HostedRunner
+from tests.e2e.test_endings import quick
+
+EMULATOR = ("AML_TRAIN_EMULATOR_NAME", "AML_TRAIN_EMULATOR_PORT", "AML_TRAIN_EMULATOR_REGISTRY_PORT")
+
+
+@pytest.fixture(scope="session")
+def action_image() -> str:
+    """The action, built as the runner and act build it: by the classic builder where there is one."""
+    cli = buildkit_cli(os.environ)
+    environment = {**cli.environ, "DOCKER_BUILDKIT": "0"} if not cli.buildx else dict(cli.environ)
+    argv = [cli.path, "build", "--quiet", "--tag", "aml-train-action:e2e", str(ROOT)]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return "aml-train-action:e2e"
+
+
+@pytest.fixture
+def runner(action_image: str, local: Local, tmp_path: Path) -> HostedRunner:
+    return HostedRunner(action_image, tmp_path, {name: local.environment[name] for name in EMULATOR})
+
+
+def test_a_step_passes_and_its_outputs_can_be_used(runner: HostedRunner, digits: Path) -> None:
+    runner.checkout(digits)
+    step = runner.run()
+    assert step.code == 0, step.log
+    outputs = step.outputs
+    assert outputs["status"] == "passed"
+    assert outputs["gate"] == "passed"
+    assert outputs["image"].endswith(f"@{outputs['digest']}")
+    assert json.loads(outputs["run-metrics"])["val/accuracy"] >= 0.95
+    assert outputs["model-name"] == "digits"
+    assert outputs["model-version"].isdecimal()
+    assert outputs["job-name"] == outputs["run-id"]
+    assert "passed" in step.summary
+    assert "val/accuracy" in step.summary
+    assert outputs["digest"] in html.unescape(step.summary)
+    assert not step.errors()
+    foreign = [path for path in runner.workspace.rglob("*") if path.stat().st_uid != RUNNER_UID]
+    assert not foreign, f"left in the workspace by another user: {foreign}"
+
+    again = runner.run()
+    assert again.code == 0, again.log
+    assert again.outputs["job-name"] == outputs["job-name"]
+    assert again.outputs["model-version"] == outputs["model-version"]
+
+
+def test_a_fault_of_the_configuration_is_annotated_on_its_line(runner: HostedRunner, digits: Path) -> None:
+    edit(digits / "aml-train.yml", "pip: requirements.txt", "pipp: requirements.txt")
+    runner.checkout(digits)
+    step = runner.run({"command": "validate"})
+    assert step.code == 2, step.log
+    assert step.outputs["status"] == "invalid"
+    (error,) = [error for error in step.errors() if "file" in error.properties]
+    assert (error.properties["file"], error.properties["line"]) == ("aml-train.yml", "4")
+    assert "pip" in error.text
+
+
+def test_a_failing_unit_test_is_annotated_on_its_line(runner: HostedRunner, digits: Path) -> None:
+    (digits / "tests" / "test_broken.py").write_text("def test_sum():\n    assert 1 + 1 == 3\n")
+    runner.checkout(digits)
+    step = runner.run()
+    assert step.code == 4, step.log
+    assert step.outputs["status"] == "tests-failed"
+    places = [(error.properties.get("file"), error.properties.get("line")) for error in step.errors()]
+    assert ("tests/test_broken.py", "2") in places
+    assert "test_sum" in html.unescape(step.summary)
+
+
+def test_a_failing_job_is_annotated_where_its_traceback_ends(runner: HostedRunner, digits: Path) -> None:
+    (digits / "src" / "broken.py").write_text("def load():\n    raise ValueError('no rows left')\n\n\nload()\n")
+    quick(digits, "broken-action", "python broken.py")
+    runner.checkout(digits)
+    step = runner.run()
+    assert step.code == 5, step.log
+    assert step.outputs["status"] == "job-failed"
+    places = [(error.properties.get("file"), error.properties.get("line")) for error in step.errors()]
+    assert ("src/broken.py", "2") in places
+    assert "no rows left" in step.summary
+
+
+def test_a_missed_gate_fails_the_step_and_names_the_metric(runner: HostedRunner, digits: Path) -> None:
+    edit(digits / "aml-train.yml", '">= 0.95"', '">= 1.5"')
+    runner.checkout(digits)
+    step = runner.run()
+    assert step.code == 6, step.log
+    assert (step.outputs["status"], step.outputs["gate"]) == ("gate-failed", "failed")
+    assert any("missed by" in error.text for error in step.errors())
+    assert step.outputs["digest"].startswith("sha256:"), "outputs are set also on failure"
+
+
+def test_hostile_job_output_commands_nothing(runner: HostedRunner, digits: Path) -> None:
+    (digits / "src" / "hostile.py").write_text(
+        "import sys\n"
+        "for line in ('::set-output name=digest::evil', '::add-mask::e', '::error file=x::evil', '::stop-commands::x',\n"
+        "             '##[error]evil', 'a\\r::error::evil', '::endgroup::', '%0A::error::evil'):\n"
+        "    print(line)\n"
+        "sys.stdout.buffer.write(b'\\xff\\xfe\\x00 \\x1b[2J ::error::evil\\n')\n"
+    )
+    quick(digits, "hostile", "python hostile.py")
+    runner.checkout(digits)
+    step = runner.run()
+    assert step.code == 0, step.log
+    assert not step.errors()
+    assert step.outputs["digest"].startswith("sha256:")
+    assert "::set-output name=digest::evil" in step.log.replace("\u200b", "")
+
+
+def test_a_cancelled_workflow_cancels_the_job(runner: HostedRunner, local: Local, digits: Path) -> None:
+    quick(digits, "endless-action", "echo started; exec sleep 600")
+    runner.checkout(digits)
+    process = runner.start({})
+    deadline = time.monotonic() + 300
+    status = json.loads(local.command("emulator", "status"))
+    while not status["jobs"].get("Running"):
+        assert time.monotonic() < deadline, "the job has not started"
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.2)
+        status = json.loads(local.command("emulator", "status"))
+    runner.cancel(process)
+    step = runner.finish(process)
+    assert step.code == 7, step.log
+    assert step.outputs["status"] == "cancelled"
+    assert not json.loads(local.command("emulator", "status"))["jobs"].get("Running")

@@ -1,0 +1,155 @@
+"""Each way that a run can end, with everything real: engine, registry, tests, jobs, SDK. See docs/architecture.md."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Local, edit
+
+QUICK_JOB = """\
+experiment_name: {name}
+code: src
+command: {command}
+"""
+
+
+def quick(project: Path, name: str, command: str) -> None:
+    """Let the project's job be *command*, without gate and model."""
+    (project / "job.yml").write_text(QUICK_JOB.format(name=name, command=command))
+    config = project / "aml-train.yml"
+    text = config.read_text()
+    config.write_text(text[: text.index("gate:")])
+
+
+def test_a_commit_becomes_a_gated_registered_model_and_a_second_run_attaches(local: Local, digits: Path) -> None:
+    first = local.run(digits)
+    assert first.code == 0, first.output
+    image, job, model = first.only("image-ready"), first.only("job-submitted"), first.only("model-registered")
+    tests = first.only("tests-finished")
+    assert tests["passed"] > 0
+    assert tests["failed"] == 0
+    assert image["reference"].endswith(f"@{image['digest']}")
+    assert not job["attached"]
+    assert (model["model"], model["found"]) == ("digits", False)
+    assert all(rule["met"] for rule in first.of("rule-decided"))
+    assert any("epoch" in line["text"] for line in first.of("log-line") if line["source"] == "job")
+
+    began = time.monotonic()
+    second = local.run(digits)
+    assert second.code == 0, second.output
+    assert time.monotonic() - began < 10
+    assert second.only("job-submitted")["attached"]
+    assert second.only("job-submitted")["job"] == job["job"]
+    assert second.only("image-ready")["digest"] == image["digest"]
+    assert second.only("tests-finished")["cached"]
+    assert second.only("model-registered")["found"]
+
+    fresh = local.run(digits, "--fresh")
+    assert fresh.code == 0, fresh.output
+    assert fresh.only("job-submitted")["job"] == job["job"].removesuffix("-1") + "-2"
+    assert int(fresh.only("model-registered")["version"]) == int(model["version"]) + 1
+
+
+def test_a_threshold_that_cannot_be_met_ends_with_6(local: Local, digits: Path) -> None:
+    edit(digits / "aml-train.yml", '">= 0.95"', '">= 1.5"')
+    ended = local.run(digits)
+    assert ended.code == 6, ended.output
+    finished = ended.only("run-finished")
+    assert finished["status"] == "gate-failed"
+    assert "val/accuracy = 0.9" in finished["message"]
+    assert "wanted >= 1.5: missed by 0." in finished["message"]
+    assert "aml-train.yml:" in finished["message"]
+    assert not ended.of("model-registered")
+
+
+def test_a_failing_unit_test_ends_with_4_before_anything_is_submitted(local: Local, digits: Path) -> None:
+    (digits / "tests" / "test_broken.py").write_text("def test_sum():\n    assert 1 + 1 == 3\n")
+    ended = local.run(digits)
+    assert ended.code == 4, ended.output
+    assert "test_broken.py:2" in ended.output
+    assert "test_sum" in ended.only("run-finished")["message"]
+    assert not ended.of("job-submitted")
+    assert ended.only("tests-finished")["failed"] == 1
+
+
+def test_changed_tests_run_again_in_the_unchanged_image(local: Local, digits: Path) -> None:
+    first = local.run(digits)
+    assert first.code == 0, first.output
+    (digits / "tests" / "test_more.py").write_text("def test_more():\n    assert True\n")
+    second = local.run(digits)
+    assert second.code == 0, second.output
+    assert second.only("image-ready")["digest"] == first.only("image-ready")["digest"]
+    assert second.only("image-ready")["how"] == "found"
+    assert not second.only("tests-finished")["cached"]
+    assert second.only("tests-finished")["passed"] == first.only("tests-finished")["passed"] + 1
+    assert not [line for line in second.of("log-line") if line["source"] == "build"]
+
+
+def test_a_failing_job_ends_with_5_and_the_tail_of_its_log(local: Local, digits: Path) -> None:
+    quick(digits, "failing", 'python -c \'print("reading data"); raise ValueError("no rows left")\'')
+    ended = local.run(digits)
+    assert ended.code == 5, ended.output
+    message = ended.only("run-finished")["message"]
+    assert "reading data" in message
+    assert "ValueError: no rows left" in message
+    again = local.run(digits)
+    assert again.code == 5
+    assert again.only("job-submitted")["job"].endswith("-2")
+
+
+def test_git_and_secrets_are_never_in_the_code_snapshot(local: Local, digits: Path) -> None:
+    quick(digits, "listing", "find . -type f")
+    for name in (".git/config", ".env", "deep/id_rsa", "deep/kept.txt"):
+        (digits / "src" / name).parent.mkdir(exist_ok=True)
+        (digits / "src" / name).write_text("token")
+    ended = local.run(digits)
+    assert ended.code == 0, ended.output
+    listed = [line["text"] for line in ended.of("log-line") if line["source"] == "job"]
+    assert "./train.py" in listed
+    assert "./deep/kept.txt" in listed
+    assert not [line for line in listed if ".git/" in line or ".env" in line or "id_rsa" in line]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_with_7_and_a_cancelled_job(local: Local, digits: Path, sent: signal.Signals) -> None:
+    quick(digits, f"endless-{sent.name.lower()}", "echo started; sleep 600")
+    process = local.start(digits)
+    events = digits.with_suffix(".events")
+    deadline = time.monotonic() + 300
+    while process.poll() is None and not (events.exists() and '"text": "started"' in events.read_text()):
+        assert time.monotonic() < deadline, "the job has not started"
+        time.sleep(0.1)
+    process.send_signal(sent)
+    ended = local.finish(process, digits)
+    assert ended.code == 7, ended.output
+    assert ended.only("run-finished")["status"] == "cancelled"
+    assert [event["status"] for event in ended.of("job-status-changed")][-1] == "Canceled"
+
+
+def test_a_job_that_takes_too_long_is_cancelled(local: Local, digits: Path) -> None:
+    quick(digits, "slow", "sleep 600")
+    with (digits / "aml-train.yml").open("a") as file:
+        file.write("watch: {timeout: 4s}\n")
+    ended = local.run(digits)
+    assert (ended.code, ended.only("run-finished")["status"]) == (7, "timed-out"), ended.output
+    assert "has not ended within 4 s" in ended.only("run-finished")["message"]
+
+
+def test_a_dry_run_changes_nothing_and_prints_the_plan(local: Local, digits: Path) -> None:
+    text = local.command("run", "--dry-run", "-C", str(digits))
+    assert "FROM python" in text
+    assert "experiment_name: digits" in text
+    assert "val/accuracy >= 0.95" in text
+
+
+def test_an_invalid_configuration_ends_with_2_before_anything_happens(local: Local, digits: Path) -> None:
+    edit(digits / "aml-train.yml", "pip: requirements.txt", "pipp: requirements.txt")
+    ended = local.run(digits)
+    assert ended.code == 2
+    assert "aml-train.yml:" in ended.output
+    assert "pip" in ended.output
+    assert not ended.events

@@ -1,0 +1,105 @@
+"""A job service in memory, for tests of what stands above the Protocol."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from aml_train.errors import ServiceError
+from aml_train.gate.decide import MetricPoint
+from aml_train.jobs.job import JobSpec
+from aml_train.jobs.service import JobView, ModelView, NewModel
+from aml_train.jobs.states import JobStatus
+
+
+@dataclass
+class FakeClock:
+    """A clock that moves only when somebody sleeps."""
+
+    time: float = 0.0
+    sleeps: list[float] = field(default_factory=list)
+    on_sleep: Callable[[float], None] | None = None
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.time += seconds
+        if self.on_sleep:
+            self.on_sleep(self.time)
+
+
+@dataclass
+class FakeService:
+    """Jobs walk through *script*, one status a look; metrics and artefacts are given."""
+
+    script: Sequence[JobStatus | Exception] = (JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.COMPLETED)
+    metrics: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    artifacts: Sequence[str] = ()
+    log: bytes = b""
+    error: str | None = None
+    jobs: dict[str, JobView] = field(default_factory=dict)
+    registered: list[ModelView] = field(default_factory=list)
+    submitted: list[JobSpec] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    looks: int = 0
+    prepared: int = 0
+
+    def prepare(self) -> None:
+        self.prepared += 1
+
+    def find(self, name: str) -> JobView | None:
+        return self.jobs.get(name)
+
+    def details(self, name: str) -> JobView:
+        view = self.jobs[name]
+        if not view.status.terminal:
+            step = self.script[min(self.looks, len(self.script) - 1)]
+            self.looks += 1
+            if isinstance(step, BaseException):
+                raise step
+            view = replace(view, status=step, error=self.error if step is JobStatus.FAILED else None)
+            self.jobs[name] = view
+        return replace(view, log_files={"user_logs/std_log.txt": f"fake://{name}"} if self.log else {})
+
+    def submit(self, job: JobSpec) -> JobView:
+        self.submitted.append(job)
+        view = JobView(name=job.name, status=JobStatus.QUEUED, experiment="e", tags=job.document["tags"])
+        self.jobs[job.name] = view
+        return view
+
+    def cancel(self, name: str) -> None:
+        self.cancelled.append(name)
+        self.jobs[name] = replace(self.jobs[name], status=JobStatus.CANCELED)
+
+    def read_log(self, url: str, offset: int) -> Iterator[bytes]:
+        data = self.log[offset:]
+        for start in range(0, len(data), 7):
+            yield data[start : start + 7]
+
+    def last_metrics(self, name: str) -> Mapping[str, float]:
+        return {key: values[-1] for key, values in self.metrics.items()}
+
+    def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
+        return [MetricPoint(step=i, value=v, timestamp=i) for i, v in enumerate(self.metrics.get(metric, ()))]
+
+    def has_artifact(self, name: str, path: str) -> bool:
+        return any(item == path or item.startswith(f"{path}/") for item in self.artifacts)
+
+    def models(self, name: str) -> Sequence[ModelView]:
+        return [model for model in reversed(self.registered) if model.name == name]
+
+    def register(self, model: NewModel) -> ModelView:
+        view = ModelView(name=model.name, version=model.version, path=model.path, tags=model.tags)
+        self.registered.append(view)
+        return view
+
+
+def lost(message: str = "no answer") -> ServiceError:
+    """An outage."""
+    return ServiceError(message, transient=True)
+
+
+NAN = math.nan

@@ -1,0 +1,240 @@
+"""The target azure, whole: a workflow's step with an OIDC token, against the emulator in Azure's place."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from aml_train.engine import connect
+from tests.integration.azure.stand_in import REQUEST_TOKEN, GitHub, Workflow, assertion, serve
+from tests.integration.emulator.service import Emulator
+
+BASE = "python:3.11-slim-bookworm"
+JOB = f"""\
+command: python -c "print('hello from azure')"
+environment: {{image: '{BASE}'}}
+experiment_name: azure-test
+"""
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    service = Emulator(tmp_path_factory.mktemp("emulator"))
+    service.start()
+    yield service
+    service.admin("POST", "reset?force=1")
+    service.stop()
+    client = connect(os.environ)
+    for image in client.images.list():
+        for name in image.attrs["RepoTags"] + image.attrs["RepoDigests"]:
+            if name.startswith(f"localhost:{service.registry_port}/"):
+                client.images.remove(name, noprune=True)
+    client.close()
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    github = GitHub()
+    server = serve(github)
+    yield github
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def workflow(emulator: Emulator, github: GitHub, tmp_path: Path) -> Workflow:
+    return Workflow(emulator, github, tmp_path)
+
+
+@pytest.fixture
+def project(emulator: Emulator, tmp_path: Path) -> Path:
+    """A project whose target is the emulator's workspace."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "job.yml").write_text(JOB)
+    configure(folder, emulator)
+    return folder
+
+
+def configure(folder: Path, emulator: Emulator, extra: str = "", **changes: str | None) -> None:
+    info = emulator.info
+    target: dict[str, str | None] = {
+        "subscription-id": info["subscription_id"],
+        "resource-group": info["resource_group"],
+        "workspace": info["workspace"],
+        "compute": info["compute"],
+        **{name.replace("_", "-"): value for name, value in changes.items()},
+    }
+    target = {name: value for name, value in target.items() if value is not None}
+    text = f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n{extra}"
+    (folder / "aml-train.yml").write_text(text)
+
+
+def test_a_given_environment_with_oidc(workflow: Workflow, project: Path, github: GitHub) -> None:
+    ended = workflow.action(project, command="run")
+    assert ended.code == 0, ended.output
+    assert "hello from azure" in ended.output
+    assert "Signing in to Azure with the OIDC token of the workflow" in ended.output
+    assert "passed" in ended.outputs
+    assert "https://ml.azure.com/runs/" in ended.outputs
+    assert set(github.asked) == {"api://AzureADTokenExchange"}
+    for secret in (REQUEST_TOKEN, *github.issued):
+        shown = "\n".join(line for line in ended.output.splitlines() if not line.startswith("::add-mask::"))
+        assert secret not in shown
+    again = workflow.action(project, command="run")
+    assert again.code == 0, again.output
+    assert "attached to" in again.output
+
+
+@pytest.mark.parametrize("registry", ["amllocal.azurecr.io", None])
+def test_an_image_of_ours_is_pushed_and_trained_in(
+    workflow: Workflow, project: Path, emulator: Emulator, github: GitHub, registry: str | None
+) -> None:
+    github.lifetime = 5  # the run takes longer: each sign-in needs a new assertion
+    repository = "azure-test" if registry else "azure-test-found"
+    extra = f"image: {{base: '{BASE}', repository: {repository}, azureml-mlflow: false}}\n"
+    push = f"localhost:{emulator.registry_port}"
+    configure(project, emulator, extra, registry=registry, push_registry=push)
+    first = workflow.action(project, command="run")
+    assert first.code == 0, first.output
+    assert f"amllocal.azurecr.io/{repository}@sha256:" in first.outputs
+    with requests.Session() as session:
+        session.trust_env = False
+        tags = session.get(f"http://127.0.0.1:{emulator.registry_port}/v2/{repository}/tags/list", timeout=10).json()
+    assert any(tag.startswith("dig-") for tag in tags["tags"])
+    docker = workflow.folder / ".docker" / "config.json"
+    assert not docker.exists() or "auths" not in docker.read_text()
+    again = workflow.action(project, command="run")
+    assert again.code == 0, again.output
+    assert "found sha256:" in again.output
+
+
+def test_the_command_line_with_a_token_file_and_config_json(
+    workflow: Workflow, project: Path, emulator: Emulator, tmp_path: Path
+) -> None:
+    info = emulator.info
+    (project / "aml-train.yml").unlink()
+    (project / "job.yml").write_text(JOB + f"compute: azureml:{info['compute']}\n")
+    (project / ".azureml").mkdir()
+    written = {
+        "subscription_id": info["subscription_id"],
+        "resource_group": info["resource_group"],
+        "workspace_name": info["workspace"],
+    }
+    (project / ".azureml" / "config.json").write_text(json.dumps(written))
+    token = tmp_path / "token"
+    token.write_text(assertion("api://AzureADTokenExchange"))
+    ended = workflow.command(project, "run", "--target", "azure", AZURE_FEDERATED_TOKEN_FILE=str(token))
+    assert ended.code == 0, ended.output
+    assert "Signing in to Azure with the workload identity's token file" in ended.output
+
+
+def test_a_plan_signs_in_nowhere(workflow: Workflow, project: Path, emulator: Emulator) -> None:
+    extra = f"image: {{base: '{BASE}', azureml-mlflow: false}}\n"
+    configure(project, emulator, extra)
+    ended = workflow.command(project, "plan", HTTPS_PROXY="http://127.0.0.1:9")
+    assert ended.code == 0, ended.output
+    assert "(the workspace's registry)/" in ended.output
+
+
+@pytest.mark.parametrize(
+    ("status", "texts"),
+    [
+        (403, ["GitHub's OIDC service answered 403", "permissions:", "id-token: write"]),
+        (500, ["GitHub's OIDC service answered 500, 3 times", "https://www.githubstatus.com", "id-token: write"]),
+    ],
+)
+def test_an_oidc_endpoint_that_refuses(
+    workflow: Workflow, project: Path, github: GitHub, status: int, texts: list[str]
+) -> None:
+    github.status = status
+    ended = workflow.action(project, command="run")
+    assert ended.code == 8, ended.output
+    assert "service-error" in ended.outputs
+    for text in texts:
+        assert text in ended.output
+
+
+def test_a_job_without_the_permission(workflow: Workflow, project: Path) -> None:
+    without = {"ACTIONS_ID_TOKEN_REQUEST_URL": "", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": ""}
+    ended = workflow.action(project, command="run", changes=without)
+    assert ended.code == 8, ended.output
+    assert "GitHub does not let this job have one" in ended.output
+    assert "id-token: write" in ended.output
+
+
+def test_an_assertion_that_is_too_old(workflow: Workflow, project: Path, github: GitHub) -> None:
+    github.lifetime = -10
+    ended = workflow.action(project, command="run")
+    assert ended.code == 8, ended.output
+    assert "AADSTS700024" in ended.output
+
+
+def test_a_wrong_secret(workflow: Workflow, project: Path) -> None:
+    ended = workflow.command(project, "run", AZURE_CLIENT_SECRET="not-the-secret")
+    assert ended.code == 8, ended.output
+    words = " ".join(ended.output.split())
+    assert "with the service principal's secret: AADSTS7000215" in words
+    assert words.count("AADSTS7000215") == 1
+    assert "The client secret is wrong" in words
+    assert "not-the-secret" not in ended.output
+
+
+def test_a_wrong_workspace_and_a_wrong_compute(workflow: Workflow, project: Path, emulator: Emulator) -> None:
+    configure(project, emulator, workspace="locla")
+    ended = workflow.action(project, command="run")
+    assert ended.code == 8, ended.output
+    assert "There is no workspace 'locla'" in ended.output
+    assert "Did you mean local?" in ended.output
+    configure(project, emulator, compute="local-clutser")
+    ended = workflow.action(project, command="run")
+    assert ended.code == 2, ended.output
+    assert "There is no compute 'local-clutser' in the workspace local. Did you mean local-cluster?" in ended.output
+
+
+def certificate(folder: Path) -> Path:
+    """Make a key and a certificate of its own in one PEM file."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "aml-train test")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file = folder / "client.pem"
+    file.write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
+    return file
+
+
+@pytest.mark.parametrize("way", ["certificate", "creds"])
+def test_service_principals(workflow: Workflow, project: Path, emulator: Emulator, tmp_path: Path, way: str) -> None:
+    if way == "certificate":
+        variables = {"AZURE_CLIENT_CERTIFICATE_PATH": str(certificate(tmp_path))}
+        title = "the service principal's certificate"
+    else:
+        info = emulator.info
+        names = {"tenantId": "tenant_id", "clientId": "client_id", "clientSecret": "client_secret"}
+        variables = {"AZURE_CREDENTIALS": json.dumps({name: info[key] for name, key in names.items()})}
+        title = "AZURE_CREDENTIALS"
+    ended = workflow.command(project, "run", **variables)
+    assert ended.code == 0, ended.output
+    assert f"Signing in to Azure with {title}" in ended.output

@@ -1,0 +1,135 @@
+"""A real emulator as a process, and real clients as processes that know nothing but the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+ROOT = Path(__file__).parents[3]
+READY_SECONDS = 60
+CLIENT_SECONDS = 240
+
+
+def azurite() -> str:
+    """Return the command that runs Azurite: from the environment, the path, or where scripts/bootstrap puts it."""
+    local = ROOT / ".aml-train" / "bin" / "azurite-blob"
+    found = os.environ.get("AML_EMULATOR_AZURITE") or shutil.which("azurite-blob") or (str(local) * local.exists())
+    if not found:
+        pytest.fail("Azurite is not installed: run `make bootstrap`, or set AML_EMULATOR_AZURITE to azurite-blob")
+    return found
+
+
+class Emulator:
+    """An emulator that can be stopped and started again on the same data and ports."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "log.txt"
+        self.port = 0
+        self.registry_port = 0
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> dict[str, Any]:
+        """Start it and return what its readiness line says."""
+        argv = [sys.executable, "-m", "aml_emulator", "serve", "--data", str(self.folder / "data")]
+        argv += ["--port", str(self.port), "--registry-port", str(self.registry_port), "--azurite", azurite()]
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("AML_EMULATOR_")}
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                argv,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**clean, "PYTHONPATH": str(ROOT / "runner")},
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            pytest.fail(f"the emulator does not start: {self.log.read_text()}")
+        ready: dict[str, Any] = json.loads(line)
+        self.port, self.registry_port = ready["port"], ready["registry_port"]
+        return ready
+
+    def stop(self) -> float:
+        """Stop it and return how many seconds that took."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=20)
+        self.process.stdout.close()
+        assert code == 0, self.log.read_text()
+        return time.monotonic() - began
+
+    def admin(self, method: str, path: str) -> requests.Response:
+        """Ask the emulator's own interface."""
+        with requests.Session() as session:
+            session.trust_env = False
+            return session.request(method, f"http://127.0.0.1:{self.port}/_emulator/{path}", timeout=60)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What a client must know."""
+        answer = self.admin("GET", "info")
+        answer.raise_for_status()
+        value: dict[str, Any] = answer.json()
+        return value
+
+    def environment(self) -> dict[str, str]:
+        """Return all that a client is told: proxy, trust, and whom to sign in as."""
+        info = self.info
+        bundle = self.folder / "ca-bundle.pem"
+        system = Path("/etc/ssl/certs/ca-certificates.crt")
+        bundle.write_text((system.read_text() if system.exists() else "") + info["ca_pem"])
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "HTTPS_PROXY": f"http://127.0.0.1:{self.port}",
+            "NO_PROXY": "localhost,127.0.0.1",
+            "REQUESTS_CA_BUNDLE": str(bundle),
+            "SSL_CERT_FILE": str(bundle),
+            "AZURE_TENANT_ID": info["tenant_id"],
+            "AZURE_CLIENT_ID": info["client_id"],
+            "AZURE_CLIENT_SECRET": info["client_secret"],
+        }
+
+    def client(self, step: str, **arguments: str) -> dict[str, Any]:
+        """Run one step of client_steps.py in a process of its own; return what it says on its last line, JSON."""
+        info = self.info
+        scope = {
+            "subscription": info["subscription_id"],
+            "group": info["resource_group"],
+            "workspace": info["workspace"],
+            "compute": info["compute"],
+            "folder": str(self.folder),
+        }
+        done = subprocess.run(
+            [
+                sys.executable,
+                str(Path(__file__).with_name("client_steps.py")),
+                step,
+                json.dumps({**scope, **arguments}),
+            ],
+            env=self.environment(),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=CLIENT_SECONDS,
+        )
+        if done.returncode != 0:
+            tail = self.log.read_text()[-4000:]
+            pytest.fail(
+                f"the client failed:\n{done.stdout[-4000:]}\n{done.stderr[-6000:]}\nthe emulator's log:\n{tail}"
+            )
+        value: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return value

@@ -1,0 +1,65 @@
+"""The local AzureML started by Docker Compose (pytest-docker), as examples/emulator shows it, and a user's script against it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytest_docker.plugin import Services
+
+from aml_train.targets import emulator
+from aml_train.targets.emulator import EmulatorSettings
+from tests.integration.emulator.test_container import User, free_port
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="session")
+def docker_compose_command() -> str:
+    """The Compose that the development environment brings; the engine's own client need not have one."""
+    return str(Path(sys.executable).with_name("docker-compose"))
+
+
+@pytest.fixture(scope="session")
+def ports() -> Iterator[tuple[int, int]]:
+    """Ports that the compose file takes from the environment."""
+    names = ("AML_TRAIN_EMULATOR_PORT", "AML_TRAIN_EMULATOR_REGISTRY_PORT")
+    before = {name: os.environ.get(name) for name in names}
+    chosen = (free_port(), free_port())
+    os.environ.update(zip(names, map(str, chosen), strict=True))
+    yield chosen
+    for name, value in before.items():
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
+
+
+@pytest.fixture(scope="session")
+def docker_compose_file(ports: tuple[int, int]) -> str:
+    return str(ROOT / "examples" / "emulator" / "compose.yaml")
+
+
+def test_a_users_script_works_against_the_composed_service(
+    ports: tuple[int, int], docker_services: Services, tmp_path: Path
+) -> None:
+    port, registry_port = ports
+    assert docker_services.port_for("azureml", 7380) == port
+    settings = EmulatorSettings(name="composed", port=port, registry_port=registry_port)
+    info = emulator.info(settings)
+    assert info is not None
+    user = User(info, tmp_path)
+    job = user.submit("python train.py ${{inputs.rate}} ${{inputs.data}} ${{outputs.model}}")
+    assert user("wait", job) == "Completed"
+
+
+def test_the_commands_of_aml_train_find_it(ports: tuple[int, int], docker_services: Services) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "aml_train", "emulator", "env"], capture_output=True, text=True, check=True
+    )
+    assert f"http://127.0.0.1:{ports[0]}" in done.stdout
+    assert "AZURE_CLIENT_SECRET" in done.stdout

@@ -1,0 +1,225 @@
+"""The local AzureML's container image, its life as `aml-train emulator` drives it, and a user's script against it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from aml_train.engine import buildkit_cli
+from aml_train.errors import ImageError, ServiceError
+from aml_train.events import Event, Notice
+from aml_train.targets import emulator
+from aml_train.targets.emulator import EmulatorInfo, EmulatorSettings
+from scripts.bootstrap.sources import SOURCE_LABEL, emulator_reference, emulator_source, project_version
+
+ROOT = Path(__file__).parents[3]
+BASE = "python:3.11-slim-bookworm"
+CLIENT = Path(__file__).with_name("container_client.py")
+
+TRAIN = """
+import json, os, pathlib, sys, urllib.request
+rate, data, model = sys.argv[1:]
+print("rate", rate, "data", pathlib.Path(data).read_text(), "colour", os.environ["COLOUR"])
+base = os.environ["MLFLOW_TRACKING_URI"].replace("azureml://", "https://")
+url = f"{base}/api/2.0/mlflow/runs/get?run_id={os.environ['MLFLOW_RUN_ID']}"
+request = urllib.request.Request(url, headers={"Authorization": "Bearer " + os.environ["MLFLOW_TRACKING_TOKEN"]})
+answer = json.load(urllib.request.urlopen(request))
+print("tracked as", answer["run"]["info"]["run_id"] == os.environ["MLFLOW_RUN_ID"])
+pathlib.Path(model, "weights").write_text(rate)
+pathlib.Path("outputs", "note.txt").write_text("noted")
+"""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[docker.DockerClient]:
+    client = docker.from_env()
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def image(engine: docker.DockerClient) -> str:
+    """The image of these sources: as it was bootstrapped, or built here."""
+    source = emulator_source(ROOT)
+    for reference in (emulator_reference(ROOT), "aml-emulator-test:1"):
+        for found in engine.images.list(name=reference):
+            if found.labels.get(SOURCE_LABEL) == source:
+                return reference
+    cli = buildkit_cli(os.environ)
+    argv = [cli.path, *(["buildx", "build", "--load"] if cli.buildx else ["build"])]
+    argv += ["--tag=aml-emulator-test:1", f"--label={SOURCE_LABEL}={source}"]
+    argv += [f"--build-arg=VERSION={project_version(ROOT)}", "--file=runner/aml_emulator/Dockerfile", "."]
+    subprocess.run(argv, cwd=ROOT, env=dict(cli.environ), check=True)
+    return "aml-emulator-test:1"
+
+
+@pytest.fixture
+def settings(image: str) -> Iterator[EmulatorSettings]:
+    made = EmulatorSettings(
+        name=f"aml-emulator-test-{secrets.token_hex(4)}", image=image, port=free_port(), registry_port=free_port()
+    )
+    yield made
+    emulator.reset(made)
+
+
+@dataclasses.dataclass
+class User:
+    """Runs the user's script with nothing but the variables that we give out."""
+
+    info: EmulatorInfo
+    folder: Path
+
+    def __call__(self, *arguments: str) -> object:
+        base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        variables = base | emulator.environment(self.info, os.environ, cache=self.folder / "cache")
+        done = subprocess.run(
+            [sys.executable, str(CLIENT), *arguments], env=variables, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def submit(self, line: str, image: str = BASE) -> str:
+        code = self.folder / "code"
+        code.mkdir(exist_ok=True)
+        (code / "train.py").write_text(TRAIN)
+        (code / "data.csv").write_text("1,2")
+        return str(self("submit", str(code), image, line, self.info.compute))
+
+
+def aliases(engine: docker.DockerClient, settings: EmulatorSettings, job: str) -> list[str]:
+    """Return the names that the emulator was given on the networks of a job."""
+    networks = engine.containers.get(settings.name).attrs["NetworkSettings"]["Networks"]
+    return [alias for key, item in networks.items() if job in key for alias in item["Aliases"][:1]]
+
+
+def ignore(_event: Event) -> None:
+    """Listen to nothing."""
+
+
+def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.DockerClient, tmp_path: Path) -> None:
+    events: list[Event] = []
+    info = emulator.start(settings, events.append)
+    assert [event.text for event in events if isinstance(event, Notice)] == [
+        f"Starting the local AzureML in the container {settings.name}"
+    ]
+    assert info.version == project_version(ROOT)
+    assert emulator.start(settings, events.append) == info
+    assert len(events) == 1
+    assert emulator.info(settings) == info
+
+    user = User(info, tmp_path)
+    name = user.submit("python train.py ${{inputs.rate}} ${{inputs.data}} ${{outputs.model}}")
+    ended = user("wait", name)
+    container = engine.containers.get(settings.name)
+    assert ended == "Completed", container.logs(tail=50).decode()
+    user("download", name, str(tmp_path / "got"))
+    got = {path.name: path.read_text() for path in (tmp_path / "got").rglob("*") if path.is_file()}
+    assert got["std_log.txt"] == "rate 0.25 data 1,2 colour blue\ntracked as True\n"
+    assert (got["weights"], got["note.txt"]) == ("0.25", "noted")
+
+    long = user.submit("echo up; sleep 300")
+    assert user("wait", long, "Running") == "Running"
+    changed = dataclasses.replace(settings, max_jobs=3)
+    with pytest.raises(ServiceError, match=f"with other settings, and jobs run in it: {long}"):
+        emulator.start(changed, ignore)
+    assert emulator.stop(settings)
+    assert not emulator.stop(settings)
+    assert emulator.info(settings) is None
+    assert emulator.status(settings) == {"name": settings.name, "state": "exited"}
+    assert emulator.start(settings, ignore) == info
+    assert user("status", name) == "Completed"
+    assert user("status", long) == "Running"
+
+    # Made anew while a job runs: the job finds it again, under the same name on its network.
+    assert emulator.start(changed, ignore, replace_busy=True) == info
+    deadline = time.monotonic() + 10
+    while (names := aliases(engine, settings, long)) != ["azureml"] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert names == ["azureml"]
+    assert user("status", long) == "Running"
+    user("cancel", long)
+    assert user("wait", long) == "Canceled"
+    assert user("status", name) == "Completed"
+    state = emulator.status(changed)
+    assert (state["state"], state["active"], state["unsupported"]) == ("running", [], {})
+    assert any("ready" in line for line in emulator.logs(changed))
+
+    emulator.reset(changed)
+    assert emulator.status(changed) == {"name": settings.name, "state": "absent"}
+    assert engine.volumes.list(filters={"name": settings.volume}) == []
+    own = {"label": f"org.aml-train.emulator.instance={info.instance}"}
+    assert engine.networks.list(filters=dict(own)) == []
+
+
+def test_an_image_that_was_pushed_runs_by_its_digest(
+    settings: EmulatorSettings, engine: docker.DockerClient, tmp_path: Path
+) -> None:
+    info = emulator.start(settings, ignore)
+    repository = f"{info.registry_engine_name}/jobs"
+    engine.images.get(BASE).tag(repository, "1")
+    try:
+        pushed = list(engine.api.push(repository, tag="1", stream=True, decode=True))
+        digest = next(line["aux"]["Digest"] for line in pushed if "aux" in line)
+        user = User(info, tmp_path)
+        name = user.submit("echo pushed", f"{info.registry_login_server}/jobs@{digest}")
+        assert user("wait", name) == "Completed"
+    finally:
+        engine.images.remove(f"{repository}:1")
+
+
+def test_a_job_goes_with_a_reset(settings: EmulatorSettings, engine: docker.DockerClient, tmp_path: Path) -> None:
+    info = emulator.start(settings, ignore)
+    user = User(info, tmp_path)
+    name = user.submit("sleep 300")
+    assert user("wait", name, "Running") == "Running"
+    own = {"label": f"org.aml-train.emulator.instance={info.instance}"}
+    assert len(engine.containers.list(filters=dict(own))) == 1
+    emulator.reset(settings)
+    assert engine.containers.list(all=True, filters=dict(own)) == []
+    assert engine.networks.list(filters=dict(own)) == []
+
+
+def test_a_port_that_is_taken_is_named(settings: EmulatorSettings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = int(taken.getsockname()[1])
+        with pytest.raises(ServiceError, match=rf"the port {port} is taken\.(.|\n)*AML_TRAIN_EMULATOR_REGISTRY_PORT"):
+            emulator.start(dataclasses.replace(settings, registry_port=port), ignore)
+
+
+def test_an_image_that_is_nowhere_is_told_with_the_remedy(settings: EmulatorSettings) -> None:
+    missing = dataclasses.replace(settings, image="localhost:9/aml-emulator:none")
+    with pytest.raises(
+        ImageError, match=r"aml-emulator:none is not on the engine and cannot be pulled(.|\n)*make emulator-image"
+    ):
+        emulator.start(missing, ignore)
+
+
+def test_a_container_of_somebody_else_is_left_alone(settings: EmulatorSettings, engine: docker.DockerClient) -> None:
+    foreign = engine.containers.create(BASE, name=settings.name)
+    try:
+        with pytest.raises(ServiceError, match="that is not a local AzureML"):
+            emulator.start(settings, ignore)
+    finally:
+        foreign.remove()
+
+
+def test_one_that_does_not_get_ready_shows_its_log(settings: EmulatorSettings) -> None:
+    broken = dataclasses.replace(settings, max_jobs=1000)
+    with pytest.raises(ServiceError, match=r"ended with status code 2\. Its log ends with:\n(.|\n)*--max-jobs"):
+        emulator.start(broken, ignore)

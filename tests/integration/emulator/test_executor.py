@@ -1,0 +1,395 @@
+"""Jobs on the real Docker engine; Blob storage and the service's side are in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import secrets
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import docker
+import pytest
+
+from aml_emulator.executor.engine import INSTANCE_LABEL
+from aml_emulator.executor.runner import ExecutorSettings, JobRunner
+from aml_emulator.executor.spec import LOG_PATH, Folder, InputSpec, OutputSpec, RunSpec
+from tests.executor_fakes import MemoryBlobs, RecordingSink
+
+IMAGE = "python:3.11-slim-bookworm"
+STORE = "store"
+
+
+@dataclasses.dataclass
+class Bench:
+    """A runner, and what it works with."""
+
+    runner: JobRunner
+    settings: ExecutorSettings
+    blobs: MemoryBlobs
+    sinks: dict[str, RecordingSink]
+
+    def sink_for(self, run_id: str) -> RecordingSink:
+        return self.sinks.setdefault(run_id, RecordingSink())
+
+    def spec(self, command: str, **changes: Any) -> RunSpec:
+        run_id = f"run-{secrets.token_hex(4)}"
+        base = RunSpec(
+            run_id=run_id,
+            experiment="test",
+            display_name="test",
+            command=command,
+            image=IMAGE,
+            artifacts=Folder(container="artifacts", prefix=f"ExperimentRun/dcid.{run_id}"),
+        )
+        return dataclasses.replace(base, **changes)
+
+    def submit(self, command: str, **changes: Any) -> tuple[RunSpec, RecordingSink]:
+        spec = self.spec(command, **changes)
+        sink = self.sink_for(spec.run_id)
+        self.runner.submit(spec)
+        return spec, sink
+
+    def log(self, spec: RunSpec) -> bytes:
+        return self.blobs.content[spec.artifacts.container, spec.artifacts.name_of(LOG_PATH)]
+
+    def artifact(self, spec: RunSpec, path: str) -> bytes:
+        return self.blobs.content[spec.artifacts.container, spec.artifacts.name_of(path)]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[docker.DockerClient]:
+    client = docker.from_env()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def make_bench(engine: docker.DockerClient) -> Iterator[Callable[..., Bench]]:
+    instances: list[str] = []
+    benches: list[Bench] = []
+
+    def make(*, max_jobs: int = 2, of: Bench | None = None) -> Bench:
+        settings = (
+            of.settings
+            if of
+            else ExecutorSettings(
+                max_jobs=max_jobs,
+                proxy_port=7380,
+                ca_bundle=b"-----BEGIN CERTIFICATE-----\n",
+                registry_login_server="amllocal.azurecr.io",
+                registry_engine_name="localhost:7381",
+                instance=secrets.token_hex(8),
+            )
+        )
+        instances.append(settings.instance)
+        blobs = of.blobs if of else MemoryBlobs()
+        sinks: dict[str, RecordingSink] = {}
+        runner = JobRunner(
+            blobs=blobs, settings=settings, sink_for=lambda run_id: sinks.setdefault(run_id, RecordingSink())
+        )
+        bench = Bench(runner=runner, settings=settings, blobs=blobs, sinks=sinks)
+        benches.append(bench)
+        return bench
+
+    yield make
+    for bench in benches:
+        if all(sink.ending for sink in bench.sinks.values()):
+            wait_idle(bench)
+        bench.runner.close()
+    for instance in instances:
+        for container in engine.containers.list(all=True, filters=own(instance)):
+            container.remove(force=True)
+        for network in engine.networks.list(filters=own(instance)):
+            network.remove()
+
+
+@pytest.fixture
+def bench(make_bench: Callable[..., Bench]) -> Bench:
+    made = make_bench()
+    made.runner.start()
+    return made
+
+
+def own(instance: str) -> dict[str, str | list[str] | bool]:
+    return {"label": f"{INSTANCE_LABEL}={instance}"}
+
+
+def wait_idle(bench: Bench) -> None:
+    deadline = time.monotonic() + 20
+    while bench.runner.active() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def assert_clean(engine: docker.DockerClient, bench: Bench) -> None:
+    """Nothing of the emulator is left on the engine, soon after its runs have ended."""
+    wait_idle(bench)
+    assert engine.containers.list(all=True, filters=own(bench.settings.instance)) == []
+    assert engine.networks.list(filters=own(bench.settings.instance)) == []
+
+
+def test_a_job_gets_its_code_inputs_and_environment_and_its_outputs_are_kept(
+    bench: Bench, engine: docker.DockerClient
+) -> None:
+    code = (
+        "import os, pathlib, sys\n"
+        "assert os.getcwd() == f'/mnt/azureml/cr/j/{os.environ[\"RUN\"]}/exe/wd', os.getcwd()\n"
+        "assert os.getuid() == 0\n"
+        "rate, data, table, model, report = sys.argv[1:]\n"
+        "print(rate, pathlib.Path(data).name, pathlib.Path(data).read_text())\n"
+        "print(sorted(p.name for p in pathlib.Path(table).rglob('*') if p.is_file()))\n"
+        "print(pathlib.Path(os.environ['SSL_CERT_FILE']).read_text().strip())\n"
+        "for name in ('HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'NO_PROXY', 'USERS'): print(name, os.environ[name])\n"
+        "pathlib.Path(model, 'sub').mkdir(); pathlib.Path(model, 'sub', 'weights').write_bytes(b'w' * 3_000_000)\n"
+        "pathlib.Path(report).write_text('fine')\n"
+        "out = pathlib.Path('outputs'); (out / 'a.txt').write_text('A'); (out / 'empty').mkdir()\n"
+        "(out / 'latest').symlink_to('a.txt'); (out / 'twice').symlink_to('latest')\n"
+        "(out / 'passwd').symlink_to('/etc/passwd'); os.link(out / 'a.txt', out / 'hard'); os.mkfifo(out / 'fifo')\n"
+        "pathlib.Path('logs', 'own.log').write_text('own')\n"
+        "import shutil; print(shutil.disk_usage('/dev/shm').total)\n"
+    )
+    bench.blobs.put(STORE, "code/1/src/main.py", code.encode())
+    bench.blobs.put(STORE, "code/1/run.sh", b'#!/bin/sh\nexec python src/main.py "$@"\n')
+    bench.blobs.put(STORE, "data/one.csv", b"1,2")
+    bench.blobs.put(STORE, "table/x/1.csv", b"x")
+    bench.blobs.put(STORE, "table/2.csv", b"y" * 2_000_000)
+    run_id = f"run-{secrets.token_hex(4)}"
+    spec, sink = bench.submit(
+        "./run.sh ${{inputs.rate}} ${{inputs.data}} ${{inputs.table}} ${{outputs.model}} ${{outputs.report}}",
+        run_id=run_id,
+        code=Folder(container=STORE, prefix="code/1"),
+        environment_variables={"USERS": "own", "HTTPS_PROXY": "http://mine", "NO_PROXY": "intra.net,.azure.com"},
+        service_environment={"RUN": run_id},
+        inputs=(
+            InputSpec(name="rate", kind="literal", literal="0.1"),
+            InputSpec(name="data", kind="uri_file", location=Folder(container=STORE, prefix="data/one.csv")),
+            InputSpec(name="table", kind="uri_folder", location=Folder(container=STORE, prefix="table/")),
+        ),
+        outputs=(
+            OutputSpec(name="model", kind="uri_folder", location=Folder(container=STORE, prefix="out/model")),
+            OutputSpec(name="report", kind="uri_file", location=Folder(container=STORE, prefix="out/report.txt")),
+        ),
+        shm_bytes=64 * 1024**2,
+    )
+    assert sink.wait() == "Completed", (sink.error, bench.log(spec))
+    lines = bench.log(spec).decode().splitlines()
+    assert lines[:3] == ["0.1 one.csv 1,2", "['1.csv', '2.csv']", "-----BEGIN CERTIFICATE-----"]
+    environment = dict(line.split(" ", 1) for line in lines[3:8])
+    assert environment["HTTPS_PROXY"] == environment["https_proxy"] == environment["HTTP_PROXY"]
+    assert environment["HTTPS_PROXY"].endswith(":7380")
+    assert environment["NO_PROXY"] == "localhost,127.0.0.1,::1,intra.net"
+    assert environment["USERS"] == "own"
+    assert int(lines[8]) == 64 * 1024**2
+    assert sink.statuses == ["Preparing", "Starting", "Running", "Finalizing"]
+    assert sink.outputs == ["model", "report"]
+    assert bench.blobs.content[STORE, "out/model/sub/weights"] == b"w" * 3_000_000
+    assert bench.blobs.content[STORE, "out/report.txt"] == b"fine"
+    assert sink.artifacts == {
+        "outputs/a.txt": 1,
+        "outputs/latest": 1,
+        "outputs/twice": 1,
+        "outputs/hard": 1,
+        "logs/own.log": 3,
+    }
+    assert bench.artifact(spec, "outputs/twice") == b"A"
+    notes = bench.artifact(spec, "system_logs/emulator.log").decode()
+    assert "HTTPS_PROXY of the job gave way" in notes
+    assert "outputs/fifo is not a regular file" in notes
+    assert "outputs/passwd links outside" in notes
+    assert set(sink.logs) == {LOG_PATH, "system_logs/emulator.log"}
+    assert_clean(engine, bench)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "tail"),
+    [
+        ("echo one; echo two >&2; exit 3", 3, "one\ntwo"),
+        ("kill -9 $$", 137, ""),
+        ("nonexistent-command", 127, "nonexistent-command: command not found"),
+        ("python -c 'raise ValueError(41)'", 1, "ValueError: 41"),
+    ],
+)
+def test_a_failing_command_fails_the_run(bench: Bench, command: str, code: int, tail: str) -> None:
+    _, sink = bench.submit(command)
+    assert sink.wait() == "Failed"
+    assert sink.error is not None
+    assert (sink.error.code, sink.error.exit_code) == ("UserError", code)
+    assert f"status code {code}." in sink.error.message
+    assert tail in sink.error.message
+    assert sink.statuses[-1] == "Finalizing"
+
+
+def test_a_last_line_without_newline_and_interleaved_streams_are_kept(bench: Bench) -> None:
+    for text in ("x", "first\nlast"):
+        spec, sink = bench.submit(f"printf '{text}'")
+        sink.wait()
+        assert bench.log(spec).decode() == text.replace("\\n", "\n")
+    spec, sink = bench.submit("for i in $(seq 200); do echo $i; echo e$i >&2; done")
+    sink.wait()
+    assert bench.log(spec).split() == [f"{p}{i}".encode() for i in range(1, 201) for p in ("", "e")]
+
+
+def test_ten_megabytes_of_log_arrive_whole_in_few_appends(bench: Bench) -> None:
+    spec, sink = bench.submit("python -c \"\nfor i in range(200_000): print(f'{i:050d}')\"")
+    assert sink.wait() == "Completed"
+    assert bench.log(spec) == b"".join(f"{i:050d}\n".encode() for i in range(200_000))
+    assert bench.blobs.appends[spec.artifacts.name_of(LOG_PATH)] < 60
+
+
+def test_the_log_grows_while_the_job_runs(bench: Bench) -> None:
+    spec, sink = bench.submit("echo first; sleep 60")
+    sink.wait_status("Running")
+    deadline = time.monotonic() + 3
+    while bench.log(spec) != b"first\n" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert bench.log(spec) == b"first\n"
+    bench.runner.cancel(spec.run_id)
+    assert sink.wait() == "Canceled"
+
+
+def test_a_cancelled_job_may_clean_up_and_keeps_its_outputs(bench: Bench, engine: docker.DockerClient) -> None:
+    script = "trap 'echo bye; echo late > outputs/b; exit 0' TERM; echo early > outputs/a; echo up; while :; do sleep 0.1; done"
+    spec, sink = bench.submit(script)
+    sink.wait_status("Running")
+    while b"up" not in bench.log(spec):
+        time.sleep(0.02)
+    assert bench.runner.cancel(spec.run_id)
+    assert sink.wait() == "Canceled"
+    assert sink.error is None
+    assert bench.log(spec).endswith(b"bye\n")
+    assert set(sink.artifacts) == {"outputs/a", "outputs/b"}
+    assert not bench.runner.cancel("unknown")
+    assert_clean(engine, bench)
+
+
+def test_a_job_that_ignores_sigterm_is_killed(bench: Bench) -> None:
+    spec, sink = bench.submit("trap '' TERM; echo up; while :; do sleep 0.2; done")
+    sink.wait_status("Running")
+    while b"up" not in bench.log(spec):
+        time.sleep(0.02)
+    bench.runner.cancel(spec.run_id)
+    assert sink.wait() == "Canceled"
+
+
+def test_a_job_beyond_its_time_limit_is_cancelled_and_says_so(bench: Bench) -> None:
+    _, sink = bench.submit("sleep 60", timeout_seconds=1)
+    assert sink.wait() == "Canceled"
+    assert sink.error is not None
+    assert "longer than its limits.timeout of 1 seconds" in sink.error.message
+
+
+def test_jobs_wait_for_room_in_the_order_they_came(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(max_jobs=1)
+    first, first_sink = bench.submit("sleep 60")
+    second, second_sink = bench.submit("true")
+    third, third_sink = bench.submit("true")
+    bench.runner.start()
+    first_sink.wait_status("Running")
+    assert bench.runner.active() == (first.run_id, second.run_id, third.run_id)
+    assert second_sink.statuses == []
+    with pytest.raises(ValueError, match="queued or running already"):
+        bench.runner.submit(second)
+    bench.runner.cancel(second.run_id)
+    assert second_sink.ending == "Canceled"
+    bench.runner.cancel(first.run_id)
+    assert third_sink.wait() == "Completed"
+    assert first_sink.ending == "Canceled"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"image": "localhost:9/none:1"}, "The image localhost:9/none:1 cannot be used"),
+        (
+            {"image": "amllocal.azurecr.io/x@sha256:" + "0" * 64},
+            "The image amllocal.azurecr.io/x@sha256:" + "0" * 64 + " cannot be used",
+        ),
+        ({"code": Folder(container=STORE, prefix="nowhere")}, "nothing stored at store/nowhere"),
+        (
+            {"code": Folder(container=STORE, prefix="bad")},
+            "is not a path inside its folder",
+        ),
+        ({"command": "echo ${{inputs.none}}"}, "inputs.none"),
+    ],
+)
+def test_what_cannot_start_fails_and_says_why(
+    bench: Bench, engine: docker.DockerClient, changes: Mapping[str, Any], expected: str
+) -> None:
+    bench.blobs.put(STORE, "bad/../../etc/passwd", b"x")
+    _, sink = bench.submit(**{"command": "true"} | dict(changes))
+    assert sink.wait() == "Failed"
+    assert sink.error is not None
+    assert sink.error.code == "UserError"
+    assert expected in sink.error.message
+    assert_clean(engine, bench)
+
+
+def test_an_image_without_a_shell_is_told_of(bench: Bench, engine: docker.DockerClient) -> None:
+    empty = io.BytesIO()
+    with tarfile.open(fileobj=empty, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("nothing"))
+    tag = f"executor-test-{secrets.token_hex(4)}"
+    engine.api.import_image_from_data(empty.getvalue(), repository=tag, tag="1")
+    try:
+        _, sink = bench.submit("true", image=f"{tag}:1")
+        assert sink.wait() == "Failed"
+        assert sink.error is not None
+        assert "/bin/sh failed: No such file or directory" in sink.error.message
+        assert (sink.error.code, sink.error.exit_code) == ("UserError", 127)
+    finally:
+        assert_clean(engine, bench)
+        engine.images.remove(f"{tag}:1")
+
+
+def test_a_running_job_is_taken_up_after_a_restart(
+    make_bench: Callable[..., Bench], engine: docker.DockerClient
+) -> None:
+    before = make_bench()
+    before.runner.start()
+    going, going_sink = before.submit(
+        "for i in $(seq 30); do echo $i; sleep 0.1; done; printf end; echo o > outputs/o"
+    )
+    failing, failing_sink = before.submit("printf gone; exit 4")
+    vanished = before.spec("true")
+    before.blobs.put(vanished.artifacts.container, vanished.artifacts.name_of(LOG_PATH), b"it had begun")
+    waiting = before.spec("echo later")
+    going_sink.wait_status("Running")
+    failing_sink.wait()
+    while b"3\n" not in before.log(going):
+        time.sleep(0.02)
+    before.runner.close()
+
+    after = make_bench(of=before)
+    sinks = {spec.run_id: after.sink_for(spec.run_id) for spec in (going, vanished, waiting)}
+    after.runner.adopt((going, vanished, waiting))
+    after.runner.start()
+    assert sinks[vanished.run_id].wait() == "Failed"
+    error = sinks[vanished.run_id].error
+    assert error is not None
+    assert (error.code, "vanished" in error.message) == ("SystemError", True)
+    assert sinks[going.run_id].wait() == sinks[waiting.run_id].wait() == "Completed"
+    assert after.log(waiting) == b"later\n"
+    assert after.log(going) == "".join(f"{i}\n" for i in range(1, 31)).encode() + b"end"
+    assert sinks[going.run_id].artifacts == {"outputs/o": 2}
+    assert going_sink.ending is None
+    assert failing.run_id not in after.sinks
+    assert_clean(engine, after)
+
+
+def test_a_log_that_does_not_fit_is_written_anew(make_bench: Callable[..., Bench]) -> None:
+    before = make_bench()
+    before.runner.start()
+    spec, sink = before.submit("echo a; sleep 1; printf b; exit 5")
+    sink.wait_status("Running")
+    before.runner.close()
+    before.blobs.put(spec.artifacts.container, spec.artifacts.name_of(LOG_PATH), b"something else")
+    time.sleep(1.5)
+    after = make_bench(of=before)
+    taken = after.sink_for(spec.run_id)
+    after.runner.adopt((spec,))
+    assert taken.wait() == "Failed"
+    assert taken.error is not None
+    assert taken.error.exit_code == 5
+    assert after.log(spec) == b"a\nb"

@@ -1,0 +1,179 @@
+"""The unmodified azure-ai-ml, azure-identity and azureml-mlflow against a real emulator with everything real."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.integration.emulator.service import Emulator
+
+SCOPE = "azureml://subscriptions/"
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    service = Emulator(tmp_path_factory.mktemp("emulator"))
+    service.start()
+    yield service
+    service.admin("POST", "reset?force=1")
+    assert service.stop() < 5
+
+
+def test_the_workspace_can_be_looked_around_in(emulator: Emulator) -> None:
+    seen = emulator.client("workspace")
+    assert seen["workspace"] == "eastus"
+    assert seen["listed"] == ["local"]
+    assert seen["computes"] == ["local-cluster"]
+    assert seen["made"] == ["cpu2", 2]
+    assert seen["seconds"] < 3
+    assert "computes/nothing" in seen["missing"]
+    assert (seen["version"], seen["latest"], seen["environments"]) == ("2", "2", ["1", "2"])
+    assert seen["datastores"] == ["workspaceartifactstore", "workspaceblobstore"]
+    assert seen["default"] == "workspaceblobstore"
+    assert seen["after"] == ["local-cluster"]
+
+
+def test_a_job_is_submitted_followed_downloaded_and_registered(emulator: Emulator) -> None:
+    seen = emulator.client("run")
+    assert seen["seen"][-1] == "Completed"
+    assert "hello from a job rate 0.25 data ['a.txt']" in seen["streamed"]
+    assert seen["files"] == [
+        "artifacts/outputs/result.txt",
+        "artifacts/user_logs/std_log.txt",
+        "models/thing/model/model.txt",
+        "named-outputs/model/model.txt",
+    ]
+    assert seen["again"] == ["Completed", {"commit": "abc", "again": "yes"}]
+    assert "A job with this name already exists" in seen["conflict"]
+    assert "its command cannot be changed" in seen["conflict"]
+    version, tags, path = seen["model"]
+    assert (version, tags) == ("1", {"a": "b", "c": "d"})
+    assert path.startswith(SCOPE)
+    assert path.endswith(f"/datastores/workspaceblobstore/paths/azureml/{seen['name']}/model")
+    assert (seen["second"], seen["models"]) == ("2", ["1"])
+    assert seen["listed"] == [seen["name"]]
+
+
+def test_jobs_end_in_other_ways(emulator: Emulator) -> None:
+    seen = emulator.client("endings")
+    assert seen["failed"] == "Failed"
+    assert seen["properties"]["exitCode"] == "3"
+    assert "UserError" in seen["stream"]
+    assert seen["cancelled"] == "Canceled"
+    assert "resources.instanceCount 2" in seen["refusals"]["instances"]
+    assert "NotImplemented" in seen["refusals"]["instances"]
+    assert "'nowhere'" in seen["refusals"]["compute"]
+    assert "resources.dockerArgs" in seen["refusals"]["docker"]
+    unsupported = emulator.admin("GET", "status").json()["unsupported"]
+    assert any("resources.dockerArgs" in what for what in unsupported)
+
+
+def test_data_and_models_come_from_local_files_too(emulator: Emulator) -> None:
+    seen = emulator.client("assets")
+    assert seen["data"][0] == "1"
+    assert "/datastores/workspaceblobstore/paths/LocalUpload/" in seen["data"][1]
+    assert seen["model"][0] == "1"
+    assert (seen["ended"], seen["archived"]) == ("Completed", 1)
+    assert sorted(seen["log"]) == ["w", "weights.txt"]
+    assert seen["files"] == ["std_log.txt", "weights.txt"]
+    assert (seen["refused"]["job"], seen["refused"]["model"]) == ("missing", "missing")
+    assert "does not support GET https://management.azure.com" in seen["refused"]["endpoints"]
+
+
+def test_what_was_there_before_a_restart_is_there_after_it(emulator: Emulator) -> None:
+    tracked = emulator.client("track")
+    assert (tracked["status"], tracked["name"]) == ("FINISHED", "first")
+    assert tracked["params"] == {"rate": "0.1", "depth": "3"}
+    assert tracked["metrics"] == {"loss": "0.2", "nan": "nan", "inf": "inf", "low": "-inf"}
+    assert (tracked["tags"]["kind"], tracked["tags"]["mood"]) == ("test", "good")
+    assert tracked["history"] == [[step, 1.0 / (step + 1)] for step in range(5)]
+    assert tracked["searched"] == [tracked["run"]]
+    assert (tracked["artifacts"], tracked["note"]) == (["notes"], "a note")
+    assert tracked["registered"] == ["1", tracked["run"], {"x": "y"}]
+    assert tracked["parent"] == tracked["run"]
+    left = emulator.client("begin")
+    assert emulator.stop() < 5
+    emulator.start()
+    seen = emulator.client("recall", job=left["name"], run=tracked["run"])
+    assert seen["status"] == "Completed"
+    assert [line for line in seen["streamed"].splitlines() if line.startswith("line ")] == [
+        f"line {number}" for number in range(1, 13)
+    ]
+    assert seen["model"] == {"a": "b", "c": "d"}
+    assert len(seen["history"]) == 5
+
+
+def test_the_proxy_keeps_real_clouds_out_and_tokens_are_checked(emulator: Emulator) -> None:
+    environment = emulator.environment()
+    with requests.Session() as session:
+        session.trust_env = False
+        session.proxies = {"https": environment["HTTPS_PROXY"], "http": environment["HTTPS_PROXY"]}
+        session.verify = environment["REQUESTS_CA_BUNDLE"]
+        with pytest.raises(requests.exceptions.ProxyError, match=r"403.*other\.blob\.core\.windows\.net"):
+            session.get("https://other.blob.core.windows.net/", timeout=10)
+        assert session.get("http://169.254.169.254/metadata", timeout=10).status_code == 403
+        path = f"/subscriptions/{emulator.info['subscription_id']}/resourceGroups/aml-local"
+        for header in ({}, {"Authorization": "Bearer x.y.z"}):
+            answer = session.get(f"https://management.azure.com{path}", headers=header, timeout=10)
+            assert answer.status_code == 401
+            assert answer.json()["error"]["code"].startswith(("AuthenticationFailed", "InvalidAuthentication"))
+        answer = session.get("https://amllocal.azurecr.io/v2/", timeout=10)
+        assert (answer.status_code, answer.headers["Docker-Distribution-Api-Version"]) == (401, "registry/2.0")
+        assert answer.headers["WWW-Authenticate"].startswith(
+            'Bearer realm="https://amllocal.azurecr.io/oauth2/token"'
+        )
+
+
+def test_a_second_emulator_on_the_same_data_is_told_so(emulator: Emulator, tmp_path: Path) -> None:
+    second = Emulator(tmp_path)
+    (tmp_path / "data").symlink_to(emulator.folder / "data")
+    with pytest.raises(pytest.fail.Exception, match="in use by another emulator"):
+        second.start()
+    assert second.process is not None
+    assert second.process.wait(timeout=10) == 1
+    assert second.process.stdout is not None
+    second.process.stdout.close()
+
+
+def test_a_taken_port_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        service = Emulator(tmp_path)
+        service.port = taken.getsockname()[1]
+        with pytest.raises(pytest.fail.Exception, match="Address already in use"):
+            service.start()
+    assert service.process is not None
+    assert service.process.wait(timeout=10) == 1
+    assert service.process.stdout is not None
+    service.process.stdout.close()
+
+
+def test_no_container_engine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    service = Emulator(tmp_path)
+    with pytest.raises(pytest.fail.Exception, match="the container engine does not answer"):
+        service.start()
+    assert service.process is not None
+    assert service.process.wait(timeout=10) == 1
+    assert service.process.stdout is not None
+    service.process.stdout.close()
+
+
+def test_a_child_that_dies_ends_the_service_and_is_told(tmp_path: Path) -> None:
+    service = Emulator(tmp_path)
+    service.start()
+    assert service.process is not None
+    assert service.process.stdout is not None
+    registry = subprocess.run(
+        ["pgrep", "-P", str(service.process.pid), "-f", "registry.json"], capture_output=True, text=True, check=True
+    )
+    os.kill(int(registry.stdout), signal.SIGKILL)
+    assert service.process.wait(timeout=20) == 1
+    service.process.stdout.close()
+    assert "the registry ended unexpectedly with code -9" in service.log.read_text()

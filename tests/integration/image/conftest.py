@@ -1,0 +1,83 @@
+"""A small project to build and test."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from aml_train.config.model import ImageConfig, PipConfig
+from aml_train.engine import BuildCli, engine_platform
+from aml_train.files import FileSet
+from aml_train.image.base import docker_registries, resolve_base
+from aml_train.image.registry import RegistryLocation
+from aml_train.image.spec import ImageSpec, Tested, TestSpec, plan_image
+from aml_train.image.stage import ensure_image
+from aml_train.references import ImageRef
+from tests.integration.conftest import BASE, Recorder
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+Ensure = Callable[..., Tested]
+
+
+@pytest.fixture
+def repository(engine: DockerClient, registry_location: RegistryLocation) -> Iterator[str]:
+    """A repository of the test's own; what the engine has of it is removed."""
+    name = f"aml-train-test/{secrets.token_hex(6)}"
+    yield name
+    for image in engine.images.list():
+        for tag in image.tags + list(image.attrs["RepoDigests"] or ()):
+            if tag.startswith(f"{registry_location.push_name}/{name}"):
+                engine.images.remove(tag, force=True)
+
+
+@pytest.fixture
+def spec(engine: DockerClient, repository: str) -> ImageSpec:
+    """An image with pytest in it."""
+    reference = ImageRef.parse(BASE)
+    platform = engine_platform(engine)
+    base = resolve_base(reference, platform=platform, engine=engine, registries=docker_registries({}))
+    # A variable of its own makes each test's image its own, while the layer with pytest comes from the build cache.
+    config = ImageConfig(
+        base=reference,
+        pip=PipConfig(packages=("pytest==9.0.1",)),
+        env={"TEST_REPOSITORY": repository},
+        repository=repository,
+        where="aml-train.yml:2",
+    )
+    return plan_image(config, base, None, platform)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with one passing test."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_one.py").write_text("def test_one():\n    print('inside')\n    assert 1 + 1 == 2\n")
+    return tmp_path
+
+
+@pytest.fixture
+def tests(project: Path) -> Callable[..., TestSpec]:
+    """Make a test spec of the project as it is now."""
+
+    def make(**settings: Any) -> TestSpec:
+        settings = {"command": "python -m pytest -q tests", "timeout": 120.0, **settings}
+        return TestSpec(files=FileSet.collect(project), **settings)
+
+    return make
+
+
+@pytest.fixture
+def ensure(engine: DockerClient, cli: BuildCli, registry_location: RegistryLocation, recorder: Recorder) -> Ensure:
+    """The stage, with the real engine and registry."""
+
+    def call(spec: ImageSpec, tests: TestSpec | None, **options: Any) -> Tested:
+        options = {"cli": lambda: cli, "listener": recorder, **options}
+        return ensure_image(spec, tests, engine=engine, location=registry_location, **options)
+
+    return call

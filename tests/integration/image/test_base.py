@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aml_train.engine import BuildCli, engine_platform
+from aml_train.errors import ImageError
+from aml_train.image.base import docker_registries, resolve_base
+from aml_train.image.build import build_image
+from aml_train.image.push import push_image
+from aml_train.image.registry import RegistryLocation
+from aml_train.image.spec import ImageSpec
+from aml_train.references import ImageRef
+from tests.integration.conftest import BASE, Recorder, free_port
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+
+def test_image_of_this_engine_only(engine: DockerClient) -> None:
+    engine.images.get(BASE).tag("aml-train-test-base", "only-here")
+    try:
+        base = resolve_base(
+            ImageRef.parse("aml-train-test-base:only-here"),
+            platform=engine_platform(engine),
+            engine=engine,
+            registries=docker_registries({}),
+        )
+    finally:
+        engine.images.remove("aml-train-test-base:only-here")
+    assert (base.local_only, base.pinned, base.identity) == (
+        True,
+        "aml-train-test-base:only-here",
+        engine.images.get(BASE).id,
+    )
+
+
+def test_image_of_a_registry(
+    engine: DockerClient,
+    cli: BuildCli,
+    registry_location: RegistryLocation,
+    repository: str,
+    recorder: Recorder,
+) -> None:
+    """The same digest, whether the engine or the registry is asked; and FROM that digest builds."""
+    name = f"{registry_location.push_name}/{repository}"
+    engine.images.get(BASE).tag(name, "base")
+    digest = push_image(engine, name, "base", auth=None, listener=recorder)
+    reference, platform = ImageRef.parse(f"{name}:base"), engine_platform(engine)
+
+    known = resolve_base(reference, platform=platform, engine=engine, registries=docker_registries({}))
+    assert (known.digest, known.local_only) == (digest, False)
+    assert known.image_id is not None
+    engine.images.remove(f"{name}:base")
+    asked = resolve_base(reference, platform=platform, engine=engine, registries=docker_registries({}))
+    assert (asked.digest, asked.image_id, asked.pinned) == (digest, None, f"{name}@{digest}")
+
+    spec = ImageSpec(
+        base=asked, platform=platform, repository="x", dockerfile=f"FROM {asked.pinned}\nENV A=b\n", address="0" * 64
+    )
+    try:
+        assert build_image(spec, cli=cli, engine=engine, tag=f"{name}:built", listener=recorder).startswith("sha256:")
+    finally:
+        engine.images.remove(f"{name}:built", force=True)
+
+
+def test_another_platform_does_not_count(engine: DockerClient, registry_location: RegistryLocation) -> None:
+    name = f"{registry_location.push_name}/aml-train-test/none:1"
+    engine.images.get(BASE).tag(name.rpartition(":")[0], "1")
+    try:
+        with pytest.raises(ImageError, match="is neither in the engine nor in the registry"):
+            resolve_base(
+                ImageRef.parse(name), platform="linux/s390x", engine=engine, registries=docker_registries({})
+            )
+    finally:
+        engine.images.remove(name)
+
+
+def test_absent_and_unreachable(engine: DockerClient, registry_location: RegistryLocation, tmp_path: Path) -> None:
+    absent = ImageRef.parse(f"{registry_location.push_name}/aml-train-test/absent:1")
+    with pytest.raises(
+        ImageError, match=r"aml-train.yml:3: the base .*absent:1 is neither in the engine nor in the registry"
+    ):
+        resolve_base(
+            absent,
+            platform="linux/amd64",
+            engine=engine,
+            registries=docker_registries({"HOME": str(tmp_path)}),
+            where="aml-train.yml:3",
+        )
+    unreachable = ImageRef.parse(f"localhost:{free_port()}/x:1")
+    with pytest.raises(ImageError, match=r"cannot be reached: .*Connection refused"):
+        resolve_base(unreachable, platform="linux/amd64", engine=engine, registries=docker_registries({}))

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aml_train.engine import buildkit_cli, connect
+from aml_train.errors import ImageError
+from aml_train.image.dockerfile import render_dockerfile
+
+
+def test_engine_that_does_not_answer(tmp_path: Path) -> None:
+    host = f"unix://{tmp_path}/no.sock"
+    with pytest.raises(ImageError, match=r"no\.sock does not answer: No such file or directory") as caught:
+        connect({"DOCKER_HOST": host})
+    assert "DOCKER_HOST" in (caught.value.hint or "")
+
+
+def test_no_client_that_builds(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match=r"no docker command can build with BuildKit \(tried: none on PATH\)"):
+        buildkit_cli({"PATH": str(tmp_path)})
+    (tmp_path / "docker").write_text("#!/bin/sh\ntest \"$1\" = --version && echo 'Docker version 28.1.0, build x'\n")
+    (tmp_path / "docker").chmod(0o755)
+    with pytest.raises(ImageError, match=rf"tried: {tmp_path}/docker"):
+        buildkit_cli({"PATH": f"{tmp_path}:/nowhere"})
+
+
+def test_the_command_gets_the_environment_it_is_given() -> None:
+    cli = buildkit_cli({"PATH": os.environ["PATH"], "DOCKER_CONTEXT": "elsewhere", "A": "b"})
+    assert cli.environ["DOCKER_BUILDKIT"] == "1"
+    assert cli.environ["A"] == "b"
+    assert "DOCKER_CONTEXT" not in cli.environ
+
+
+def test_dockerfile_pleases_hadolint(tmp_path: Path) -> None:
+    text = render_dockerfile(
+        base="python:3.11-slim@sha256:" + "a" * 64,
+        apt=["libfuse-dev=3.14.0-4", "curl=7.88.1-10"],
+        pip_packages=["numpy==2.1.0", "x==1 ; python_version < '3.12'"],
+        requirements=True,
+        azureml_mlflow="1.62.0",
+        azureml_defaults="1.62.0",
+        env={"A": 'say "$HOME"'},
+    )
+    file = tmp_path / "Dockerfile"
+    file.write_text(text)
+    hadolint = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run([hadolint, "--no-color", file], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("", 0)

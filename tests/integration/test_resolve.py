@@ -1,0 +1,104 @@
+"""What is asked of the world: git, and the files that a job sends."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from aml_train.config.load import load_config
+from aml_train.errors import ImageError
+from aml_train.image.spec import BaseImage
+from aml_train.references import ImageRef
+from aml_train.resolve import local_digests, read_commit, resolve
+
+
+def git(directory: Path, *args: str) -> str:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
+    done = subprocess.run(["git", *identity, "-C", str(directory), *args], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-q", "-b", "main")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "job.yml").write_text("command: x\nenvironment: azureml:e:1\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    return tmp_path
+
+
+def test_the_commit_is_read_with_branch_and_state(repository: Path) -> None:
+    commit = read_commit(repository / "project")
+    assert commit is not None
+    assert (commit.sha, commit.branch, commit.dirty) == (git(repository, "rev-parse", "HEAD"), "main", False)
+    (repository / "project" / "new.py").write_text("")
+    dirty = read_commit(repository / "project")
+    assert str(dirty) == f"{commit.sha}-dirty"
+
+
+def test_changes_outside_the_project_do_not_make_it_dirty(repository: Path) -> None:
+    (repository / "elsewhere.txt").write_text("")
+    commit = read_commit(repository / "project")
+    assert commit is not None
+    assert not commit.dirty
+
+
+def test_a_detached_head_has_no_branch(repository: Path) -> None:
+    git(repository, "checkout", "-q", "--detach")
+    commit = read_commit(repository)
+    assert commit is not None
+    assert commit.branch is None
+
+
+def test_without_a_repository_or_a_commit_there_is_none(tmp_path: Path) -> None:
+    assert read_commit(tmp_path) is None
+    git(tmp_path, "init", "-q")
+    assert read_commit(tmp_path) is None
+
+
+def test_every_local_file_that_a_job_sends_counts(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("pass")
+    (tmp_path / "data.csv").write_text("1")
+    (tmp_path / "conda.yml").write_text("dependencies: []")
+    (tmp_path / "env.yml").write_text("image: python:3.11\nconda_file: conda.yml\n")
+    (tmp_path / "job.yml").write_text(
+        "command: python train.py ${{inputs.data}}\ncode: src\nenvironment: file:env.yml\n"
+        "inputs:\n  data: {type: uri_file, path: data.csv}\n  remote: {type: uri_file, path: azureml:d:1}\n"
+    )
+    before = local_digests(load_config(None, directory=tmp_path).job)
+    assert sorted(before) == ["environment", "environment.conda_file", "inputs.data"]
+    (tmp_path / "conda.yml").write_text("dependencies: [numpy]")
+    (tmp_path / "data.csv").write_text("2")
+    after = local_digests(load_config(None, directory=tmp_path).job)
+    assert {key for key in after if after[key] != before[key]} == {"environment.conda_file", "inputs.data"}
+
+
+def test_the_code_counts_without_what_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("pass")
+    (tmp_path / "src" / ".amlignore").write_text("*.log\n")
+    (tmp_path / "job.yml").write_text("command: python train.py\ncode: src\nenvironment: azureml:e:1\n")
+
+    def code() -> str | None:
+        return resolve(load_config(None, directory=tmp_path), platform="linux/amd64", resolve_base=None).code_digest
+
+    first = code()
+    (tmp_path / "src" / "run.log").write_text("x")
+    assert code() == first
+    (tmp_path / "src" / "train.py").write_text("print()")
+    assert code() != first
+
+
+def test_a_base_that_is_nowhere_ends_resolving(tmp_path: Path) -> None:
+    (tmp_path / "job.yml").write_text("command: x\n")
+    (tmp_path / "aml-train.yml").write_text("job: job.yml\nimage: {base: nowhere/none}\n")
+
+    def missing(reference: ImageRef, platform: str) -> BaseImage:
+        raise ImageError(f"{reference.familiar} is not there for {platform}")
+
+    with pytest.raises(ImageError, match="nowhere/none:latest is not there for linux/amd64"):
+        resolve(load_config(None, directory=tmp_path), platform="linux/amd64", resolve_base=missing)

@@ -1,0 +1,41 @@
+"""The metadata that GitHub reads, by the linters made for it. All of them work offline."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted(
+    [*(ROOT / ".github/workflows").glob("*.yml"), *(ROOT / "examples").glob("*/.github/workflows/*.yml")]
+)
+
+
+def check(tool: str, *arguments: str) -> None:
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name(tool)), *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_there_are_workflows() -> None:
+    assert len(WORKFLOWS) >= 4
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_workflow_is_sound(workflow: Path) -> None:
+    check("check-jsonschema", "--builtin-schema", "vendor.github-workflows", str(workflow))
+    check("actionlint", str(workflow))
+    check("zizmor", "--offline", "--quiet", "--config", ".github/zizmor.yml", str(workflow))
+
+
+def test_the_actions_metadata_is_sound() -> None:
+    check("check-jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml")
+
+
+@pytest.mark.parametrize("dockerfile", ["Dockerfile", "runner/aml_emulator/Dockerfile"])
+def test_a_dockerfile_is_sound(dockerfile: str) -> None:
+    check("hadolint", dockerfile)

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from aml_train.errors import Fault, InvalidError, ServiceError
+from aml_train.events import Event, LogLine, RuleDecided, RunFinished, TestFailure, TestsFinished
+from aml_train_action.annotations import Annotations, Places
+from aml_train_action.log import Channel
+from aml_train_action.masking import Masker
+from aml_train_action.tracebacks import Traceback, TracebackFinder, innermost
+from tests.unit.action.runner_model import Done, Runner, unescape
+
+TRACEBACK = """\
+before
+Traceback (most recent call last):
+  File "/mnt/azureml/cr/j/1/exe/wd/train.py", line 12, in <module>
+    main()
+    ^^^^^^
+  File "/mnt/azureml/cr/j/1/exe/wd/digits/data.py", line 7, in load
+    np.load(x)
+  File "/opt/venv/lib/python3.11/site-packages/numpy/lib/io.py", line 3, in load
+    raise
+ValueError: no data: 100%
+after
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    for name in ("p/aml-train.yml", "p/tests/test_a.py", "p/src/train.py", "p/src/digits/data.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    return tmp_path
+
+
+def places(workspace: Path) -> Places:
+    project = workspace / "p"
+    return Places(workspace=workspace, directory=project, project=project, code=project / "src")
+
+
+def annotated(
+    workspace: Path, *events: Event | InvalidError | ServiceError, secrets: tuple[str, ...] = ()
+) -> list[Done]:
+    stream = io.StringIO()
+    masker = Masker(secrets)
+    annotations = Annotations(Channel(stream, masker), masker, places(workspace))
+    for event in events:
+        annotations(event) if isinstance(event, Event) else annotations.error(event)
+    return Runner().read(stream.getvalue()).done
+
+
+def finished(status: str = "job-failed", exit_code: int = 5) -> RunFinished:
+    return RunFinished(status=status, exit_code=exit_code, message="The job failed.", hint="Look.")
+
+
+def test_faults_stand_at_their_lines(workspace: Path) -> None:
+    error = InvalidError(
+        [
+            Fault(where="aml-train.yml:3", what="bad"),
+            Fault(where="--set a", what="bad"),
+            Fault(where="../../etc/passwd:1", what="bad"),
+        ]
+    )
+    done = annotated(workspace, error)
+    assert [found.properties for found in done] == [
+        "file=p/aml-train.yml,line=3,title=Configuration",
+        "title=Configuration",
+        "title=Configuration",
+        "title=aml-train%3A invalid",
+    ]
+    assert done[0].data == "aml-train.yml:3: bad"
+    assert done[-1].data == "3 faults; nothing was done."
+
+
+def test_failed_tests_and_missed_rules_stand_at_their_lines(workspace: Path) -> None:
+    tests = TestsFinished(
+        passed=1, failed=2, skipped=0, seconds=1, cached=False,
+        failures=(
+            TestFailure(name="test_x", file="tests/test_a.py", line=4, message="assert 1 == 2"),
+            TestFailure(name="test_y", file="/usr/lib/elsewhere.py", line=4, message=""),
+        ),
+    )  # fmt: skip
+    rule = RuleDecided(
+        metric="acc", rule="> 1", value=0.5, limit=1, met=False, reason="acc = 0.5: missed", where="aml-train.yml:9"
+    )
+    met = RuleDecided(metric="acc", rule="> 0", value=0.5, limit=0, met=True, reason="fine", where="aml-train.yml:8")
+    done = annotated(workspace, tests, rule, met, finished("gate-failed", 6))
+    assert [(found.properties, unescape(found.data)) for found in done] == [
+        ("file=p/tests/test_a.py,line=4,title=Test failed%3A test_x", "assert 1 == 2"),
+        ("title=Test failed%3A test_y", "failed"),
+        ("file=p/aml-train.yml,line=9,title=Gate%3A acc > 1", "acc = 0.5: missed"),
+        ("title=aml-train%3A gate-failed", "The job failed.\nLook."),
+    ]
+
+
+def test_the_verdict_is_among_the_ten_that_github_shows(workspace: Path) -> None:
+    failures = tuple(TestFailure(name=f"t{i}", file=None, line=None, message="m") for i in range(50))
+    tests = TestsFinished(passed=0, failed=50, skipped=0, seconds=1, cached=False, failures=failures)
+    done = annotated(workspace, tests, finished("tests-failed", 4))
+    assert len(done) == 10
+    assert done[-1].properties == "title=aml-train%3A tests-failed"
+
+
+def test_the_jobs_exception_stands_at_the_innermost_line_of_the_repository(workspace: Path) -> None:
+    lines = [LogLine(source="job", text=line, origin="std_log.txt") for line in TRACEBACK.splitlines()]
+    done = annotated(workspace, *lines, finished())
+    assert done[0] == Done(
+        "error", "file=p/src/digits/data.py,line=7,title=The job's exception", "ValueError: no data: 100%25"
+    )
+    assert len(done) == 2
+
+
+def test_a_traceback_in_a_job_that_passed_is_no_error(workspace: Path) -> None:
+    lines = [LogLine(source="job", text=line, origin="std_log.txt") for line in TRACEBACK.splitlines()]
+    assert annotated(workspace, *lines, finished("passed", 0)) == []
+
+
+def test_secrets_are_masked_and_long_messages_cut(workspace: Path) -> None:
+    done = annotated(workspace, ServiceError("token=verysecret " + "x" * 10_000), secrets=("verysecret",))
+    assert "verysecret" not in done[0].data
+    assert done[0].data.endswith("%0A… (the log has all of it)")
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank0]: ", "[1,0]<stderr>:", "[default3]:"])
+def test_tracebacks_behind_the_prefixes_of_launchers(prefix: str) -> None:
+    finder = TracebackFinder()
+    for line in TRACEBACK.splitlines():
+        finder.feed("log", prefix + line)
+    assert finder.last is not None
+    assert finder.last.message == "ValueError: no data: 100%"
+    assert finder.last.frames[0] == ("/mnt/azureml/cr/j/1/exe/wd/train.py", 12)
+    assert len(finder.last.frames) == 3
+
+
+def test_tracebacks_of_several_ranks_do_not_mix() -> None:
+    finder = TracebackFinder()
+    finder.feed("a", "Traceback (most recent call last):")
+    finder.feed("b", "Traceback (most recent call last):")
+    finder.feed("a", '  File "a.py", line 1, in x')
+    finder.feed("b", '  File "b.py", line 2, in x')
+    finder.feed("b", "KeyError: 'b'")
+    assert finder.last == Traceback(frames=(("b.py", 2),), message="KeyError: 'b'")
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("train.py", "train.py"),
+        ("./digits/data.py", "digits/data.py"),
+        ("/somewhere/wd/digits/data.py", "digits/data.py"),
+        ("/somewhere/unknown.py", None),
+        ("<string>", None),
+        ("../train.py", None),
+        ("/usr/lib/python3/dist-packages/train.py", None),
+    ],
+)
+def test_where_a_frame_leads(file: str, expected: str | None) -> None:
+    code = Path("/code")
+    there = {code / "train.py", code / "digits/data.py"}
+    found = innermost(Traceback(frames=((file, 5),), message=""), code, is_file=there.__contains__)
+    assert found == ((code / expected, 5) if expected else None)

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aml_train.errors import InvalidError
+from aml_train_action.inputs import Inputs, read_inputs, read_step
+
+
+def read(workspace: Path, **given: str) -> Inputs:
+    return read_inputs(
+        {f"INPUT_{name.replace('__', '-').upper()}": value for name, value in given.items()}, workspace
+    )
+
+
+def complaints(workspace: Path, environment: dict[str, str]) -> list[str]:
+    with pytest.raises(InvalidError) as caught:
+        read_inputs(environment, workspace)
+    return [str(fault) for fault in caught.value.faults]
+
+
+def test_defaults(tmp_path: Path) -> None:
+    assert read(tmp_path) == Inputs(
+        command="run", config=None, target=None, job=None, sets=(), wait=True, fresh=False, force_build=False,
+        directory=tmp_path, log_level="info",
+    )  # fmt: skip
+
+
+def test_every_input_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    inputs = read(
+        tmp_path, command="plan", config="c.yml", target="local", job="j.yml", set="\n a.b=1 \n\nc=x y\r\n", wait="FALSE",
+        timeout="2h", fresh="True", force__build="true", working__directory="a b", log__level="warning",
+    )  # fmt: skip
+    assert inputs == Inputs(
+        command="plan", config=Path("c.yml"), target="local", job=Path("j.yml"), sets=("a.b=1", "c=x y", "watch.timeout=2h"),
+        wait=False, fresh=True, force_build=True, directory=tmp_path / "a b", log_level="warning",
+    )  # fmt: skip
+
+
+def test_raw_names_beside_the_runners_own_are_left_alone(tmp_path: Path) -> None:
+    assert (
+        read_inputs({"command": "explode", "force-build": "maybe", "INPUT_COMMAND": "validate"}, tmp_path).command
+        == "validate"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "complaint"),
+    [
+        ("INPUT_WAIT", "yes", "with.wait: 'yes' is neither true nor false: write true or false"),
+        ("INPUT_FRESH", "1", "with.fresh: '1' is neither true nor false: write true or false"),
+        ("INPUT_FORCE-BUILD", "on", "with.force-build: 'on' is neither true nor false: write true or false"),
+        ("INPUT_COMMAND", "plam", "with.command: 'plam' is not known: perhaps you meant `plan`"),
+        ("INPUT_COMMAND", "attach", "with.command: 'attach' is not known: known are run, validate, plan"),
+        ("INPUT_LOG-LEVEL", "loud", "with.log-level: 'loud' is not known: known are debug, info, warning"),
+        ("INPUT_FOCE-BUILD", "true", "with.foce-build: there is no such input: perhaps you meant `force-build`"),
+        ("INPUT_WORKING_DIRECTORY", "x", "with.working_directory: there is no such input: perhaps you meant `working-directory`"),
+        ("INPUT_WORKING-DIRECTORY", "nowhere", "with.working-directory: the folder 'nowhere' is not in the workspace: check the path; is actions/checkout an earlier step?"),
+        ("INPUT_WORKING-DIRECTORY", "..", "with.working-directory: '..' leads out of the workspace: give a folder inside it"),
+        ("INPUT_WORKING-DIRECTORY", "a\x00b", "with.working-directory: the path holds a NUL character"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_told_by_name(variable: str, value: str, complaint: str, tmp_path: Path) -> None:
+    assert complaints(tmp_path, {variable: value}) == [complaint]
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    assert len(complaints(tmp_path, {"INPUT_WAIT": "x", "INPUT_FRESH": "y", "INPUT_COMMAND": "z"})) == 3
+
+
+def test_a_link_out_of_the_workspace_is_refused(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    workspace.mkdir()
+    (workspace / "link").symlink_to(tmp_path)
+    assert "leads out" in complaints(workspace, {"INPUT_WORKING-DIRECTORY": "link"})[0]
+
+
+def test_a_rerun_with_debug_logging_is_heeded(tmp_path: Path) -> None:
+    assert read_inputs({"RUNNER_DEBUG": "1"}, tmp_path).log_level == "debug"
+    assert read_inputs({"RUNNER_DEBUG": "1", "INPUT_LOG-LEVEL": "warning"}, tmp_path).log_level == "warning"
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({}, ["aml-train", "run"]),
+        ({"command": "plan", "working__directory": "p", "fresh": "true"}, ["aml-train", "plan", "-C", "p"]),
+        (
+            {"config": "c.yml", "set": "a=1", "wait": "false", "force__build": "true", "fresh": "true"},
+            ["aml-train", "run", "--config", "c.yml", "--set", "a=1", "--fresh", "--force-build", "--no-wait"],
+        ),
+    ],
+)
+def test_the_same_elsewhere(given: dict[str, str], line: list[str], tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    assert list(read(tmp_path, **given).command_line(tmp_path)) == line
+
+
+def test_the_step(tmp_path: Path) -> None:
+    step = read_step(
+        {
+            "GITHUB_WORKSPACE": str(tmp_path),
+            "GITHUB_OUTPUT": "/o",
+            "GITHUB_STEP_SUMMARY": "/s",
+            "GITHUB_REPOSITORY": "a/b",
+        }
+    )
+    assert (step.workspace, step.output, step.summary, step.title) == (tmp_path, Path("/o"), Path("/s"), "b")
+    assert read_step({}).output is None
+
+
+def parameters(workspace: Path, document: object, name: str = "run.json") -> dict[str, str]:
+    folder = workspace / ".cloud/.azure"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(document if isinstance(document, str) else json.dumps(document))
+    return {"INPUT_PARAMETERS_FILE": name}
+
+
+def test_former_names_are_translated_with_a_notice(tmp_path: Path) -> None:
+    environment = parameters(
+        tmp_path,
+        {
+            "experiment_name": "e",
+            "tags": {"a": 1},
+            "wait_for_completion": False,
+            "download_artifacts": True,
+            "metrics_max": ["x"],
+        },
+    )
+    inputs = read_inputs(
+        environment | {"INPUT_SET": "z=1", "INPUT_AZURE_CREDENTIALS": "{}", "INPUT_RUN_ID": "r"}, tmp_path
+    )
+    assert inputs.sets == ('job.experiment_name="e"', 'job.tags={"a": "1"}', "z=1")
+    assert inputs.wait is False
+    told = "\n".join(inputs.notices)
+    for part in ("azure_credentials has no effect", "run_id has no effect", "parameters_file is a former name", "download_artifacts has no effect", "metrics_max has no effect: write it as a rule under `gate:`"):  # fmt: skip
+        assert part in told
+
+
+def test_the_former_model_file(tmp_path: Path) -> None:
+    environment = parameters(tmp_path, {"model_name": "m", "model_file_name": "m.pkl", "other": 1})
+    inputs = read_inputs(environment | {"INPUT_EXPERIMENT_NAME": "e"}, tmp_path)
+    assert inputs.sets == ('job.experiment_name="e"', 'model.name="m"', 'model.path="outputs/m.pkl"')
+    assert inputs.notices[-1] == ".cloud/.azure/run.json: other has no effect: it has no counterpart."
+
+
+@pytest.mark.parametrize(
+    ("document", "complaint"),
+    [
+        ("{", "cannot be read: it is not JSON"),
+        ("[" * 5000, "cannot be read: it is not JSON"),
+        ([1], "is not a JSON object"),
+        ({"tags": 1}, "`tags` has a value of the wrong type"),
+        ({"wait_for_completion": "true"}, "`wait_for_completion` has a value of the wrong type"),
+    ],
+)
+def test_bad_former_files(document: object, complaint: str, tmp_path: Path) -> None:
+    assert complaint in complaints(tmp_path, parameters(tmp_path, document))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"), [("no.json", "No such file or directory"), ("../../../x", "leads out of the project")]
+)
+def test_former_files_that_are_not_there(name: str, complaint: str, tmp_path: Path) -> None:
+    assert complaint in complaints(tmp_path, {"INPUT_PARAMETERS_FILE": name})[0]

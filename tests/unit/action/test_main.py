@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import logging
+import random
+import signal
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from aml_train.errors import GateFailedError, ImageError
+from aml_train.events import JobSubmitted, Listener, LogLine, MetricsSettled, Notice, RunFinished, StageStarted
+from aml_train.outcome import Options, Outcome
+from aml_train_action.main import main
+from aml_train_action.outputs import outputs_of
+from aml_train_action.record import Record
+from tests.unit.action.runner_model import Runner, unescape
+from tests.unit.action.test_commands import _read_outputs
+
+JOB = "command: python train.py\nenvironment: azureml:sklearn:1\n"
+SECRET = "the-real-secret-value"
+
+
+@dataclass
+class Ran:
+    code: int
+    log: str
+    outputs: dict[str, str]
+    summary: str
+    runner: Runner = field(default_factory=Runner)
+
+
+@pytest.fixture
+def act(tmp_path: Path) -> Iterator[Callable[..., Ran]]:
+    (tmp_path / "job.yml").write_text(JOB)
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+    def run(*, stdout: io.BytesIO | None = None, more: Mapping[str, str] | None = None, **given: str) -> Ran:
+        environment = {
+            "GITHUB_WORKSPACE": str(tmp_path), "GITHUB_OUTPUT": str(tmp_path / "out"), "GITHUB_STEP_SUMMARY": str(tmp_path / "sum"),
+            "MY_TOKEN": SECRET, **(more or {}),
+        } | {f"INPUT_{name.replace('__', '-').upper()}": value for name, value in given.items()}  # fmt: skip
+        stdout = stdout or io.BytesIO()
+        code = main(environment, stdout)
+        log = stdout.getvalue().decode()
+        return Ran(
+            code=code,
+            log=log,
+            outputs=_read_outputs((tmp_path / "out").read_text()) if (tmp_path / "out").exists() else {},
+            summary=(tmp_path / "sum").read_text() if (tmp_path / "sum").exists() else "",
+            runner=Runner().read(log),
+        )
+
+    yield run
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def done(ran: Ran, name: str) -> list[str]:
+    return [command.data for command in ran.runner.done if command.name == name]
+
+
+def pipeline(
+    monkeypatch: pytest.MonkeyPatch, run: Callable[[Sequence[Listener], Options], None]
+) -> list[Mapping[str, str]]:
+    """Put *run* in the pipeline's place; return the environments that it was prepared with."""
+    environments: list[Mapping[str, str]] = []
+
+    def prepare(_config: Any, *, environment: Mapping[str, str], assertion: object) -> object:
+        assert assertion is None
+        environments.append(environment)
+        return object()
+
+    def execute(_prepared: object, options: Options, *, listeners: Sequence[Listener]) -> Outcome:
+        run(listeners, options)
+        return Outcome()
+
+    monkeypatch.setattr("aml_train.runs.prepare_run", prepare)
+    monkeypatch.setattr("aml_train.runs.run_prepared", execute)
+    return environments
+
+
+def test_validate(act: Callable[..., Ran]) -> None:
+    ran = act(command="validate")
+    assert ran.code == 0
+    assert ran.outputs["status"] == "valid"
+    assert "✓ valid: target local, the job's own environment, no tests, 0 gate rules, no model" in ran.runner.shown
+    assert "valid" in ran.summary
+    assert "aml-train validate" in ran.summary.replace("&#45;", "-")
+
+
+def test_secrets_are_told_before_anything_else(act: Callable[..., Ran]) -> None:
+    ran = act(command="validate")
+    assert ran.log.startswith(f"::add-mask::{SECRET}\n")
+    assert ran.log.count(SECRET) == 1
+
+
+def test_faults_of_the_configuration_are_annotated_and_end_with_2(act: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "aml-train.yml").write_text("job: job.yml\ngates: 1\n")
+    ran = act()
+    assert (ran.code, ran.outputs["status"]) == (2, "invalid")
+    assert ran.runner.done[1].properties == "file=aml-train.yml,line=2,title=Configuration"
+    assert done(ran, "error")[-1] == "1 fault; nothing was done."
+    assert "invalid" in ran.summary
+
+
+def test_faults_of_inputs_end_with_2_and_set_outputs(act: Callable[..., Ran]) -> None:
+    ran = act(wait="maybe", foo="x")
+    assert (ran.code, ran.outputs["status"], ran.outputs["image"]) == (2, "invalid", "")
+    assert any("with.wait: 'maybe' is neither true nor false" in data for data in done(ran, "error"))
+
+
+def test_a_target_in_azure_needs_a_compute(act: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "aml-train.yml").write_text(
+        "job: job.yml\ntargets: {azure: {subscription-id: 00000000-0000-0000-0000-000000000000, resource-group: group, workspace: workspace}}\n"
+    )
+    ran = act(target="azure")
+    assert (ran.code, ran.outputs["status"]) == (2, "invalid")
+    assert "Neither the target 'azure' nor the job says on which compute to run" in ran.log
+
+
+def test_a_run_sets_outputs_also_when_it_fails(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Options] = []
+
+    def run(listeners: Sequence[Listener], options: Options) -> None:
+        seen.append(options)
+        for event in (
+            StageStarted(stage="watch", title="Follow"),
+            JobSubmitted(job="j-1", attached=False, studio_url=f"https://x/{SECRET}"),
+            LogLine(source="job", text=f"::set-output name=a::{SECRET}"),
+            MetricsSettled(job="j-1", metrics={"acc": 0.5}),
+            RunFinished(status="gate-failed", exit_code=6, message=f"missed {SECRET}", facts={"experiment": "e"}),
+        ):
+            for listener in listeners:
+                listener(event)
+
+    environments = pipeline(monkeypatch, run)
+    ran = act(fresh="true", wait="false", force__build="TRUE")
+    assert ran.code == 6
+    assert seen == [Options(fresh=True, force_build=True, wait=False)]
+    assert environments[0]["MY_TOKEN"] == SECRET
+    assert (ran.outputs["status"], ran.outputs["job-name"], ran.outputs["experiment-name"]) == (
+        "gate-failed",
+        "j-1",
+        "e",
+    )
+    assert ran.outputs["run-url"] == "https://x/***"
+    assert [command.name for command in ran.runner.done] == ["add-mask", "group", "endgroup", "error"]
+    assert SECRET not in ran.summary
+    assert ran.log.count(SECRET) == 1
+    assert ran.runner.token is None
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "status", "told"),
+    [
+        (ImageError("no engine", hint="Start it."), 3, "image-failed", "no engine%0AStart it."),
+        (GateFailedError("missed"), 6, "gate-failed", "missed"),
+        (KeyboardInterrupt(), 7, "cancelled", "Interrupted before a job was submitted."),
+    ],
+)
+def test_each_end_has_its_code(
+    error: BaseException, code: int, status: str, told: str, act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object) -> None:
+        raise error
+
+    pipeline(monkeypatch, fail)
+    ran = act()
+    assert (ran.code, ran.outputs["status"], done(ran, "error")) == (code, status, [told])
+
+
+def test_a_fault_of_ours_shows_its_traceback_behind_the_filter(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object) -> None:
+        raise RuntimeError(f"oh no\n::error::{SECRET}")
+
+    pipeline(monkeypatch, fail)
+    ran = act()
+    assert (ran.code, ran.outputs["status"]) == (1, "error")
+    assert "✗ RuntimeError: oh no" in ran.runner.shown
+    assert "✗ ::error::***" in ran.runner.shown
+    assert done(ran, "error") == ["This is a fault of aml-train, not of your configuration.%0APlease report it with the traceback in the log."]  # fmt: skip
+    assert ran.log.count(SECRET) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_as_an_interrupt(
+    number: signal.Signals, act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline(monkeypatch, lambda _listeners, _options: signal.raise_signal(number))
+    ran = act()
+    assert (ran.code, ran.outputs["status"]) == (7, "cancelled")
+
+
+def test_a_signal_after_the_end_changes_nothing(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(listeners: Sequence[Listener], _options: Options) -> None:
+        for listener in listeners:
+            listener(RunFinished(status="passed", exit_code=0, message="fine"))
+        signal.raise_signal(signal.SIGINT)
+
+    pipeline(monkeypatch, run)
+    ran = act()
+    assert (ran.code, ran.outputs["status"]) == (0, "passed")
+
+
+def test_each_line_is_handed_on_at_once(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pipe(io.BytesIO):
+        arrived = b""
+
+        def flush(self) -> None:
+            self.arrived = self.getvalue()
+
+    stdout = Pipe()
+    seen: list[bytes] = []
+
+    def run(listeners: Sequence[Listener], _options: Options) -> None:
+        for listener in listeners:
+            listener(LogLine(source="job", text="epoch 1"))
+        seen.append(stdout.arrived)
+
+    pipeline(monkeypatch, run)
+    ran = act(stdout=stdout)
+    assert ran.code == 1
+    assert b"epoch 1\n" in seen[0]
+
+
+def test_signals_do_not_cut_the_outputs_off(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(record: Record) -> dict[str, str]:
+        signal.raise_signal(signal.SIGTERM)
+        return outputs_of(record)
+
+    monkeypatch.setattr("aml_train_action.main.outputs_of", interrupted)
+    ran = act(command="validate")
+    assert (ran.code, ran.outputs["status"]) == (0, "valid")
+
+
+def test_outputs_that_cannot_be_written_fail_the_step(act: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "sum").mkdir()
+    stdout = io.BytesIO()
+    environment = {
+        "GITHUB_WORKSPACE": str(tmp_path),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "sum"),
+        "INPUT_COMMAND": "validate",
+    }
+    assert main(environment, stdout) == 2
+    assert "cannot be written" in stdout.getvalue().decode()
+
+
+def test_what_libraries_print_cannot_command(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline(monkeypatch, lambda _listeners, _options: print("::set-output name=x::1"))
+    ran = act()
+    assert done(ran, "set-output") == []
+    assert "  ::set-output name=x::1" in ran.runner.shown
+
+
+def test_debug_shows_what_libraries_log_and_leaves_logging_as_it_was(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (logging.root.level, list(logging.root.handlers))
+    pipeline(monkeypatch, lambda _listeners, _options: logging.getLogger("azure").debug("GET ?sig=abc::x"))
+    assert "· azure DEBUG GET ?sig=***" in act(log__level="debug").runner.shown
+    assert (logging.root.level, list(logging.root.handlers)) == before
+
+
+def test_thirty_secrets_in_every_place_and_disguise_show_nowhere(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(7)  # noqa: S311 - test data
+
+    def secret() -> str:
+        return "".join(rng.choices(string.ascii_letters + string.digits + "+/=~%&\"'<", k=24)) + "x1"
+
+    planted = [secret() for _ in range(30)]
+    environment = {f"MY_TOKEN_{i}": one for i, one in enumerate(planted[:20])}
+    environment["AZURE_CREDENTIALS"] = json.dumps({"clientSecret": planted[20], "deep": [planted[21]]}, indent=1)
+    environment["DEPLOY_KEY"] = "\n".join(planted[22:27])
+    environment["STORAGE_CONNECTION_STRING"] = f"AccountName=a;AccountKey={planted[27]}".replace("&", "x")
+    environment["INPUT_CLIENT-SECRET"] = ""
+    environment["AZURE_CLIENT_SECRET"] = planted[28]
+    environment["X_PASSWORD"] = planted[29]
+    planted[27] = planted[27].replace("&", "x")
+    texts = [
+        form
+        for one in planted
+        for form in (one, quote(one, safe=""), base64.b64encode(one.encode()).decode(), json.dumps(one), repr(one))
+    ]
+
+    def run(listeners: Sequence[Listener], _options: Options) -> None:
+        for text in texts:
+            for event in (
+                LogLine(source="build", text=f"build {text} end"),
+                LogLine(source="job", text=text, origin=f"user_logs/{text}.txt"),
+                StageStarted(stage="watch", title=text),
+                Notice(text=text, level="warning"),
+                JobSubmitted(job=text, attached=False, studio_url=f"https://x/{text}"),
+                MetricsSettled(job="j", metrics={text: 1.0}),
+            ):
+                for listener in listeners:
+                    listener(event)
+        for listener in listeners:
+            listener(RunFinished(status="job-failed", exit_code=5, message="\n".join(texts), hint=texts[0]))
+        print(texts)
+        raise RuntimeError(" ".join(texts))
+
+    pipeline(monkeypatch, run)
+    ran = act(more=environment)
+    assert ran.code == 1
+    log = "\n".join(line for line in ran.log.splitlines() if not line.startswith("::add-mask::"))
+    shown = (log, unescape(log), "\n".join(ran.outputs.values()), html.unescape("\n".join(ran.outputs.values())), ran.summary, html.unescape(ran.summary))  # fmt: skip
+    for place in shown:
+        for text in texts:
+            assert text not in place
+
+
+def test_former_names_are_noticed(act: Callable[..., Ran]) -> None:
+    ran = act(command="validate", azure_credentials='{"clientSecret": "another-secret-value"}')
+    assert done(ran, "notice") == [
+        "The input azure_credentials has no effect: give its value to the step as env: AZURE_CREDENTIALS."
+    ]
+    assert "another-secret-value" in done(ran, "add-mask")

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aml_train.events import (
+    ImageReady,
+    JobSubmitted,
+    MetricsSettled,
+    ModelRegistered,
+    Notice,
+    RuleDecided,
+    RunFinished,
+    StageFinished,
+    StageStarted,
+    TestFailure,
+    TestsFinished,
+)
+from aml_train_action.charts import chart
+from aml_train_action.markdown import block, escape, label, link
+from aml_train_action.outputs import OUTPUTS, metrics_table, outputs_of
+from aml_train_action.record import Record
+from aml_train_action.summary import LIMIT, render_summary
+
+
+def rule(metric: str = "acc", *, met: bool = True, value: float | None = 0.97) -> RuleDecided:
+    return RuleDecided(
+        metric=metric, rule=">= 0.95", value=value, limit=0.95, met=met, reason="0.97, wanted 0.95", where="a:1"
+    )
+
+
+def whole() -> Record:
+    record = Record()
+    for event in (
+        StageStarted(stage="image", title="build"),
+        StageFinished(stage="image", summary="built sha256:12", seconds=75),
+        ImageReady(
+            reference="r/x@sha256:1", digest="sha256:1", address="a", how="built", compressed_bytes=52_000_000
+        ),
+        TestsFinished(passed=7, failed=0, skipped=1, seconds=2, cached=True),
+        JobSubmitted(job="digits-1", attached=False, studio_url="https://ml.azure.com/runs/digits-1?wsid=/x&tid=1"),
+        MetricsSettled(
+            job="digits-1", metrics={"acc": 0.97, "loss": math.nan}, histories={"acc": [(0, 0.5), (10, 0.97)]}
+        ),
+        rule(),
+        ModelRegistered(model="digits", version="3", found=False),
+        StageStarted(stage="register", title="Register"),
+        Notice(text="look @here"),
+        RunFinished(status="passed", exit_code=0, message="It passed.", facts={"experiment": "exp"}),
+    ):
+        record(event)
+    return record
+
+
+def rendered(record: Record, **more: object) -> str:
+    return render_summary(record, title="digits", reproduce="aml-train run --set 'a=<b>'", **more)  # type: ignore[arg-type]
+
+
+def test_the_summary_tells_everything() -> None:
+    text = rendered(whole())
+    plain = html.unescape(text)
+    for part in (
+        "## ✅ digits: passed", "It passed.", "<code>r/x@sha256:1</code>", "(built, 52.0 MB compressed)",
+        "7 passed, 0 failed, 1 skipped in 2.0 s, recorded earlier in this very image", "<code>digits-1</code>",
+        'href="https://ml.azure.com/runs/digits-1?wsid=/x&tid=1"', "| ✅ | <code>acc</code> | <code>>= 0.95</code> | 0.97 |",
+        "<code>digits</code> version 3", "| image | 1 min 15 s | built sha256:12 |", "| register | not finished | Register |",
+        "xychart-beta", "line [0.95, 0.95", "| <code>loss</code> | nan |", "aml-train run --set 'a=<b>'", "look @here",
+    ):  # fmt: skip
+        assert part in plain, part
+    assert "@here" not in text
+
+
+def test_failures_come_with_what_failed() -> None:
+    record = Record()
+    record(TestsFinished(passed=1, failed=1, skipped=0, seconds=1, cached=False, failures=(TestFailure(name="t|x", file="a.py", line=3, message="<img>"),)))  # fmt: skip
+    record(RunFinished(status="tests-failed", exit_code=4, message="1 of 2\n  a.py:3", hint="Mend it."))
+    text = rendered(record)
+    assert "❌" in text
+    assert "&lt;img" not in text.replace("&#60;", "")
+    assert "| <code>t&#124;x</code> | <code>a&#46;py&#58;3</code> | &#60;img&#62; |" in text
+    assert "<pre>1 of 2&#10;  a.py:3</pre>" in text
+
+
+@pytest.mark.parametrize("limit", [LIMIT, 40_000])
+def test_the_summary_stays_below_the_limit_and_says_what_is_missing(limit: int) -> None:
+    record = whole()
+    record(
+        MetricsSettled(
+            job="j",
+            metrics={f"m{WIDE}{i}": 1.0 for i in range(5000)},
+            histories={"acc": [(0, 1), (9, 2)]},
+        )
+    )
+    failures = tuple(TestFailure(name="<" * 5000, file="f" * 900, line=1, message="&" * 3000) for _ in range(3000))
+    record(TestsFinished(passed=0, failed=3000, skipped=0, seconds=1, cached=False, failures=failures))
+    for i in range(3000):
+        record(rule(f"metric-{i}" + "|" * 400, met=i % 2 == 0))
+        record(Notice(text="*" * 5000))
+    record(RunFinished(status="tests-failed", exit_code=4, message="\n".join(["&" * 9000] * 100), hint="h" * 9000))
+    text = rendered(record, text="<" * 5_000_000, limit=limit)
+    assert len(text.encode()) < limit
+    assert text.startswith("## ❌ digits: tests&#45;failed (exit code 4)")
+    assert "more." in text or "Left out" in text
+
+
+WIDE = "\U0001f600" * 150
+HOSTILE = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        ["</pre><script>x</script>", "```\n# x", "| a | b |", "[x](javascript:alert(1))", "@org/team", "#1", "<!--", "www.evil.example",
+         "https://evil.example", "![](http://x)", "\n\n# heading", "&lt;", "$\\alpha$", ":+1:", "</code></td>", "- [x] a", "~~x~~", '"'],
+    ),
+)  # fmt: skip
+
+
+@given(HOSTILE)
+def test_escaped_text_has_no_sign_that_means_something(text: str) -> None:
+    escaped = escape(text)
+    assert re.fullmatch(r"(?:&#\d+;|[^!-/:-@\[-`{-~\x00-\x08\x0a-\x1f])*", escaped)
+    assert "\n" not in escaped
+
+
+@given(HOSTILE)
+def test_a_block_is_one_line_of_html(text: str) -> None:
+    shown = block(text, most=1000)
+    assert "\n" not in shown
+    inner = shown.removeprefix("<pre>").removesuffix("</pre>")
+    assert not {"<", ">", '"'} & set(inner)
+
+
+@settings(max_examples=60)
+@given(st.lists(HOSTILE, min_size=8, max_size=8))
+def test_foreign_text_adds_no_line_to_the_summary(texts: list[str]) -> None:
+    a, b, c, d, e, f, g, h = texts
+    record = Record()
+    record(StageStarted(stage="image", title=a))
+    record(ImageReady(reference=b, digest=c, address="x", how="built"))
+    record(JobSubmitted(job=d, attached=True, studio_url=e))
+    record(RuleDecided(metric=f, rule=g, value=1.0, limit=2.0, met=False, reason=h, where=a))
+    record(MetricsSettled(job=d, metrics={f: 1.0, "other" + a: 2.0}, histories={f: [(0, 1.0), (1, 2.0)]}))
+    record(TestsFinished(passed=0, failed=1, skipped=0, seconds=1, cached=False, failures=(TestFailure(name=b, file=c, line=1, message=d),)))  # fmt: skip
+    record(ModelRegistered(model=e, version=f, found=False))
+    record(Notice(text=g))
+    record(RunFinished(status="gate-failed", exit_code=6, message=f"m {h}", hint=a or None))
+    text = rendered(record, text=b)
+    for line in text.splitlines():
+        assert re.match(
+            r"$|## |### |\||</?pre|- |\*\*The same|```(mermaid)?$|xychart-beta$|    (title|x-axis|y-axis|line) |m |[^\n#|<`>*-]",
+            line,
+        ), line
+    tags = set(re.findall(r"</?[a-zA-Z]+", text))
+    assert tags <= {"<code", "</code", "<pre", "</pre", "<a", "</a"}
+    for link_target in re.findall(r'<a href="([^"]*)"', text):
+        assert link_target.startswith("https://")
+
+
+@pytest.mark.parametrize(
+    ("url", "linked"),
+    [
+        ("https://ml.azure.com/runs/a?wsid=/subscriptions/x&tid=y", True),
+        ("http://ml.azure.com/", False),
+        ("javascript:alert(1)", False),
+        ('https://x/" onclick="y', False),
+        ("https://x\n# y", False),
+    ],
+)
+def test_only_https_is_linked(url: str, linked: bool) -> None:
+    assert link("open", url).startswith("<a ") is linked
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        ([], ""),
+        ([(1, 0.5)], ""),
+        ([(1, 0.5), (1, 0.6)], ""),
+        ([(0, math.nan), (1, math.inf), (2, 1.0)], ""),
+        ([(0, 1e301), (1, 1.0)], ""),
+    ],
+)
+def test_nothing_is_drawn_without_two_points(history: list[tuple[int, float]], expected: str) -> None:
+    assert chart("m", history) == expected
+
+
+def test_a_chart_is_drawn_in_the_grammar_of_mermaid() -> None:
+    assert chart('val/"loss"\n', [(2, 0.5), (0, 1.0), (1, 9.0), (1, 0.75)], [0.6]).splitlines() == [
+        "```mermaid",
+        "xychart-beta",
+        '    title "val/_loss__"',
+        '    x-axis "step" 0 --> 2',
+        '    y-axis "val/_loss__" 0.475 --> 1.025',
+        "    line [1, 0.75, 0.5]",
+        "    line [0.6, 0.6, 0.6]",
+        "```",
+    ]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**9), st.floats()), max_size=300),
+    st.lists(st.floats(), max_size=3),
+)
+def test_charts_hold_plain_numbers_and_few_points(history: list[tuple[int, float]], limits: list[float]) -> None:
+    text = chart("m", history, limits)
+    for line in re.findall(r"line \[(.*)\]", text):
+        numbers = line.split(", ")
+        assert 2 <= len(numbers) <= 60
+        assert all(re.fullmatch(r"-?\d+(\.\d+)?", number) for number in numbers)
+
+
+def test_labels_hold_nothing_of_mermaids_grammar() -> None:
+    assert label('a"]\n%%{init}') == "a______init_"
+    assert label("") == "_"
+
+
+def test_outputs_of_a_whole_run() -> None:
+    outputs = outputs_of(whole())
+    assert tuple(outputs) == OUTPUTS
+    assert outputs == {
+        "status": "passed", "job-name": "digits-1", "run-id": "digits-1",
+        "run-url": "https://ml.azure.com/runs/digits-1?wsid=/x&tid=1", "experiment-name": "exp", "image": "r/x@sha256:1",
+        "digest": "sha256:1", "run-metrics": '{"acc": 0.97, "loss": "NaN"}',
+        "run-metrics-markdown": "| metric | value |\n|---|---:|\n| acc | 0.97 |\n| loss | nan |", "gate": "passed",
+        "model-name": "digits", "model-version": "3", "model-id": "digits:3",
+    }  # fmt: skip
+
+
+def test_outputs_of_nothing_are_empty_but_for_the_status() -> None:
+    outputs = outputs_of(Record())
+    assert outputs.pop("status") == "error"
+    assert set(outputs.values()) == {""}
+    assert metrics_table({}) == ""
+
+
+def test_metrics_that_have_no_room_are_left_out_and_those_with_rules_stay() -> None:
+    record = Record()
+    record(MetricsSettled(job="j", metrics={f"m{i:06d}": math.inf for i in range(20_000)} | {"zz": -math.inf}))
+    record(rule("zz", met=False))
+    values = json.loads(outputs_of(record)["run-metrics"])
+    assert values["zz"] == "-Infinity"
+    assert 100 < len(values) < 3000
+    assert outputs_of(record)["gate"] == "failed"

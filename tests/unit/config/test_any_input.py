@@ -1,0 +1,222 @@
+"""Whatever the input is: a configuration, or InvalidError with faults. Never another exception, never without end."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+from aml_train.config.grammar import DOCUMENT
+from aml_train.config.job_grammar import JOB
+from aml_train.config.load import load_config
+from aml_train.config.nodes import Faults
+from aml_train.config.schema import json_schema
+from aml_train.config.tree import parse
+from aml_train.errors import Fault, InvalidError
+
+GOOD = """\
+job:
+  command: >-
+    python train.py ${{inputs.a}} $[[--x ${{inputs.b}}]]
+  inputs: {a: &x 5, b: {type: uri_folder, path: src}}
+  outputs: {m: {type: uri_folder}}
+  environment: {image: x}
+  distribution: {type: mpi}
+image: {base: "python:3.11", apt: [libx], pip: [numpy], env: {A: *x}}
+tests: {command: pytest -q, timeout: 30m}
+gate: {"val/a.b": [">= 0.5", "min < 3"]}
+model: {name: m, output: m}
+watch: {timeout: 90}
+targets:
+  a: {subscription-id: 00000000-0000-0000-0000-000000000000, resource-group: g, workspace: w1, registry: a.io}
+"""
+SCHEMA = Draft202012Validator(json_schema())
+quick = settings(deadline=None, max_examples=70, suppress_health_check=[HealthCheck.too_slow])
+
+WORDS = [
+    "no",
+    "1.10",
+    "010",
+    "1:30",
+    ".nan",
+    "2020-01-01",
+    "2020-99-99",
+    "0x_",
+    "~",
+    "",
+    "<<",
+    "=",
+    "${{",
+    "a.b",
+    "src",
+    "/dev/zero",
+]
+PIECES = [
+    "\t",
+    "\n",
+    " ",
+    "- ",
+    ": ",
+    "{",
+    "}",
+    "[",
+    "]",
+    "&a ",
+    "*a",
+    "*x",
+    "!!int ",
+    "!x ",
+    "'",
+    '"',
+    "|\n",
+    ">",
+    "%",
+    "@",
+    "#",
+    "---\n",
+    "...\n",
+    "? ",
+    "<<: *x",
+    "\0",
+    "\x85",
+    "\ufeff",
+    "\u2028",
+    "\U0001f600",
+    "\r",
+    "${{inputs.",
+    "}}",
+    "$[[",
+    "]]",
+    *WORDS,
+]
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "src").mkdir()
+        yield Path(name)
+
+
+def check(folder: Path, data: bytes, **options: Any) -> None:
+    (folder / "aml-train.yml").write_bytes(data)
+    faults: tuple[Fault, ...] = ()
+    try:
+        load_config(None, directory=folder, **options)
+    except InvalidError as error:
+        faults = error.faults or (Fault(where="", what="no fault"),)
+    for fault in faults:
+        assert fault.where
+        assert fault.what
+        assert "\n" not in str(fault)
+        assert len(str(fault)) < 1500
+
+
+def test_the_starting_point_is_good(folder: Path) -> None:
+    (folder / "aml-train.yml").write_text(GOOD)
+    load_config(None, directory=folder)
+
+
+@quick
+@given(data=st.binary(max_size=200))
+def test_bytes(folder: Path, data: bytes) -> None:
+    check(folder, data)
+
+
+@quick
+@given(pieces=st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=25))
+def test_text(folder: Path, pieces: list[str]) -> None:
+    check(folder, "".join(pieces).encode("utf-8", "surrogatepass"))
+
+
+@quick
+@given(
+    edits=st.lists(
+        st.tuples(st.integers(0, len(GOOD)), st.integers(0, 6), st.sampled_from(PIECES)), min_size=1, max_size=4
+    )
+)
+def test_mutations_of_a_good_file(folder: Path, edits: list[tuple[int, int, str]]) -> None:
+    text = GOOD
+    for position, deleted, piece in edits:
+        text = text[:position] + piece + text[position + deleted :]
+    check(folder, text.encode())
+
+
+KEYS = sorted(
+    {*DOCUMENT.keys, *JOB.keys, "type", "path", "base", "pip", "command", "value", "local", "output", "image", "a"}
+)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.dates()
+    | st.sampled_from(WORDS)
+    | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=3), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@quick
+@given(document=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6), bare=st.booleans())
+def test_documents(folder: Path, document: dict[str, Any], bare: bool) -> None:
+    whole = document if bare else {"job": document, **document}
+    check(folder, yaml.safe_dump(whole, allow_unicode=True).encode())
+
+
+@quick
+@given(
+    sets=st.lists(
+        st.lists(st.sampled_from([".", "=", *KEYS, *PIECES]), max_size=8).map("".join) | st.text(), max_size=3
+    )
+)
+def test_sets(folder: Path, sets: list[str]) -> None:
+    check(folder, GOOD.encode(), sets=sets)
+
+
+@quick
+@given(document=VALUES)
+def test_the_tree_says_what_pyyaml_says(document: Any) -> None:
+    """Where nothing is complained about, our reading of a file is that of the parser that azure-ai-ml uses."""
+    faults = Faults()
+    text = yaml.safe_dump({"key": document}, allow_unicode=True)
+    node = parse(text, "f", faults)
+    if not faults and node is not None:
+        assert repr(_plain(node)) == repr(yaml.safe_load(text))
+
+
+def _plain(node: Any) -> Any:
+    if hasattr(node, "entries"):
+        return {key: _plain(entry.node) for key, entry in node.entries.items()}
+    return [_plain(item) for item in node.items] if hasattr(node, "items") else node.value
+
+
+@quick
+@given(where=st.lists(st.integers(0, 5), min_size=1, max_size=4), value=VALUES)
+def test_the_schema_takes_what_the_loader_takes(folder: Path, where: list[int], value: Any) -> None:
+    document = yaml.safe_load(GOOD)
+    here = document
+    for step in where:
+        keys = list(here) if isinstance(here, dict) else list(range(len(here)))
+        key = keys[step % len(keys)]
+        if not isinstance(here[key], dict | list) or not here[key] or step == where[-1]:
+            here[key] = value
+            break
+        here = here[key]
+    text = yaml.safe_dump(document)
+    (folder / "aml-train.yml").write_text(text)
+    try:
+        load_config(None, directory=folder)
+    except InvalidError:
+        return
+    assert [error.message for error in SCHEMA.iter_errors(yaml.safe_load(text))] == []

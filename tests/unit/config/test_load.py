@@ -1,0 +1,330 @@
+"""Good configurations → values; finding the files; targets; overrides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from aml_train.config.load import load_config
+from aml_train.config.model import Config, PipConfig, TargetConfig, WaitConfig
+from aml_train.errors import InvalidError
+from aml_train.references import ImageRef
+
+JOB = "job: {command: 'echo ${{inputs.epochs}}', inputs: {epochs: 5}, environment: 'azureml:e:1'}\n"
+WORKSPACE = "subscription-id: 00000000-0000-0000-0000-000000000000, resource-group: g, workspace: w1"
+FULL = """\
+job: jobs/train.yml
+image:
+  base: nvcr.io/nvidia/pytorch:25.09-py3
+  apt: [libgl1, libx=1.0-1]
+  pip: {requirements: requirements.txt, packages: ["numpy>=2", "a[b]==1.0; python_version >= '3.11'"]}
+  azureml-mlflow: true
+  azureml-defaults: "1.62.0"
+  env: {A: text, B: 5}
+  repository: team/digits
+  platform: linux/amd64
+tests: {command: pytest -q tests, files: [src, "*.py"], env: {C: "1"}, timeout: 1h30m, network: yes, junit: out/j.xml}
+gate:
+  val/top 1.acc: [">= 0.95", "min > 0.1"]
+  loss: "< 0.2"
+model: {name: digits, output: model, type: mlflow_model, description: text, tags: {a: b}}
+watch: {timeout: 2d, queue-timeout: 90}
+target: azure
+targets:
+  local: {compute: cpu}
+  azure: {subscription-id: 00000000-0000-0000-0000-000000000000, resource-group: my.group, workspace: my-ws,
+          registry: my.azurecr.io, push-registry: 'localhost:5000', compute: gpu}
+"""
+
+
+def write(folder: Path, text: str, name: str = "aml-train.yml") -> Path:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+def load(folder: Path, **options: Any) -> Config:
+    return load_config(options.pop("path", None), directory=folder, **options)
+
+
+def complaint(folder: Path, **options: Any) -> str:
+    with pytest.raises(InvalidError) as caught:
+        load(folder, **options)
+    return str(caught.value)
+
+
+def test_every_key(tmp_path: Path) -> None:
+    write(tmp_path, FULL)
+    write(tmp_path, "", "requirements.txt")
+    job = "command: x\ncode: ../src\nenvironment: azureml:e:1\noutputs: {model: }\n"
+    file = write(tmp_path, job, "jobs/train.yml")
+    write(tmp_path, "", "src/train.py")
+    config = load(tmp_path)
+    assert config.file == tmp_path / "aml-train.yml"
+    assert config.directory == tmp_path
+    assert config.job.document == yaml.safe_load(job)
+    assert (config.job.file, config.job.directory, config.job.code) == (file, file.parent, tmp_path / "src")
+    image = config.image
+    assert image is not None
+    assert image.base == ImageRef.parse("nvcr.io/nvidia/pytorch:25.09-py3")
+    assert image.where == "aml-train.yml:3"
+    assert image.apt == ("libgl1", "libx=1.0-1")
+    assert image.pip == PipConfig(
+        requirements=tmp_path / "requirements.txt", packages=("numpy>=2", "a[b]==1.0; python_version >= '3.11'")
+    )
+    assert (image.azureml_mlflow, image.azureml_defaults) == ("latest", "1.62.0")
+    assert image.env == {"A": "text", "B": "5"}
+    assert (image.repository, image.platform) == ("team/digits", "linux/amd64")
+    tests = config.tests
+    assert tests is not None
+    assert (tests.command, tests.files, tests.env) == ("pytest -q tests", ("src", "*.py"), {"C": "1"})
+    assert (tests.timeout, tests.network, tests.junit) == (5400.0, True, "out/j.xml")
+    assert [(rule.metric, rule.rule.text, rule.where) for rule in config.gate] == [
+        ("val/top 1.acc", ">= 0.95", "aml-train.yml:13"),
+        ("val/top 1.acc", "min > 0.1", "aml-train.yml:13"),
+        ("loss", "< 0.2", "aml-train.yml:14"),
+    ]
+    model = config.model
+    assert model is not None
+    assert (model.name, model.path, model.output, model.type) == ("digits", None, "model", "mlflow_model")
+    assert (model.description, model.tags) == ("text", {"a": "b"})
+    assert config.watch == WaitConfig(timeout=172800.0, queue_timeout=90.0)
+    assert config.target == TargetConfig(
+        name="azure",
+        kind="azure",
+        subscription_id="00000000-0000-0000-0000-000000000000",
+        resource_group="my.group",
+        workspace="my-ws",
+        registry="my.azurecr.io",
+        push_registry="localhost:5000",
+        compute="gpu",
+    )
+    assert config.notices == ("The image replaces the job's `environment`.",)
+
+
+def test_defaults(job_folder: Path) -> None:
+    write(
+        job_folder, "job: {command: x}\nimage: {base: python}\ntests: {command: y}\nmodel: {name: m, path: outputs}\n"
+    )
+    config = load(job_folder)
+    assert config.image is not None
+    assert config.image.repository == "my-project"
+    assert (config.image.pip, config.image.azureml_mlflow, config.image.azureml_defaults) == (PipConfig(), None, None)
+    assert config.tests is not None
+    assert (config.tests.timeout, config.tests.network, config.tests.files) == (1800.0, False, ())
+    assert config.model is not None
+    assert config.model.type == "custom_model"
+    assert config.target == TargetConfig(name="local", kind="local")
+    assert (config.gate, config.watch, config.overrides, config.notices) == ((), WaitConfig(), {}, ())
+
+
+def test_good_jobs(good_job: str, job_folder: Path) -> None:
+    write(job_folder, good_job, "job.yml")
+    config = load(job_folder)
+    assert config.file is None
+    assert config.directory == config.job.directory == job_folder
+    assert config.job.file == job_folder / "job.yml"
+    document = yaml.safe_load(good_job)
+    for key in ("id", "status", "creation_context", "log_files", "parameters"):
+        document.pop(key, None)
+    if "environment_variables" in document:
+        document["environment_variables"] = {k: str(v) for k, v in document["environment_variables"].items()}
+    if isinstance(document["environment"], dict) and "version" in document["environment"]:
+        document["environment"]["version"] = "3"
+    if "max_instance_count" in document.get("resources", {}):
+        document["resources"]["max_instance_count"] = 4
+        document["outputs"]["model"]["version"] = "1"
+    if document.get("distribution", {}).get("process_count_per_instance") == "2":
+        document["distribution"]["process_count_per_instance"] = 2
+    assert config.job.document == document
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("src", "src"),
+        (".", "."),
+        ("src/../src/train.py", "src/train.py"),
+        ("azureml:c:1", None),
+        ("git+https://x/y", None),
+    ],
+)
+def test_code(code: str, expected: str | None, job_folder: Path) -> None:
+    write(job_folder, f"command: x\nenvironment: azureml:e:1\ncode: {code}\n", "job.yml")
+    assert load(job_folder).job.code == (None if expected is None else Path(job_folder, expected))
+
+
+def test_the_image_makes_the_environment_optional(tmp_path: Path) -> None:
+    write(tmp_path, "job: job.yml\nimage: {base: python}\n")
+    write(tmp_path, "command: x\n", "job.yml")
+    assert "environment" not in load(tmp_path).job.document
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "expected"),
+    [
+        ({"aml-train.yml": JOB, "job.yml": "command: y"}, {}, "aml-train.yml"),
+        ({"aml-train.yaml": JOB}, {}, "aml-train.yaml"),
+        ({"other.yml": JOB, "aml-train.yml": "x: y"}, {"path": Path("other.yml")}, "other.yml"),
+        ({"sub/job.yml": "command: x\nenvironment: azureml:e:1\n"}, {"path": Path("sub/job.yml")}, None),
+        ({"job.yaml": "command: x\nenvironment: azureml:e:1\n"}, {}, None),
+        ({"mine.yml": "command: x\nenvironment: azureml:e:1\n"}, {"job": Path("mine.yml")}, None),
+        (
+            {"aml-train.yml": JOB, "j/m.yml": "command: m\nenvironment: azureml:e:1"},
+            {"job": Path("j/m.yml")},
+            "aml-train.yml",
+        ),
+    ],
+)
+def test_finding_the_file(
+    files: dict[str, str], options: dict[str, Any], expected: str | None, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        write(tmp_path, text, name)
+    config = load(tmp_path, **options)
+    assert config.file == (None if expected is None else tmp_path / expected)
+    if "job" in options:
+        assert config.job.file == tmp_path / options["job"]
+
+
+def test_paths_start_from_their_file(tmp_path: Path) -> None:
+    write(tmp_path, "job: ../job.yml\nimage: {base: x, pip: r.txt}\n", "a/aml-train.yml")
+    write(tmp_path, "", "a/r.txt")
+    write(tmp_path, "command: x\ncode: code\n", "job.yml")
+    write(tmp_path, "", "code/x.py")
+    config = load(tmp_path, path=Path("a/aml-train.yml"))
+    assert config.directory == tmp_path / "a"
+    assert config.job.code == tmp_path / "code"
+    assert config.image is not None
+    assert config.image.pip.requirements == tmp_path / "a/r.txt"
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "expected"),
+    [
+        ("", None, TargetConfig(name="local", kind="local")),
+        ("targets:\n  local:\n", None, TargetConfig(name="local", kind="local")),
+        ("targets: {local: {compute: cpu}}\n", "local", TargetConfig(name="local", kind="local", compute="cpu")),
+        (f"targets: {{a: {{{WORKSPACE}}}}}\n", None, TargetConfig(name="local", kind="local")),
+        ("", "azure", TargetConfig(name="azure", kind="azure")),
+        ("targets: {a: {workspace: ws}}\n", "a", TargetConfig(name="a", kind="azure", workspace="ws")),
+        (f"target: a\ntargets: {{a: {{{WORKSPACE}}}}}\n", "local", TargetConfig(name="local", kind="local")),
+    ],
+)
+def test_target(text: str, given: str | None, expected: TargetConfig, tmp_path: Path) -> None:
+    write(tmp_path, JOB + text)
+    assert load(tmp_path, target=given).target == expected
+
+
+def test_target_that_is_not_there(tmp_path: Path) -> None:
+    write(tmp_path, JOB + f"targets: {{azure: {{{WORKSPACE}}}}}\n")
+    assert (
+        complaint(tmp_path, target="azrue") == "--target: the target `azrue` is not configured: did you mean `azure`?"
+    )
+    assert complaint(tmp_path, target="x") == "--target: the target `x` is not configured: known are `local`, `azure`"
+
+
+@pytest.mark.parametrize(
+    ("given", "overrides", "inputs"),
+    [
+        ("job.inputs.epochs=7", {"job.inputs.epochs": 7}, {"epochs": 7}),
+        ("job.inputs.epochs={value: 7}", {"job.inputs.epochs": {"value": 7}}, {"epochs": {"value": 7}}),
+        ("job.inputs.name=a # b", {"job.inputs.name": "a # b"}, {"epochs": 5, "name": "a # b"}),
+        ("job.inputs.name='no'", {"job.inputs.name": "no"}, {"epochs": 5, "name": "no"}),
+        (" job . inputs . 'rate' = 0.5 ", {"job.inputs.rate": 0.5}, {"epochs": 5, "rate": 0.5}),
+        ("job.inputs={epochs: 1}", {"job.inputs": {"epochs": 1}}, {"epochs": 1}),
+    ],
+)
+@pytest.mark.parametrize("inline", [True, False])
+def test_set_reaches_into_the_job(
+    given: str, overrides: dict[str, Any], inputs: dict[str, Any], inline: bool, tmp_path: Path
+) -> None:
+    write(tmp_path, JOB if inline else "job: job.yml\n")
+    write(tmp_path, yaml.safe_dump(yaml.safe_load(JOB)["job"]), "job.yml")
+    config = load(tmp_path, sets=[given])
+    assert config.overrides == overrides
+    assert config.job.document["inputs"] == inputs
+
+
+def test_set_on_a_bare_job(tmp_path: Path) -> None:
+    write(tmp_path, "command: x ${{inputs.a}}\n", "job.yml")
+    sets = ["job.inputs.a=1", "image.base=python:3.11", "image.apt=[libx]", "image.apt.1=liby", "image.apt.0=libz"]
+    config = load(tmp_path, sets=[*sets, 'gate."val.loss"=>= 0.5', "gate.acc=['> 1', '< 2']", "gate.x=< 3"])
+    assert config.job.document["inputs"] == {"a": 1}
+    assert config.image is not None
+    assert config.image.apt == ("libz", "liby")
+    assert config.image.where == "--set image.base"
+    assert [(rule.metric, rule.rule.text) for rule in config.gate] == [
+        ("val.loss", ">= 0.5"),
+        ("acc", "> 1"),
+        ("acc", "< 2"),
+        ("x", "< 3"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("nothing", "--set nothing: this is not `key=value`: write such as --set job.inputs.epochs=5"),
+        ("a..b=1", "--set a..b: this is not `key=value`: write such as --set job.inputs.epochs=5"),
+        ("imge.base=x", "--set imge.base: unknown key `imge`: did you mean `image`?"),
+        ("job.input.epochs=x", "--set job.input.epochs: unknown key `job.input`: did you mean `inputs`?"),
+        (
+            "job.inputs.epochs=",
+            (
+                "--set job.inputs.epochs: `job.inputs.epochs` has no value: "
+                "give it a value, or a mapping with `type` and `path`, or delete the line"
+            ),
+        ),
+        (
+            "job.inputs.epochs=no",
+            (
+                "--set job.inputs.epochs: `job.inputs.epochs` is ambiguous: YAML reads `no` as the boolean false; "
+                'write "no" in quotes for the text, or the plain value'
+            ),
+        ),
+        (
+            "job.command=x ${{inputs.epoch}}",
+            "--set job.command: the command refers to the input `epoch`, which is not declared: did you mean `epochs`?",
+        ),
+        (
+            "image.base.x=1",
+            "--set image.base.x: `image.base` is a single value and has no key `x`: set `image.base` itself",
+        ),
+        ("image.apt.5=x", "--set image.apt.5: `image.apt` is a list and has no item `5`: write a number from 0 to 1"),
+        ("image.apt.x=x", "--set image.apt.x: `image.apt` is a list and has no item `x`: write a number from 0 to 1"),
+        ("target=!foo x", "--set target: the YAML tag `!foo` is not allowed: values are plain data; delete the tag"),
+        (
+            "target=[a",
+            (
+                "--set target: a bracket is opened and not closed, or a comma is missing: "
+                "close the bracket, and put commas between the values"
+            ),
+        ),
+        ("target=\udcff", "--set: the argument is not plain UTF-8 text: delete the odd characters"),
+        ("target=a\0", "--set: the argument is not plain UTF-8 text: delete the odd characters"),
+        ("a=" + "[" * 9999, "--set a: the values are nested deeper than 50 levels"),
+        ("job=nope.yml", "--set job: cannot read `nope.yml`: it does not exist; name a readable YAML file"),
+        ("watch={timeout: 1, timeout: 2}", "--set watch: the key `timeout` is given twice: keep one of them"),
+    ],
+)
+def test_bad_set(given: str, expected: str, tmp_path: Path) -> None:
+    write(tmp_path, JOB + "image: {base: python, apt: [libx]}\n")
+    assert complaint(tmp_path, sets=[given]) == expected
+
+
+def test_faults_of_files_and_options_come_together(tmp_path: Path) -> None:
+    write(tmp_path, "job: job.yml\nimge: 1\nwatch: 2\n")
+    write(tmp_path, "command: x\ncode: nope\nenvironment: 5\n", "job.yml")
+    faults = complaint(tmp_path, sets=["nothing"], target="x").splitlines()
+    assert [fault.split(": ")[0] for fault in faults] == [
+        "--set nothing",
+        "--target",
+        "aml-train.yml:2",
+        "aml-train.yml:3",
+        "job.yml:2",
+        "job.yml:3",
+    ]

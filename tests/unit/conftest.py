@@ -1,0 +1,25 @@
+"""Guards: a unit test uses no network, starts no process, and leaves the environment as it was."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def refuse(*_args: object, **_kwargs: object) -> None:
+        raise AssertionError("a unit test may not use sockets or start processes: move it to tests/integration")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "bind", refuse)
+    monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
+    before = dict(os.environ)
+    yield
+    after = {key: value for key, value in os.environ.items() if key != "PYTEST_CURRENT_TEST"}
+    before.pop("PYTEST_CURRENT_TEST", None)
+    assert after == before, "the test changed os.environ"

@@ -1,0 +1,102 @@
+"""Exchanging a token of Entra ID for one of a registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+import requests
+import requests.adapters
+
+from aml_train.credentials.acr import TOKEN_USER, AcrLogin
+from aml_train.errors import ServiceError
+
+HOST = "my.azurecr.io"
+
+
+class Exchange(requests.adapters.BaseAdapter):
+    """The registry's ``/oauth2/exchange``: answers in turn; an exception is raised."""
+
+    def __init__(self, *answers: tuple[int, str] | Exception) -> None:
+        super().__init__()
+        self.answers = list(answers)
+        self.forms: list[dict[str, list[str]]] = []
+
+    def send(self, request: requests.PreparedRequest, *_args: Any, **_options: Any) -> requests.Response:
+        assert request.url == f"https://{HOST}/oauth2/exchange"
+        self.forms.append(parse_qs(str(request.body)))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        response = requests.Response()
+        response.status_code, response._content = answer[0], answer[1].encode()
+        return response
+
+    def close(self) -> None:
+        self.answers.clear()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def login(exchange: Exchange, clock: Clock, tokens: Iterator[str] | None = None) -> AcrLogin:
+    session = requests.Session()
+    session.mount("https://", exchange)
+    given = tokens or iter(("aad-1", "aad-2"))
+    return AcrLogin(HOST, lambda: next(given), session=session, now=clock.now, sleep=clock.sleep)
+
+
+def test_credentials_are_renewed_after_five_minutes(clock: Clock) -> None:
+    exchange = Exchange((200, '{"refresh_token": "one"}'), (200, '{"refresh_token": "two"}'))
+    acr = login(exchange, clock)
+    first = acr()
+    assert (first.username, first.password, first.identity_token) == (TOKEN_USER, "one", "one")
+    assert "one" not in repr(first)
+    clock.time = 299
+    assert acr() is first
+    clock.time = 301
+    assert acr().password == "two"
+    assert exchange.forms == [
+        {"grant_type": ["access_token"], "service": [HOST], "access_token": [token]} for token in ("aad-1", "aad-2")
+    ]
+
+
+def test_an_outage_is_waited_for(clock: Clock) -> None:
+    exchange = Exchange((503, ""), requests.ConnectionError("no"), (200, '{"refresh_token": "one"}'))
+    assert login(exchange, clock)().password == "one"
+    assert clock.time == 6.0
+
+
+@pytest.mark.parametrize(
+    ("answers", "message", "hint"),
+    [
+        ([(401, "aad-1")], "refused the sign-in: it answered 401", "AcrPush"),
+        ([(404, "")], "refused the sign-in: it answered 404", "Check the registry's name"),
+        ([(200, "aad-1")], "is no Azure Container Registry", "None"),
+        ([(200, "[]")], "is no Azure Container Registry", "None"),
+        ([(200, "{}")], "is no Azure Container Registry", "None"),
+        ([(503, "")] * 4, "answered 503 to the sign-in", "HTTPS_PROXY"),
+        ([requests.ConnectionError("aad-1")] * 4, "does not answer: ConnectionError", "HTTPS_PROXY"),
+    ],
+)
+def test_refusals(answers: list[tuple[int, str] | Exception], message: str, hint: str, clock: Clock) -> None:
+    with pytest.raises(ServiceError) as caught:
+        login(Exchange(*answers), clock)()
+    assert message in caught.value.message
+    assert hint in str(caught.value.hint)
+    assert "aad-1" not in str(caught.value)

@@ -1,0 +1,160 @@
+"""Choosing a credential, and what it says when it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import azure.identity  # noqa: F401 - its import looks for processes, which a test may not
+import pytest
+from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
+
+from aml_train.clouds import AZURE_PUBLIC, cloud_named
+from aml_train.credentials.azure import SignIn, sign_in
+from aml_train.errors import InvalidError, ServiceError
+
+IDS = {"AZURE_TENANT_ID": "the-tenant", "AZURE_CLIENT_ID": "the-client"}
+SECRET = {**IDS, "AZURE_CLIENT_SECRET": "the-secret"}
+CREDS = {"AZURE_CREDENTIALS": '{"tenantId": "t", "clientId": "c", "clientSecret": "the-secret"}'}
+FEDERATED = {**IDS, "AZURE_FEDERATED_TOKEN_FILE": "/nowhere/token"}
+
+
+class Made(list[tuple[str, tuple[object, ...], dict[str, object]]]):
+    """The credentials of azure-identity that were made: class, arguments, options."""
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Made:
+    found = Made()
+    names = ("ClientAssertion", "ClientSecret", "Certificate", "ManagedIdentity", "WorkloadIdentity")
+    for name in names:
+
+        def make(*args: object, _name: str = name, **options: object) -> object:
+            found.append((_name, args, options))
+            return object()
+
+        monkeypatch.setattr(f"azure.identity.{name}Credential", make)
+    return found
+
+
+def assertion(_audience: str) -> str:
+    return "e30.eyJzdWIiOiAieCJ9."
+
+
+@pytest.mark.parametrize(
+    ("environment", "with_assertion", "expected", "title"),
+    [
+        (SECRET, True, "ClientSecret", "the service principal's secret"),
+        (SECRET | FEDERATED, False, "ClientSecret", "the service principal's secret"),
+        (CREDS, True, "ClientSecret", "AZURE_CREDENTIALS"),
+        (
+            IDS | {"AZURE_CLIENT_CERTIFICATE_PATH": "/c.pem"},
+            True,
+            "Certificate",
+            "the service principal's certificate",
+        ),
+        (IDS, True, "ClientAssertion", "the OIDC token of the workflow"),
+        (FEDERATED, True, "ClientAssertion", "the OIDC token of the workflow"),
+        (FEDERATED, False, "WorkloadIdentity", "the workload identity's token file"),
+        ({"AML_TRAIN_SIGN_IN": "managed-identity"}, True, "ManagedIdentity", "the managed identity"),
+        (SECRET | {"AML_TRAIN_SIGN_IN": "oidc"}, True, "ClientAssertion", "the OIDC token of the workflow"),
+        (SECRET | CREDS | {"AML_TRAIN_SIGN_IN": "secret"}, False, "ClientSecret", "the service principal's secret"),
+    ],
+)
+def test_what_is_given_chooses(
+    environment: Mapping[str, str], with_assertion: bool, expected: str, title: str, made: Made
+) -> None:
+    chosen = sign_in(environment, assertion=assertion if with_assertion else None)
+    assert ([name for name, _, _ in made], chosen.title) == ([expected], title)
+
+
+def test_a_cloud_has_its_own_authority_and_audience(made: Made) -> None:
+    asked: list[str] = []
+
+    def record(audience: str) -> str:
+        asked.append(audience)
+        return assertion(audience)
+
+    sign_in(IDS, cloud=cloud_named("azureusgovernment"), assertion=record)
+    ((_, (tenant, client, fetch), options),) = made
+    assert (tenant, client, options) == ("the-tenant", "the-client", {"authority": "login.microsoftonline.us"})
+    assert callable(fetch)
+    assert [fetch(), fetch()] == [assertion(""), assertion("")]
+    assert asked == ["api://AzureADTokenExchangeUSGov"] * 2
+
+
+@pytest.mark.parametrize(("client", "expected"), [("", None), ("the-client", "the-client")])
+def test_a_managed_identity_may_be_named(client: str, expected: str | None, made: Made) -> None:
+    sign_in({"AML_TRAIN_SIGN_IN": "managed-identity", "AZURE_CLIENT_ID": client})
+    assert made[0][2] == {"client_id": expected}
+
+
+@pytest.mark.parametrize(
+    ("environment", "kind", "message"),
+    [
+        ({}, ServiceError, "nothing is given to sign in with"),
+        (IDS, ServiceError, "nothing is given to sign in with"),
+        (SECRET | CREDS, InvalidError, "AZURE_CLIENT_SECRET and AZURE_CREDENTIALS are both set"),
+        ({"AML_TRAIN_SIGN_IN": "az"}, InvalidError, "AML_TRAIN_SIGN_IN: 'az' is not known"),
+        ({"AML_TRAIN_SIGN_IN": "oidc"} | IDS, ServiceError, "only the action can fetch a token"),
+        ({"AZURE_CLIENT_SECRET": "the-secret"}, ServiceError, "AZURE_TENANT_ID, AZURE_CLIENT_ID not set"),
+        ({"AZURE_CREDENTIALS": "the-secret"}, ServiceError, "AZURE_CREDENTIALS is not JSON with tenantId"),
+        ({"AZURE_CREDENTIALS": '["the-secret"]'}, ServiceError, "AZURE_CREDENTIALS is not JSON with tenantId"),
+        ({"AZURE_CREDENTIALS": '{"clientSecret": "the-secret"}'}, ServiceError, "AZURE_CREDENTIALS is not JSON"),
+        (IDS | {"AZURE_CLIENT_CERTIFICATE_PATH": "/nowhere.pem"}, ServiceError, "/nowhere.pem cannot be read"),
+    ],
+)
+def test_what_cannot_work_is_told(environment: Mapping[str, str], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message) as caught:
+        sign_in(environment)
+    assert "the-secret" not in str(caught.value)
+
+
+class Refusing:
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def get_token(self, *_scopes: str, **_options: Any) -> Any:
+        raise self.error
+
+
+def test_a_refusal_names_credential_answer_and_remedy() -> None:
+    refused = ClientAuthenticationError(message="AADSTS700213: No matching federated identity record found.")
+    claims = {"iss": "i", "sub": "repo:a/b:pull_request", "aud": "u"}
+    with pytest.raises(ServiceError) as caught:
+        SignIn(Refusing(refused), way="oidc", claims=lambda: claims).token("s")
+    assert caught.value.message == (
+        "Sign-in to Azure failed, with the OIDC token of the workflow: "
+        "AADSTS700213: No matching federated identity record found."
+    )
+    assert "subject:  repo:a/b:pull_request" in str(caught.value.hint)
+    assert not caught.value.transient
+
+
+def test_an_outage_is_transient() -> None:
+    with pytest.raises(ServiceError, match="did not succeed, with the managed identity: no way") as caught:
+        SignIn(Refusing(ServiceRequestError("no way")), way="managed-identity").token("s")
+    assert caught.value.transient
+
+
+def test_an_error_of_the_assertion_comes_through() -> None:
+    ours = ServiceError("GitHub said no", hint="the hint")
+    wrapped = ClientAuthenticationError(message="x")
+    wrapped.__cause__ = ours
+    for error in (ours, wrapped):
+        with pytest.raises(ServiceError) as caught:
+            SignIn(Refusing(error), way="oidc").token("s")
+        assert caught.value is ours
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("", "AzureCloud"), ("azurecloud", "AzureCloud"), ("AZURECHINACLOUD", "AzureChinaCloud")]
+)
+def test_clouds(name: str, expected: str) -> None:
+    assert cloud_named(name).name == expected
+
+
+def test_an_unknown_cloud() -> None:
+    assert AZURE_PUBLIC.scope == "https://management.azure.com/.default"
+    with pytest.raises(InvalidError, match="there is no cloud 'mars'"):
+        cloud_named("mars")

@@ -1,0 +1,349 @@
+"""The interfaces as views of one state: what goes in through one is seen through the others."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from aml_emulator.executor.spec import Folder, RunError
+from tests.unit.emulator.parts import IDENTITY, WS, Service
+
+API = IDENTITY.api_host
+MLFLOW = f"/mlflow/v2.0{WS}/api/2.0/mlflow"
+HISTORY = f"/history/v1.0{WS}"
+
+
+def _sign_in(service: Service, **form: str) -> Any:
+    fields = {"grant_type": "client_credentials", "client_id": IDENTITY.client_id, "client_secret": "the secret"}
+    content = urlencode({**fields, "scope": "https://management.azure.com/.default", **form}).encode()
+    path = f"/{IDENTITY.tenant_id}/oauth2/v2.0/token"
+    return service.call("POST", path, content=content, host="login.microsoftonline.com", token=None)
+
+
+def test_signing_in_gives_a_token_that_is_taken(service: Service) -> None:
+    token = _sign_in(service).json["access_token"]
+    assert service.call("GET", WS, token=token).json["name"] == "local"
+
+
+def test_signing_in_with_an_assertion(service: Service) -> None:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": service.clock.now + 99}).encode()).rstrip(b"=").decode()
+    kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+    answer = _sign_in(service, client_secret="", client_assertion_type=kind, client_assertion=f"e30.{claims}.c2ln")
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "words"),
+    [
+        ({"client_secret": "wrong"}, 401, "AADSTS7000215"),
+        ({"client_id": "other"}, 400, "AADSTS700016"),
+        ({"grant_type": "password"}, 400, "AADSTS70003"),
+        ({"client_assertion": "x", "client_assertion_type": "y"}, 400, "AADSTS50027"),
+    ],
+)
+def test_signing_in_with_something_wrong(service: Service, form: dict[str, str], status: int, words: str) -> None:
+    answer = _sign_in(service, **form)
+    assert answer.status == status
+    assert words in answer.json["error_description"]
+
+
+def test_without_a_token_nothing_is_told(service: Service) -> None:
+    answer = service.call("GET", WS, token=None)
+    assert (answer.status, answer.json["error"]["code"]) == (401, "AuthenticationFailed")
+    assert IDENTITY.tenant_id in answer.headers["WWW-Authenticate"]
+    assert service.call("GET", "/nothing", token=None).status == 401
+    assert service.call("GET", "/discovery", host=API, token=None).json["history"] == f"https://{API}"
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        (WS.replace(IDENTITY.subscription_id, "other"), "SubscriptionNotFound"),
+        (WS.replace("aml-local", "other"), "ResourceGroupNotFound"),
+        (WS.replace("workspaces/local", "workspaces/other"), "ResourceNotFound"),
+        (f"{WS}/computes/other", "ResourceNotFound"),
+        (f"{WS}/environments/other/versions/1", "UserError"),
+        (f"{WS}/jobs/other", "UserError"),
+    ],
+)
+def test_what_is_not_there_is_a_404(service: Service, path: str, code: str) -> None:
+    answer = service.call("GET", path)
+    assert (answer.status, answer.json["error"]["code"]) == (404, code)
+
+
+def test_paths_do_not_depend_on_case(service: Service) -> None:
+    assert (
+        service.call("GET", WS.replace("resourceGroups", "resourcegroups").replace("Microsoft", "microsoft")).status
+        == 200
+    )
+
+
+def test_an_unsupported_operation_says_so_everywhere(service: Service) -> None:
+    answer = service.call("GET", f"{WS}/onlineEndpoints?api-version=2024-01-01")
+    assert (answer.status, answer.json["error"]["code"]) == (501, "NotImplemented")
+    for words in ("GET", "/onlineEndpoints", "2024-01-01", "docs/emulator.md"):
+        assert words in answer.json["error"]["message"]
+    (seen,) = service.services.unsupported.seen()
+    assert "/onlineEndpoints" in seen
+    assert service.call("GET", f"{MLFLOW}/registered-models/search", host=API).json["error_code"] == "NotImplemented"
+
+
+def test_a_job_becomes_what_the_executor_needs(service: Service) -> None:
+    service.store.assets.put("codes", "c", "1", {"codeUri": f"https://{IDENTITY.blob_host}/cont/src"})
+    answer = service.submit(
+        "run1",
+        command="t ${{inputs.rate}} ${{inputs.data}} ${{outputs.model}}",
+        codeId=f"{WS}/codes/c/versions/1",
+        inputs={
+            "rate": {"jobInputType": "literal", "value": "0.1"},
+            "data": {"jobInputType": "uri_folder", "uri": "azureml://datastores/workspaceblobstore/paths/d/"},
+        },
+        outputs={"model": {"jobOutputType": "uri_folder"}},
+        resources={"shmSize": "1g"},
+        limits={"timeout": "PT5M"},
+        environmentVariables={"A": "b"},
+    )
+    assert (answer.status, answer.json["properties"]["status"]) == (201, "Queued")
+    (spec,) = service.runner.submitted
+    assert (spec.image, spec.shm_bytes, spec.timeout_seconds) == ("python:3.11", 1024**3, 300)
+    assert spec.code == Folder(container="cont", prefix="src")
+    assert [(item.name, item.literal) for item in spec.inputs] == [("rate", "0.1"), ("data", None)]
+    assert spec.inputs[1].location == Folder(container=IDENTITY.blob_container, prefix="d")
+    assert spec.outputs[0].location == Folder(container=IDENTITY.blob_container, prefix="azureml/run1/model")
+    assert spec.artifacts == Folder(container="azureml", prefix="ExperimentRun/dcid.run1")
+    assert spec.environment_variables == {"A": "b"}
+    assert spec.service_environment["MLFLOW_RUN_ID"] == "run1"
+    assert answer.json["properties"]["properties"]["ContentSnapshotId"] == "c"
+
+
+def test_the_same_job_again_is_the_same_job_and_another_one_is_not(service: Service) -> None:
+    assert service.submit("run1").status == 201
+    again = service.submit("run1", tags={"a": "b"}, displayName="new")
+    assert (again.status, again.json["properties"]["tags"]) == (200, {"a": "b"})
+    assert again.json["properties"]["displayName"] == "new"
+    assert len(service.runner.submitted) == 1
+    other = service.submit("run1", command="something else")
+    assert other.status == 400
+    assert "A job with this name already exists ('run1')" in other.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("properties", "status", "words"),
+    [
+        ({"computeId": f"{WS}/computes/nowhere"}, 400, "Unknown compute target 'nowhere'"),
+        ({"environmentId": f"{WS}/environments/none/versions/1"}, 400, "'none:1' was not found"),
+        ({"environmentId": "azureml://registries/azureml/environments/x/versions/1"}, 501, "registries"),
+        ({"codeId": f"{WS}/codes/none/versions/1"}, 404, "codes 'none'"),
+        ({"inputs": {"d": {"jobInputType": "uri_file", "uri": "https://example.com/x"}}}, 400, "outside"),
+        ({"inputs": {"d": {"jobInputType": "uri_file", "uri": "azureml:none:1"}}}, 404, "'none'"),
+    ],
+)
+def test_a_refused_job_leaves_nothing_behind(
+    service: Service, properties: dict[str, Any], status: int, words: str
+) -> None:
+    answer = service.submit("run1", **properties)
+    assert answer.status == status
+    assert words in answer.json["error"]["message"]
+    assert service.store.runs.get("run1") is None
+    assert service.runner.submitted == []
+
+
+@pytest.mark.parametrize("field", [{"condaFile": "name: x"}, {"build": {"contextUri": "x"}}])
+def test_an_environment_that_must_be_built_is_refused_by_name(service: Service, field: dict[str, Any]) -> None:
+    answer = service.submit("run1", environmentId=service.environment("built", **field))
+    assert answer.status == 501
+    assert "environment 'built:1'" in answer.json["error"]["message"]
+
+
+def test_jobs_are_listed_in_pages(service: Service) -> None:
+    for number in range(5):
+        service.submit(f"run{number}")
+    first = service.call("GET", f"{WS}/jobs?$top=3&listViewType=ActiveOnly").json
+    assert [job["name"] for job in first["value"]] == ["run4", "run3", "run2"]
+    link = first["nextLink"].removeprefix("https://management.azure.com")
+    second = service.call("GET", link).json
+    assert [job["name"] for job in second["value"]] == ["run1", "run0"]
+    assert "nextLink" not in second
+
+
+def test_a_run_is_seen_alike_through_every_interface(service: Service) -> None:
+    service.submit("run1", tags={"a": "b"}, outputs={"model": {"jobOutputType": "uri_folder"}})
+    sink = service.jobs.sink("run1")
+    sink.status("Running")
+    sink.log("user_logs/std_log.txt")
+    details = service.call("GET", f"{HISTORY}/runs/run1/details", host=API).json
+    assert details["status"] == "Running"
+    address = details["logFiles"]["user_logs/std_log.txt"]
+    assert address.startswith(f"https://{IDENTITY.blob_host}/azureml/ExperimentRun/dcid.run1/user_logs/std_log.txt?")
+    run = service.call("GET", f"{MLFLOW}/runs/get?run_id=run1", host=API).json["run"]
+    assert (run["info"]["status"], run["info"]["run_name"]) == ("RUNNING", "run1")
+    assert {"key": "a", "value": "b"} in run["data"]["tags"]
+    service.call("POST", f"{MLFLOW}/runs/set-tag", {"run_id": "run1", "key": "c", "value": "d"}, host=API)
+    assert service.call("GET", f"{WS}/jobs/run1").json["properties"]["tags"] == {"a": "b", "c": "d"}
+    sink.output("model")
+    sink.finished("Failed", RunError(code="UserError", message="it broke", exit_code=7))
+    job = service.call("GET", f"{WS}/jobs/run1").json["properties"]
+    assert (job["status"], job["properties"]["exitCode"]) == ("Failed", "7")
+    data = service.call("POST", f"{HISTORY}/rundata", {"runId": "run1"}, host=API).json["runMetadata"]
+    assert data["error"]["error"]["message"] == "it broke"
+    asset = data["outputs"]["model"]["assetId"]
+    resolved = service.call("POST", f"/data/v1.0{WS}/dataversion/batchGetResolvedUris", {"values": [asset]}, host=API)
+    uri = resolved.json["values"][asset]["uri"]
+    assert uri.endswith("/datastores/workspaceblobstore/paths/azureml/run1/model")
+    assert service.call("GET", f"{MLFLOW}/runs/get?run_id=run1", host=API).json["run"]["info"]["status"] == "FAILED"
+
+
+def test_a_jobs_own_token_ends_with_it(service: Service) -> None:
+    service.submit("run1")
+    token = service.runner.submitted[0].service_environment["MLFLOW_TRACKING_TOKEN"]
+    path = f"{MLFLOW}/runs/get?run_id=run1"
+    assert service.call("GET", path, host=API, token=token).status == 200
+    service.jobs.sink("run1").finished("Completed", None)
+    assert service.call("GET", path, host=API, token=token).status == 401
+
+
+def test_a_job_is_cancelled_by_a_long_running_operation(service: Service) -> None:
+    service.submit("run1")
+    answer = service.call("POST", f"{WS}/jobs/run1/cancel?api-version=x")
+    assert (answer.status, answer.headers["Retry-After"]) == (202, "1")
+    operation = answer.headers["Location"].removeprefix("https://management.azure.com")
+    assert service.call("GET", operation).status == 202
+    assert service.call("GET", f"{WS}/jobs/run1").json["properties"]["status"] == "CancelRequested"
+    service.jobs.sink("run1").finished("Canceled", None)
+    assert service.call("GET", operation).status == 200
+
+
+def test_runs_are_taken_up_again_after_a_restart(service: Service) -> None:
+    for name, status in (("queued", ""), ("running", "Running"), ("leaving", "CancelRequested")):
+        service.submit(name)
+        if status:
+            service.store.runs.advance(name, status)
+    service.runner.submitted.clear()
+    service.jobs.resume()
+    assert service.runner.adopted == ["running", "leaving"]
+    assert [spec.run_id for spec in service.runner.submitted] == ["queued"]
+    assert service.store.runs.require("leaving").status == "Canceled"
+
+
+def test_metrics_that_are_no_numbers_go_round(service: Service) -> None:
+    service.submit("run1")
+    metrics = [{"key": "m", "value": value, "timestamp": "5", "step": "1"} for value in ("NaN", "-Infinity", 0.5)]
+    service.call("POST", f"{MLFLOW}/runs/log-batch", {"run_id": "run1", "metrics": metrics}, host=API)
+    path = f"{MLFLOW}/metrics/get-history?run_id=run1&metric_key=m&max_results=2"
+    first = service.call("GET", path, host=API).json
+    assert [metric["value"] for metric in first["metrics"]] == ["NaN", "-Infinity"]
+    second = service.call("GET", f"{path}&page_token={first['next_page_token']}", host=API).json
+    assert [metric["value"] for metric in second["metrics"]] == [0.5]
+    assert "next_page_token" not in second
+
+
+def test_a_parameter_with_two_values_is_mlflows_error(service: Service) -> None:
+    service.submit("run1")
+    for value, status in (("1", 200), ("1", 200), ("2", 400)):
+        body = {"run_id": "run1", "key": "p", "value": value}
+        answer = service.call("POST", f"{MLFLOW}/runs/log-parameter", body, host=API)
+        assert answer.status == status
+    assert answer.json["error_code"] == "INVALID_PARAMETER_VALUE"
+
+
+def test_logged_models_are_not_there_as_in_azureml(service: Service) -> None:
+    answer = service.call("POST", f"{MLFLOW}/logged-models/search", {}, host=API)
+    assert (answer.status, answer.json["error_code"]) == (404, "ENDPOINT_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["c", "b", "a"]),
+        ("metrics.m > 1", ["c", "b"]),
+        ("metrics.m >= 1 and params.p = 'x'", ["a"]),
+        ("params.p LIKE 'y%'", ["c", "b"]),
+        ("attributes.status = 'RUNNING' AND tags.t != 'c'", ["b", "a"]),
+        ("metrics.`m` < 2 AND run_name = 'a'", ["a"]),
+    ],
+)
+def test_runs_are_searched(service: Service, query: str, expected: list[str]) -> None:
+    guid = service.call("POST", f"{MLFLOW}/experiments/create", {"name": "e"}, host=API).json["experiment_id"]
+    for number, name in enumerate("abc"):
+        body = {"experiment_id": guid, "run_name": name, "tags": [{"key": "t", "value": name}]}
+        run = service.call("POST", f"{MLFLOW}/runs/create", body, host=API).json["run"]["info"]["run_id"]
+        batch = {
+            "run_id": run,
+            "metrics": [{"key": "m", "value": number + 1, "timestamp": 1}],
+            "params": [{"key": "p", "value": "yz" if number else "x"}],
+        }
+        service.call("POST", f"{MLFLOW}/runs/log-batch", batch, host=API)
+    found = service.call("POST", f"{MLFLOW}/runs/search", {"experiment_ids": [guid], "filter": query}, host=API).json
+    assert [run["info"]["run_name"] for run in found["runs"]] == expected
+    ordered = {"experiment_ids": [guid], "filter": query, "order_by": ["metrics.m ASC"], "max_results": 1}
+    first = service.call("POST", f"{MLFLOW}/runs/search", ordered, host=API).json
+    assert [run["info"]["run_name"] for run in first["runs"]] == sorted(expected)[:1]
+
+
+def test_a_filter_that_is_not_understood_is_an_error(service: Service) -> None:
+    body = {"experiment_ids": [], "filter": "metrics.m > 1 or params.p = 'x'"}
+    answer = service.call("POST", f"{MLFLOW}/runs/search", body, host=API)
+    assert (answer.status, answer.json["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
+
+
+def test_a_model_says_where_it_lies_and_what_made_it(service: Service) -> None:
+    service.submit("run1")
+    path = f"{WS}/models/m/versions/1"
+    uri = "azureml://jobs/run1/outputs/artifacts/paths/outputs/model"
+    body = {"properties": {"modelUri": uri, "modelType": "mlflow_model", "tags": {"a": "b"}}}
+    made = service.call("PUT", path, body)
+    properties = made.json["properties"]
+    assert (made.status, properties["flavors"], properties["jobName"]) == (201, {}, "run1")
+    assert properties["modelUri"].endswith(
+        "/datastores/workspaceartifactstore/paths/ExperimentRun/dcid.run1/outputs/model"
+    )
+    body["properties"]["tags"] = {"a": "b", "c": "d"}
+    assert service.call("PUT", path, body).json["properties"]["tags"] == {"a": "b", "c": "d"}
+    body["properties"]["modelUri"] = "azureml://jobs/run1/outputs/artifacts/paths/other"
+    changed = service.call("PUT", path, body)
+    assert (changed.status, "modelUri cannot be changed" in changed.json["error"]["message"]) == (409, True)
+    assert service.call("GET", f"{WS}/models/m").json["properties"]["nextVersion"] == "2"
+    found = service.call("GET", f"{MLFLOW}/model-versions/get?name=m&version=1", host=API).json["model_version"]
+    assert (found["run_id"], found["source"]) == ("run1", properties["modelUri"])
+
+
+def test_code_of_the_same_hash_is_found_again(service: Service) -> None:
+    body = {"properties": {"codeUri": f"https://{IDENTITY.blob_host}/c/s", "properties": {"hash_sha256": "h"}}}
+    service.call("PUT", f"{WS}/codes/one/versions/1", body)
+    found = service.call("GET", f"{WS}/codes/two/versions?hash=h&hashVersion=202208").json["value"]
+    assert [item["id"] for item in found] == [f"{WS}/codes/one/versions/1"]
+    assert service.call("GET", f"{WS}/codes/two/versions?hash=x").json["value"] == []
+
+
+def test_archived_versions_are_left_out(service: Service) -> None:
+    for version, archived in (("1", False), ("2", True)):
+        service.store.assets.put("environments", "e", version, {"image": "i", "isArchived": archived})
+    for view, expected in (("ActiveOnly", ["1"]), ("ArchivedOnly", ["2"]), ("All", ["2", "1"])):
+        found = service.call("GET", f"{WS}/environments/e/versions?listViewType={view}").json["value"]
+        assert [item["name"] for item in found] == expected
+
+
+def test_artifacts_are_made_known_listed_and_found(service: Service) -> None:
+    service.submit("run1")
+    guid = service.store.runs.require("run1").experiment_id
+    base = f"{HISTORY}/experiments/{guid}/runs/run1/artifacts"
+    made = service.call("POST", f"{base}/batch/metadata", {"paths": [{"path": "a/b.txt"}, {"path": "ab"}]}, host=API)
+    assert "sp=rcw" in made.json["artifactContentInformation"]["a/b.txt"]["contentUri"]
+    assert [item["path"] for item in service.call("GET", base, host=API).json["value"]] == ["a/b.txt", "ab"]
+    assert [item["path"] for item in service.call("GET", f"{base}/path?path=a", host=API).json["value"]] == [
+        "a/b.txt"
+    ]
+    assert service.call("GET", f"{base}/contentinfo?path=a/b.txt", host=API).json["container"] == "dcid.run1"
+    assert service.call("GET", f"{base}/contentinfo?path=none", host=API).status == 404
+    outside = service.call("POST", f"{base}/batch/metadata", {"paths": [{"path": "../x"}]}, host=API)
+    assert outside.status == 400
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])
+def test_a_body_that_is_no_json_object_is_refused(service: Service, content: bytes) -> None:
+    answer = service.call("PUT", f"{WS}/jobs/run1", content=content)
+    assert (answer.status, answer.json["error"]["code"]) == (400, "UserError")

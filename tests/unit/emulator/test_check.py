@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aml_emulator.errors import ServiceError
+from aml_emulator.jobs.check import check_job, essence, shm_bytes, timeout_seconds
+
+JOB: dict[str, Any] = {"jobType": "Command", "command": "true", "environmentId": "e", "computeId": "c"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"jobType": "command"},
+        {"resources": {"instanceCount": 1, "shmSize": "2g", "instanceType": None, "properties": {}}},
+        {"limits": {"jobLimitsType": "Command", "timeout": "PT1H"}},
+        {"queueSettings": {"jobTier": "Null"}},
+        {"distribution": {"distributionType": "PyTorch", "processCountPerInstance": 1}},
+        {"identity": None, "services": {}, "status": "Completed", "parameters": {"a": 1}},
+        {"inputs": {"a": {"jobInputType": "literal", "value": "1"}}, "command": "t ${{inputs.a}}"},
+        {"inputs": {"a": {"jobInputType": "literal", "value": None}}, "command": "t $[[${{inputs.a}}]]"},
+        {"outputs": {"o": {"jobOutputType": "uri_folder", "mode": "Upload"}}, "command": "t ${{outputs.o}}"},
+    ],
+)
+def test_what_can_be_run_is_accepted(more: dict[str, Any]) -> None:
+    check_job({**JOB, **more})
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "message"),
+    [
+        ({"jobType": "Sweep"}, 501, "jobs of type 'Sweep'"),
+        ({"jobType": "Pipeline"}, 501, "jobs of type 'Pipeline'"),
+        ({"services": {"ssh": {}}}, 501, "'services'"),
+        ({"identity": {"identityType": "Managed"}}, 501, "'identity'"),
+        ({"notificationSetting": {"emails": ["x"]}}, 501, "'notificationSetting'"),
+        ({"componentId": "x"}, 501, "'componentId'"),
+        ({"somethingNew": 1}, 501, "'somethingNew'"),
+        ({"computeId": None}, 501, "serverless"),
+        ({"queueSettings": {"jobTier": "Spot"}}, 501, "jobTier 'Spot'"),
+        ({"resources": {"instanceCount": 2}}, 501, "instanceCount 2"),
+        ({"resources": {"dockerArgs": "--x"}}, 501, "dockerArgs"),
+        ({"resources": {"shmSize": "lots"}}, 400, "shmSize"),
+        ({"limits": {"timeout": "1h"}}, 400, "timeout"),
+        ({"distribution": {"distributionType": "Mpi"}}, 501, "type 'Mpi'"),
+        ({"distribution": {"distributionType": "PyTorch", "processCountPerInstance": 2}}, 501, "processCount"),
+        ({"command": " "}, 400, "no command"),
+        ({"environmentId": ""}, 400, "no environment"),
+        ({"command": "${{inputs.a}}"}, 400, r"refers to \$\{\{inputs\.a\}\}"),
+        ({"command": "${{search_space.a}}"}, 400, "cannot be resolved"),
+        ({"inputs": {"a": {"jobInputType": "uri_folder", "uri": "x", "mode": "Direct"}}}, 501, "mode 'Direct'"),
+        ({"inputs": {"a": {"jobInputType": "uri_folder"}}}, 400, "'a' has no uri"),
+        ({"inputs": {"a": {"jobInputType": "strange"}}}, 501, "type 'strange'"),
+        ({"outputs": {"a": {"jobOutputType": "uri_folder", "assetName": "x"}}}, 501, "assetName of output 'a'"),
+        ({"outputs": {"a": {"jobOutputType": "uri_folder", "mode": "Direct"}}}, 501, "mode 'Direct'"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_by_name(more: dict[str, Any], status: int, message: str) -> None:
+    with pytest.raises(ServiceError, match=message) as caught:
+        check_job({**JOB, **more})
+    assert caught.value.status == status
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [(None, None), ("PT30S", 30), ("PT1M0.5S", 60.5), ("PT2H", 7200), ("P1DT1H", 90000), ("PT100H", 360000)],
+)
+def test_a_time_limit_is_read(text: str | None, seconds: float | None) -> None:
+    assert timeout_seconds({"limits": {"timeout": text}}) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [(None, None), ("512", 512), ("64k", 65536), ("2g", 2 * 1024**3), ("1GB", 1024**3), ("10M", 10 * 1024**2)],
+)
+def test_a_memory_size_is_read(text: str | None, size: int | None) -> None:
+    assert shm_bytes({"resources": {"shmSize": text}}) == size
+
+
+def test_a_job_as_shown_is_the_same_job_as_submitted() -> None:
+    submitted = {**JOB, "outputs": {"m": {"jobOutputType": "uri_folder"}}, "limits": {"timeout": "PT1H"}}
+    shown = {
+        **submitted,
+        "computeId": "C",
+        "outputs": {"m": {"jobOutputType": "uri_folder", "uri": "azureml://x", "mode": "Upload"}, "default": {}},
+        "status": "Running",
+        "limits": {"timeout": "PT60M"},
+    }
+    assert essence(submitted) == essence(shown)
+    assert essence(submitted) != essence({**submitted, "command": "false"})

@@ -1,0 +1,104 @@
+"""The pump of a job's log."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from aml_emulator.executor import logs
+from aml_emulator.executor.logs import LogPump, flush_interval, stored_prefix
+
+
+def test_everything_is_stored_in_order_and_without_a_newline_at_the_end() -> None:
+    stored: list[bytes] = []
+    pump = LogPump(stored.append)
+    pump.feed_all([b"one\n", b"two\nthr", b"ee"])
+    pump.close()
+    assert b"".join(stored) == b"one\ntwo\nthree"
+    assert pump.tail() == "one\ntwo\nthree"
+    assert pump.taken == 13
+
+
+def test_what_is_stored_already_is_skipped_but_part_of_the_tail() -> None:
+    stored: list[bytes] = []
+    pump = LogPump(stored.append, skip=5)
+    pump.feed_all([b"ab", b"cdefg", b"h"])
+    pump.close()
+    assert b"".join(stored) == b"fgh"
+    assert pump.tail() == "abcdefgh"
+
+
+def test_memory_is_bounded_while_the_store_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "BUFFER_BYTES", 100)
+    go_on = threading.Event()
+    sizes: list[int] = []
+
+    def append(data: bytes) -> None:
+        go_on.wait()
+        sizes.append(len(data))
+
+    pump = LogPump(append)
+    feeder = threading.Thread(target=pump.feed, args=(b"x" * 1000,))
+    feeder.start()
+    feeder.join(0.05)
+    assert feeder.is_alive()
+    go_on.set()
+    feeder.join()
+    pump.close()
+    assert sum(sizes) == 1000
+    assert max(sizes) <= 100
+
+
+def test_a_store_that_fails_blocks_nobody_and_is_told_at_the_end() -> None:
+    def append(_: bytes) -> None:
+        raise RuntimeError("the store is full")
+
+    pump = LogPump(append)
+    pump.feed(b"x" * (2 * logs.BUFFER_BYTES))
+    pump.feed(b"last words")
+    with pytest.raises(RuntimeError, match="the store is full"):
+        pump.close()
+    assert pump.tail().endswith("last words")
+
+
+def test_after_it_was_abandoned_nothing_is_stored() -> None:
+    stored: list[bytes] = []
+    pump = LogPump(stored.append)
+    pump.abandon()
+    pump.feed(b"x")
+    pump.close()
+    assert stored == []
+
+
+def test_the_tail_is_bounded_in_lines_and_bytes() -> None:
+    pump = LogPump(lambda _: None)
+    pump.feed(b"".join(b"%d\n" % number for number in range(1000)))
+    assert pump.tail().splitlines() == [str(number) for number in range(1000 - logs.TAIL_LINES, 1000)]
+    pump.feed("ä".encode() * logs.TAIL_BYTES)
+    assert len(pump.tail()) <= logs.TAIL_BYTES
+    pump.close()
+
+
+def test_an_append_blob_lasts_for_days() -> None:
+    assert flush_interval(1) <= 0.5
+    seconds = sum(flush_interval(blocks) for blocks in range(50_000))
+    assert seconds > 6 * 24 * 3600
+
+
+@pytest.mark.parametrize(
+    ("stored", "output", "expected"),
+    [
+        ([], [b"abc"], 0),
+        ([b"ab"], [b"abc"], 2),
+        ([b"a", b"b"], [b"ab", b"c"], 2),
+        ([b"abc"], [b"a", b"bcd"], 3),
+        ([b"abc"], [b"ab"], None),
+        ([b"axc"], [b"abc"], None),
+        ([b"a"], [], None),
+    ],
+)
+def test_a_log_is_continued_only_where_it_is_the_beginning_of_the_output(
+    stored: list[bytes], output: list[bytes], expected: int | None
+) -> None:
+    assert stored_prefix(stored, iter(output)) == expected

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+
+from aml_emulator.hosts import Destination, decide
+from aml_emulator.proxy import BadHeadError, Head, is_from_a_tool, parse_head
+from aml_emulator.upstream import ProxyAddress, Upstream, bypasses, parse_proxy
+
+
+@pytest.mark.parametrize(
+    ("host", "destination"),
+    [
+        ("management.azure.com", Destination.SERVICE),
+        ("MANAGEMENT.azure.com.", Destination.SERVICE),
+        ("login.microsoftonline.com", Destination.SERVICE),
+        ("eastus.api.azureml.ms", Destination.SERVICE),
+        ("westeurope.api.azureml.ms", Destination.SERVICE),
+        ("amllocalstore.blob.core.windows.net", Destination.BLOB),
+        ("amllocal.azurecr.io", Destination.REGISTRY),
+        ("other.blob.core.windows.net", Destination.REFUSED),
+        ("mcr.microsoft.com", Destination.REFUSED),
+        ("other.azurecr.io", Destination.REFUSED),
+        ("dc.services.visualstudio.com", Destination.REFUSED),
+        ("azure.com", Destination.REFUSED),
+        ("169.254.169.254", Destination.REFUSED),
+        ("localhost", Destination.REFUSED),
+        ("x.localhost", Destination.REFUSED),
+        ("127.0.0.1", Destination.REFUSED),
+        ("[::1]", Destination.REFUSED),
+        ("0.0.0.0", Destination.REFUSED),  # noqa: S104
+        ("pypi.org", Destination.ONWARD),
+        ("notazure.com", Destination.ONWARD),
+        ("management.azure.com.evil.example", Destination.ONWARD),
+        ("10.1.2.3", Destination.ONWARD),
+    ],
+)
+def test_every_host_has_one_destination(host: str, destination: Destination) -> None:
+    decision = decide(host, blob_host="amllocalstore.blob.core.windows.net", login_server="amllocal.azurecr.io")
+    assert decision.destination is destination
+    assert bool(decision.reason) == (destination is Destination.REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, None),
+        ("", None),
+        ("http://proxy:3128", ProxyAddress(host="proxy", port=3128)),
+        ("proxy:3128/", ProxyAddress(host="proxy", port=3128)),
+        ("http://u:p%40@proxy", ProxyAddress(host="proxy", port=80, authorization="Basic dTpwQA==")),
+    ],
+)
+def test_a_proxy_variable_is_read(text: str | None, expected: ProxyAddress | None) -> None:
+    assert parse_proxy(text) == expected
+
+
+def test_a_wrong_proxy_variable_is_not_quoted() -> None:
+    with pytest.raises(ValueError, match="not of the form") as caught:
+        parse_proxy("socks5://user:hidden@host")
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "no_proxy", "expected"),
+    [
+        ("pypi.org", "", False),
+        ("pypi.org", "*", True),
+        ("pypi.org", "example.com, pypi.org", True),
+        ("files.pypi.org", ".pypi.org", True),
+        ("files.pypi.org", "*.pypi.org", True),
+        ("notpypi.org", "pypi.org", False),
+        ("10.1.2.3", "10.0.0.0/8", True),
+        ("11.1.2.3", "10.0.0.0/8", False),
+        ("name", "10.0.0.0/8", False),
+    ],
+)
+def test_no_proxy_names_hosts_domains_and_networks(host: str, no_proxy: str, expected: bool) -> None:
+    assert bypasses(host, no_proxy) is expected
+
+
+def test_the_way_out_is_read_from_the_environment() -> None:
+    upstream = Upstream({"HTTPS_PROXY": "http://secure:1", "http_proxy": "http://plain:2", "NO_PROXY": "near"})
+    assert upstream.proxy_for("far", tls=True) == ProxyAddress(host="secure", port=1)
+    assert upstream.proxy_for("far", tls=False) == ProxyAddress(host="plain", port=2)
+    assert upstream.proxy_for("near", tls=True) is None
+    assert Upstream({}).proxy_for("far", tls=True) is None
+
+
+def test_the_head_of_a_request_is_read() -> None:
+    assert parse_head(b"connect a:443 HTTP/1.1\r\nHost: a\r\nX:  y \r\n\r\n") == Head(
+        method="CONNECT", target="a:443", headers=(("Host", "a"), ("X", "y"))
+    )
+
+
+@pytest.mark.parametrize(
+    "data", [b"\r\n\r\n", b"GET /\r\n\r\n", b"GET / SIP/2\r\n\r\n", b"GET / HTTP/1.1\r\nno\r\n\r\n"]
+)
+def test_what_is_no_request_is_refused(data: bytes) -> None:
+    with pytest.raises(BadHeadError):
+        parse_head(data)
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"Host": "127.0.0.1:7380"}, True),
+        ({"host": "[::1]:7380"}, True),
+        ({"Host": "localhost:7380"}, True),
+        ({"Host": "aml-emulator:7380"}, True),
+        ({}, True),
+        ({"Host": "rebound.example.com:7380"}, False),
+        ({"Host": "localhost:7380", "Origin": "https://example.com"}, False),
+        ({"Host": "localhost:7380", "Sec-Fetch-Site": "cross-site"}, False),
+    ],
+)
+def test_web_pages_cannot_use_the_admin_interface(headers: dict[str, str], expected: bool) -> None:
+    head = Head(method="POST", target="/_emulator/reset", headers=tuple(headers.items()))
+    assert is_from_a_tool(head) is expected

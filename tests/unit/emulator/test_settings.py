@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from aml_emulator import certificates, identity, settings
+
+
+def test_flags_win_over_the_environment_and_that_over_defaults() -> None:
+    environment = {"AML_EMULATOR_DATA": "/d", "AML_EMULATOR_PORT": "1", "AML_EMULATOR_MAX_JOBS": "5"}
+    given = settings.parse(["serve", "--port", "2"], environment)
+    assert (given.data, given.port, given.max_jobs, given.registry_port) == (Path("/d"), 2, 5, 7381)
+    assert (given.location, given.registry_engine_name, given.container) == ("eastus", None, None)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["serve"], "--data"),
+        (["serve", "--data", "d", "--port", "x"], "--port: a number from 0 to 65535, not 'x'"),
+        (["serve", "--data", "d", "--max-jobs", "0"], "--max-jobs: a number from 1"),
+        (["serve", "--data", "d", "--log-level", "loud"], "--log-level"),
+        (["serve", "--data", "d", "--location", "a/b"], "--location"),
+        ([], "command"),
+    ],
+)
+def test_wrong_flags_are_told(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        settings.parse(argv, {})
+    assert message in capsys.readouterr().err
+
+
+def test_an_identity_is_made_once_and_kept_secret(tmp_path: Path) -> None:
+    first = identity.load_or_create(tmp_path, location="eastus")
+    assert identity.load_or_create(tmp_path, location="eastus") == first
+    moved = identity.load_or_create(tmp_path, location="westus")
+    assert (moved.api_host, moved.tenant_id) == ("westus.api.azureml.ms", first.tenant_id)
+    assert stat.S_IMODE((tmp_path / "identity.json").stat().st_mode) == 0o600
+
+
+def test_a_broken_identity_is_told(tmp_path: Path) -> None:
+    (tmp_path / "identity.json").write_text(json.dumps({"instance": "x"}))
+    with pytest.raises(ValueError, match="does not hold the emulator's identity"):
+        identity.load_or_create(tmp_path, location="eastus")
+
+
+def test_the_authority_is_kept_and_renewed_in_time(tmp_path: Path) -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    first = certificates.prepare(tmp_path, now=now)
+    again = certificates.prepare(tmp_path, now=now + timedelta(days=30))
+    assert again.ca_pem == first.ca_pem
+    late = certificates.prepare(tmp_path, now=now + timedelta(days=3600))
+    assert late.ca_pem != first.ca_pem
+    server = x509.load_pem_x509_certificate(late.server_cert.read_bytes())
+    server.verify_directly_issued_by(x509.load_pem_x509_certificate(late.ca_pem.encode()))
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "*.blob.core.windows.net" in names.get_values_for_type(x509.DNSName)
+    assert stat.S_IMODE((tmp_path / "ca.key").stat().st_mode) == 0o600

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aml_emulator.store import Store
+from aml_emulator.store.database import Database
+from aml_emulator.store.metrics import Metric, ParameterConflictError
+from aml_emulator.store.runs import Run
+from tests.unit.emulator.parts import Clock
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    made = Store(":memory:", clock=Clock())
+    yield made
+    made.close()
+
+
+def _run(store: Store, name: str = "r", *, job: bool = True) -> Run:
+    experiment = store.runs.experiment("exp", create=True)
+    assert experiment is not None
+    return store.runs.create(
+        run_id=name,
+        experiment_id=experiment.id,
+        display_name=name,
+        status="Queued",
+        job={"command": "x"} if job else None,
+        outputs={"model": {"container": "c", "prefix": "p", "kind": "uri_folder", "stored": False}},
+    )
+
+
+def test_a_run_goes_forward_only(store: Store) -> None:
+    _run(store)
+    for status, changed in (("Starting", True), ("Preparing", False), ("Running", True), ("CancelRequested", True)):
+        assert store.runs.advance("r", status) is changed
+    assert not store.runs.advance("r", "Running")
+    assert store.runs.require("r").started is not None
+    assert store.runs.finish("r", "Failed", code="UserError", message="no", exit_code=3)
+    assert not store.runs.finish("r", "Completed")
+    assert not store.runs.advance("r", "Running")
+    ended = store.runs.require("r")
+    assert (ended.status, ended.exit_code, ended.error_code, ended.terminal) == ("Failed", 3, "UserError", True)
+
+
+def test_runs_are_numbered_and_listed_newest_first(store: Store) -> None:
+    for name in ("a", "b", "c"):
+        _run(store, name)
+    _run(store, "tracked", job=False)
+    assert [run.id for run in store.runs.jobs(limit=2)] == ["c", "b"]
+    assert [run.id for run in store.runs.jobs(limit=2, offset=2)] == ["a"]
+    assert store.runs.require("c").number == 3
+    store.runs.change("b", archived=True)
+    assert [run.id for run in store.runs.jobs(limit=9)] == ["c", "a"]
+    assert [run.id for run in store.runs.jobs(limit=9, archived=True)] == ["b"]
+    assert len(store.runs.jobs(limit=9, archived=None)) == 3
+    with pytest.raises(sqlite3.IntegrityError):
+        _run(store, "a")
+
+
+def test_tags_and_properties_are_merged(store: Store) -> None:
+    _run(store)
+    store.runs.tag("r", {"a": "1", "b": "2"}, properties={"p": "q"})
+    store.runs.tag("r", {"a": None, "c": "3"})
+    run = store.runs.require("r")
+    assert (run.tags, run.properties) == ({"b": "2", "c": "3"}, {"p": "q"})
+    store.runs.change("r", tags={"only": "this"})
+    assert store.runs.require("r").tags == {"only": "this"}
+
+
+def test_artifacts_become_better_known(store: Store) -> None:
+    _run(store)
+    store.runs.add_artifact("r", "user_logs/std_log.txt", log=True)
+    store.runs.add_artifact("r", "user_logs/std_log.txt", size=5)
+    store.runs.add_artifact("r", "outputs/a", size=1)
+    assert [(item.path, item.size) for item in store.runs.artifacts("r")] == [
+        ("outputs/a", 1),
+        ("user_logs/std_log.txt", 5),
+    ]
+    assert [item.path for item in store.runs.artifacts("r", logs=True)] == ["user_logs/std_log.txt"]
+    assert [item.path for item in store.runs.artifacts("r", prefix="out")] == ["outputs/a"]
+    store.runs.output_stored("r", "model")
+    assert store.runs.require("r").outputs["model"]["stored"] is True
+
+
+def test_metrics_keep_what_is_not_a_number(store: Store) -> None:
+    _run(store)
+    values = [math.nan, math.inf, -math.inf, 0.1]
+    store.metrics.log("r", [Metric(key="m", value=value, timestamp=1, step=0) for value in values])
+    history, following = store.metrics.history("r", "m", limit=10)
+    assert [str(metric.value) for metric in history] == ["nan", "inf", "-inf", "0.1"]
+    assert following is None
+
+
+def test_the_latest_metric_is_that_of_the_highest_step(store: Store) -> None:
+    _run(store)
+    for value, timestamp, step in ((1.0, 5, 2), (2.0, 9, 1), (3.0, 5, 2), (4.0, 4, 2)):
+        store.metrics.log("r", [Metric(key="m", value=value, timestamp=timestamp, step=step)])
+    assert [metric.value for metric in store.metrics.latest("r")] == [3.0]
+
+
+def test_a_history_comes_in_pages(store: Store) -> None:
+    _run(store)
+    store.metrics.log("r", [Metric(key="m", value=float(step), timestamp=0, step=step) for step in range(5)])
+    seen, after = [], 0
+    while True:
+        page, following = store.metrics.history("r", "m", limit=2, after=after)
+        seen.append([metric.step for metric in page])
+        if following is None:
+            break
+        after = following
+    assert seen == [[0, 1], [2, 3], [4]]
+
+
+def test_parameters_are_never_changed(store: Store) -> None:
+    _run(store)
+    store.metrics.set_params("r", [("a", "1")])
+    store.metrics.set_params("r", [("a", "1"), ("b", "2")])
+    with pytest.raises(ParameterConflictError, match="'a' of run r was logged with '1' and cannot become '2'"):
+        store.metrics.set_params("r", [("c", "3"), ("a", "2")])
+    assert store.metrics.params("r") == [("a", "1"), ("b", "2")]
+
+
+def test_assets_have_versions(store: Store) -> None:
+    store.assets.put("models", "m", "2", {"tags": {}})
+    store.assets.put("models", "m", "x", {})
+    store.assets.put("models", "m", "10", {}, hash_="h")
+    assert store.assets.next_version("models", "m") == "11"
+    assert store.assets.next_version("models", "none") == "1"
+    assert [item.version for item in store.assets.versions("models", "m")] == ["10", "x", "2"]
+    assert [item.version for item in store.assets.by_hash("models", "h")] == ["10"]
+    assert store.assets.by_hash("codes", "h") == []
+    assert store.assets.delete_version("models", "m", "x")
+    assert not store.assets.delete_version("models", "m", "x")
+
+
+def test_a_transaction_is_whole_or_nothing(store: Store) -> None:
+    class ThoughtBetterError(Exception):
+        pass
+
+    def change_and_regret() -> None:
+        with store.transaction():
+            _run(store)
+            raise ThoughtBetterError
+
+    with pytest.raises(ThoughtBetterError):
+        change_and_regret()
+    assert store.runs.get("r") is None
+
+
+def test_everything_survives_a_restart_and_nothing_a_reset(tmp_path: Path) -> None:
+    first = Store(tmp_path / "store.db")
+    _run(first)
+    first.metrics.log("r", [Metric(key="m", value=1.0, timestamp=0, step=0)])
+    first.assets.put_compute("c", {})
+    first.close()
+    second = Store(tmp_path / "store.db")
+    assert second.runs.require("r").experiment == "exp"
+    assert len(second.metrics.latest("r")) == 1
+    second.clear()
+    assert second.runs.get("r") is None
+    assert second.runs.experiments() == []
+    assert second.assets.computes() == []
+    second.close()
+
+
+def test_a_database_of_the_future_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(ValueError, match="has schema 99, newer than"):
+        Database(path)

@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+import stamina
+
+from aml_train.errors import ImageError
+from aml_train.image.manifest import DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
+from aml_train.image.push import read_back, release
+from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.image.registry_auth import RegistryAuth, is_loopback, parse_challenge, sign_in_hint
+from aml_train.image.spec import TestRecord
+from aml_train.image.test_record import RECORD_TYPE, load_record, parse_record, record_tag, store_record
+from tests.unit.image.fake_registry import FakeRegistry
+
+URL = "https://registry.test"
+REALM = "https://auth.test/token"
+AUTH = RegistryAuth(username="me", password="secret-word")
+DIGEST, KEY = "sha256:" + "a" * 64, "b" * 64
+RECORD = TestRecord(
+    digest=DIGEST,
+    key=KEY,
+    command="pytest",
+    passed=3,
+    failed=0,
+    skipped=None,
+    seconds=1.5,
+    at="2026-01-01T00:00:00+00:00",
+    commit="c0ffee",
+    packages={"pip:a": "1"},
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting() -> Iterator[None]:
+    with stamina.set_testing(True, attempts=3):
+        yield
+
+
+def _client(fake: FakeRegistry, auth: RegistryAuth | None = None, url: str = URL) -> Registry:
+    return Registry(url, auth=auth, transport=fake)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('Bearer realm="https://a/t",service="s",scope="x:y:pull,push"',
+         ("bearer", {"realm": "https://a/t", "service": "s", "scope": "x:y:pull,push"})),
+        ('Basic realm="r"', ("basic", {"realm": "r"})),
+        ("", ("", {})),
+    ],
+)  # fmt: skip
+def test_challenge(text: str, expected: tuple[str, dict[str, str]]) -> None:
+    assert parse_challenge(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("a.localhost", True),
+        ("10.0.0.1", False),
+        ("docker.io", False),
+    ],
+)
+def test_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_plain_http_is_for_loopback_only() -> None:
+    Registry("http://localhost:5000").close()
+    with pytest.raises(ImageError, match=r"the registry http://registry\.test is not reached by https"):
+        Registry("http://registry.test")
+
+
+def test_token_sign_in_once_for_each_scope() -> None:
+    fake = FakeRegistry(basic=AUTH.basic, realm=REALM)
+    client = _client(fake, AUTH)
+    assert client.head_manifest("a/b", "x") is None
+    assert client.head_manifest("a/b", "y") is None
+    assert fake.log == [
+        "HEAD /v2/a/b/manifests/x",
+        "GET /token?service=fake&scope=repository%3Aa%2Fb%3Apull",
+        "HEAD /v2/a/b/manifests/x",
+        "HEAD /v2/a/b/manifests/y",
+    ]
+
+
+def test_identity_token_and_basic() -> None:
+    fake = FakeRegistry(basic="-", realm=REALM)
+    assert _client(fake, RegistryAuth(username="", identity_token="refresh")).head_manifest("a", "x") is None
+    assert "POST /token" in fake.log
+    fake = FakeRegistry(basic=AUTH.basic)
+    assert _client(fake, AUTH).head_manifest("a", "x") is None
+    assert len(fake.log) == 2
+
+
+def test_credentials_of_the_moment_are_asked_for_each_sign_in() -> None:
+    asked: list[str] = []
+
+    def login() -> RegistryAuth:
+        asked.append("asked")
+        return AUTH
+
+    fake = FakeRegistry(basic=AUTH.basic, realm=REALM)
+    client = Registry(URL, auth=login, transport=fake)
+    assert client.head_manifest("a", "x") is None
+    assert client.head_manifest("b", "x") is None
+    assert asked == ["asked", "asked"]
+    location = RegistryLocation(push_name="p", job_name="j", url=URL, auth=login)
+    assert location.credentials() is AUTH
+    assert RegistryLocation(push_name="p", job_name="j", url=URL).credentials() is None
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("my.azurecr.io", "The identity needs the role AcrPush on my.azurecr.io"),
+        ("my.azurecr.cn", "The identity needs the role AcrPush on my.azurecr.cn"),
+        ("azurecr.io.evil", "Sign in (docker login azurecr.io.evil)"),
+        ("ghcr.io", "Sign in (docker login ghcr.io)"),
+    ],
+)
+def test_what_to_do_about_a_refusal(host: str, expected: str) -> None:
+    assert sign_in_hint(host).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("fake", "auth", "message"),
+    [
+        (FakeRegistry(basic="-", realm=REALM), AUTH, "refused to sign in as me: HTTP 401"),
+        (FakeRegistry(basic="-", realm=REALM), None, "refused to sign in anonymously: HTTP 401"),
+        (FakeRegistry(basic="-"), AUTH, "refused to look up a:x: HTTP 401"),
+        (FakeRegistry(basic="-"), None, "refused to look up a:x: HTTP 401"),
+        (
+            FakeRegistry(basic="-", realm="http://evil.test/token"),
+            AUTH,
+            "'http://evil.test/token' to sign in, which is not https",
+        ),
+    ],
+)
+def test_refusals(fake: FakeRegistry, auth: RegistryAuth | None, message: str) -> None:
+    with pytest.raises(ImageError, match=message) as caught:
+        _client(fake, auth).head_manifest("a", "x")
+    assert "secret-word" not in str(caught.value)
+    assert "secret-word" not in repr(auth)
+
+
+@pytest.mark.parametrize("failure", [429, 500, 503, requests.ConnectionError("reset"), requests.Timeout("slow")])
+def test_passing_trouble_is_sat_out(failure: int | Exception) -> None:
+    assert _client(FakeRegistry(fail_first=[failure, failure])).head_manifest("a", "x") is None
+
+
+def test_lasting_trouble() -> None:
+    with pytest.raises(ImageError, match="refused to look up a:x: HTTP 503"):
+        _client(FakeRegistry(fail_first=[503] * 3)).head_manifest("a", "x")
+    with pytest.raises(ImageError, match=r"registry.test cannot be reached: no route"):
+        _client(FakeRegistry(fail_first=[requests.ConnectionError("no route")] * 3)).head_manifest("a", "x")
+
+
+def test_blobs() -> None:
+    fake = FakeRegistry()
+    client = _client(fake)
+    digest = client.upload_blob("a", b"content")
+    client.upload_blob("a", b"content")
+    assert [line.split()[0] for line in fake.log] == ["HEAD", "POST", "PUT", "HEAD"]
+    assert client.get_blob("a", digest) == b"content"
+    with pytest.raises(ImageError, match="is larger than 3 bytes"):
+        client.get_blob("a", digest, limit=3)
+    fake.blobs["a", digest] = b"changed"
+    with pytest.raises(ImageError, match="is damaged: its contents have another digest"):
+        client.get_blob("a", digest)
+
+
+def test_all_pages_of_tags() -> None:
+    client = _client(FakeRegistry())
+    assert client.tags("a") == []
+    for tag in ("x", "y", "z"):
+        client.put_manifest("a", tag, b"{}", OCI_MANIFEST)
+    assert client.tags("a") == ["x", "y", "z"]
+    assert client.untag("a", "x") is False
+
+
+def _image(fake: FakeRegistry, repository: str, name: str) -> bytes:
+    blobs = [f"{name} config".encode(), f"{name} layer".encode(), b"shared layer"]
+    for blob in blobs:
+        fake.blobs[repository, sha256_digest(blob)] = blob
+    config, *layers = [{"digest": sha256_digest(blob), "size": len(blob)} for blob in blobs]
+    foreign = {"digest": DIGEST, "size": 1, "urls": ["https://elsewhere.test"]}
+    return json.dumps({"config": config, "layers": [*layers, foreign]}).encode()
+
+
+@pytest.mark.parametrize("mounts", [True, False])
+def test_release_puts_the_same_bytes(mounts: bool) -> None:
+    fake = FakeRegistry(mounts=mounts)
+    client = _client(fake)
+    content = _image(fake, "r-candidate", "one")
+    digest = client.put_manifest("r-candidate", "t", content, DOCKER_MANIFEST)
+
+    manifest = read_back(client, "r-candidate", digest, sha256_digest(b"one config"))
+    release(client, manifest, source="r-candidate", repository="r", tags=["v1", "v2"])
+
+    assert {fake.manifests["r", tag] for tag in ("v1", "v2", digest)} == {(content, DOCKER_MANIFEST)}
+    assert {d for place, d in fake.blobs if place == "r"} == {d for place, d in fake.blobs if place == "r-candidate"}
+    assert manifest.layer_bytes == len(b"one layer") + len(b"shared layer") + 1
+
+
+def test_release_of_an_index() -> None:
+    fake = FakeRegistry()
+    client = _client(fake)
+    children = [client.put_manifest("c", name, _image(fake, "c", name), OCI_MANIFEST) for name in ("one", "two")]
+    index = json.dumps({"manifests": [{"digest": child, "size": 1} for child in children]}).encode()
+    digest = client.put_manifest("c", "t", index, OCI_INDEX)
+
+    release(client, read_back(client, "c", digest, digest), source="c", repository="r", tags=["v1"])
+
+    assert [client.get_manifest("r", name) is not None for name in (*children, "v1")] == [True, True, True]
+
+
+def test_another_image_than_the_engine_has() -> None:
+    fake = FakeRegistry()
+    client = _client(fake)
+    digest = client.put_manifest("c", "t", _image(fake, "c", "one"), DOCKER_MANIFEST)
+    with pytest.raises(ImageError, match=f"registry.test has another image as c@{digest}"):
+        read_back(client, "c", digest, DIGEST)
+    with pytest.raises(ImageError, match="does not have c@sha256:aaaa"):
+        read_back(client, "c", DIGEST, DIGEST)
+    fake.manifests["c", DIGEST] = (b"{}", OCI_MANIFEST)
+    with pytest.raises(ImageError, match=r"answered with sha256:.* when asked for c@sha256:aaaa"):
+        client.get_manifest("c", DIGEST)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "is not JSON"),
+        (b"[]", "is not a JSON object"),
+        (b"{}", "is not an image's: KeyError"),
+        (b'{"config": 1, "layers": []}', "is not an image's: TypeError"),
+        (b'{"config": {"digest": "x", "size": 1}, "layers": []}', "lists something without digest or size"),
+    ],
+)
+def test_what_is_no_manifest(content: bytes, message: str) -> None:
+    manifest = Manifest(digest=DIGEST, media_type=OCI_MANIFEST, content=content)
+    with pytest.raises(ImageError, match=message):
+        _ = manifest.blobs
+
+
+def test_credentials_stay_with_the_registry() -> None:
+    fake = FakeRegistry(basic=AUTH.basic)
+    fake.upload_host = "https://uploads.test"
+    client = _client(fake, AUTH)
+    with pytest.raises(ImageError, match=r"refused to upload .*: HTTP 401"):
+        client.upload_blob("a", b"x")
+    assert fake.sent_to("uploads.test") == [None]
+
+
+def test_record_comes_back() -> None:
+    client = _client(FakeRegistry())
+    assert load_record(client, "r", DIGEST, KEY) is None
+    store_record(client, "r", RECORD)
+    assert load_record(client, "r", DIGEST, KEY) == RECORD
+    assert load_record(client, "r", DIGEST, "c" * 64) is None
+    assert len(record_tag(DIGEST, KEY)) <= 128
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 99}, "its format is 99, not 1"),
+        ({"failed": 1}, "it records 1 failed tests"),
+        ({"passed": "3"}, "passed must be a whole number or null"),
+        ({"command": None}, "command must be text"),
+        ({"packages": []}, "packages a mapping"),
+        ({"more": 1}, "the unknown field more"),
+    ],
+)
+def test_damaged_record(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_record(json.dumps(dataclasses.asdict(RECORD) | change).encode())
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{", b"\xff", b'{"format": 1}'])
+def test_what_is_no_record(content: bytes) -> None:
+    with pytest.raises(ValueError):
+        parse_record(content)
+
+
+def _manifest(config_type: str, digest: str) -> bytes:
+    return json.dumps({"config": {"mediaType": config_type, "digest": digest, "size": 1}}).encode()
+
+
+def test_corrupt_record_is_never_taken_for_tested() -> None:
+    fake = FakeRegistry()
+    client = _client(fake)
+    tag = record_tag(DIGEST, KEY)
+    other = json.dumps(dataclasses.asdict(dataclasses.replace(RECORD, key="d" * 64))).encode()
+    for content, message in (
+        (b"not json", "is not JSON"),
+        (b"[]", "is not a JSON object"),
+        (b"{}", "is damaged: 'config'"),
+        (_manifest("application/x", DIGEST), "is not a test record but application/x"),
+        (_manifest(RECORD_TYPE, DIGEST), "refused to read"),
+        (_manifest(RECORD_TYPE, client.upload_blob("r", b"{}")), "is damaged: its format is None"),
+        (_manifest(RECORD_TYPE, client.upload_blob("r", other)), "is about another image or other tests"),
+    ):
+        fake.manifests["r", tag] = (content, OCI_MANIFEST)
+        with pytest.raises(ImageError, match=message):
+            load_record(client, "r", DIGEST, KEY)

@@ -1,0 +1,294 @@
+"""The parts around the decisions: parsing, hashing, retries, the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.bootstrap import needs, sources
+from scripts.bootstrap.commands import BootstrapError, CommandFailedError, Shell, last_line, read_tail
+from scripts.bootstrap.decisions import (
+    AptInstall,
+    BaseImageFacts,
+    BuildEmulatorImage,
+    Decision,
+    Host,
+    ImportStandIn,
+    PullImage,
+    Step,
+    decide_base_image,
+)
+from scripts.bootstrap.probes import Cli, parse_docker_version, parse_os_release
+from scripts.bootstrap.stand_in import DEFAULT_MIRROR, AptSource, find_mirror, parse_deb822, parse_one_line
+from scripts.bootstrap.steps import emulator_build_argv
+from scripts.clean import find_argv
+from scripts.lock import LOCKS, compile_argv
+
+ROOT = Path(__file__).resolve().parents[3]
+HOST = Host(root=True, system="Linux", apt=True, systemd=False, python=(3, 11))
+
+
+@pytest.mark.parametrize(
+    ("text", "major"),
+    [
+        ("Docker version 20.10.24+dfsg1, build 297e128", 20),
+        ("Docker version 28.2.2, build e6534b4", 28),
+        ("podman version 5.2.0", 5),
+        ("docker", 0),
+        ("", 0),
+    ],
+)
+def test_docker_version(text: str, major: int) -> None:
+    assert parse_docker_version(text) == major
+
+
+@pytest.mark.parametrize(
+    ("major", "buildx", "buildkit"), [(20, False, True), (28, False, False), (28, True, True), (0, False, False)]
+)
+def test_which_clients_build_with_buildkit(major: int, buildx: bool, buildkit: bool) -> None:
+    assert Cli(path="docker", major=major, buildx=buildx).buildkit is buildkit
+
+
+def test_os_release() -> None:
+    text = "# comment\nID=linuxmint\nID_LIKE=\"ubuntu debian\"\nNAME='Mint'\n\n"
+    assert parse_os_release(text) == {"ID": "linuxmint", "ID_LIKE": "ubuntu debian", "NAME": "Mint"}
+
+
+ONE_LINE = """
+# deb http://old.example/debian bookworm main
+deb [arch=amd64 signed-by=/k.gpg] https://packages.example/apt tool-bookworm main
+deb http://ftp.de.debian.org/debian/ bookworm main contrib   # the mirror
+deb-src http://ftp.us.debian.org/debian bookworm main
+"""
+DEB822 = """Types: deb deb-src
+# a comment
+URIs: http://mirror.example/debian
+Suites: bookworm bookworm-updates
+Components: main
+Signed-By:
+ -----BEGIN PGP PUBLIC KEY BLOCK-----
+
+Types: deb
+URIs: http://mirror.example/debian-security
+Suites: bookworm-security
+Components: main
+
+Enabled: no
+Types: deb
+URIs: http://disabled.example/debian
+Suites: bookworm
+Components: main
+"""
+
+
+def test_one_line_sources() -> None:
+    assert list(parse_one_line(ONE_LINE)) == [
+        AptSource(uri="https://packages.example/apt", suites=("tool-bookworm",), components=("main",)),
+        AptSource(uri="http://ftp.de.debian.org/debian/", suites=("bookworm",), components=("main", "contrib")),
+    ]
+
+
+def test_deb822_sources() -> None:
+    assert list(parse_deb822(DEB822)) == [
+        AptSource(uri="http://mirror.example/debian", suites=("bookworm", "bookworm-updates"), components=("main",)),
+        AptSource(uri="http://mirror.example/debian-security", suites=("bookworm-security",), components=("main",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "mirror"),
+    [
+        (parse_one_line(ONE_LINE), "http://ftp.de.debian.org/debian"),
+        (parse_deb822(DEB822), "http://mirror.example/debian"),
+        (parse_one_line("deb http://archive.ubuntu.com/ubuntu noble main"), DEFAULT_MIRROR),
+        (parse_one_line("deb https://download.docker.com/linux/debian bookworm stable"), DEFAULT_MIRROR),
+        (iter(()), DEFAULT_MIRROR),
+    ],
+)
+def test_the_stand_in_comes_from_the_machines_own_mirror(found: Iterator[AptSource], mirror: str) -> None:
+    assert find_mirror(found) == mirror
+
+
+def test_hashes_cover_names_and_contents_and_no_bytecode(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "a.py").write_text("1")
+    first = sources.hash_files(tmp_path, (package,))
+
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__/a.pyc").write_text("bytecode")
+    assert sources.hash_files(tmp_path, (package, tmp_path / "missing")) == first
+
+    (package / "a.py").rename(package / "b.py")
+    renamed = sources.hash_files(tmp_path, (package,))
+    (package / "b.py").write_text("2")
+    assert len({first, renamed, sources.hash_files(tmp_path, (package,))}) == 3
+    assert sources.hash_files(tmp_path, (package,), "x") != sources.hash_files(tmp_path, (package,), "y")
+
+
+def test_the_version_is_read_without_an_import() -> None:
+    from aml_train._version import __version__
+
+    assert sources.project_version(ROOT) == __version__
+    assert sources.emulator_reference(ROOT) == f"ghcr.io/org/aml-train-emulator:{__version__}"
+
+
+def test_a_missing_version_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "runner/aml_train/_version.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("VERSION = 1\n")
+    with pytest.raises(ValueError, match=r"_version\.py holds no __version__"):
+        sources.project_version(tmp_path)
+
+
+def test_the_emulators_image_is_built_with_buildx_where_it_is() -> None:
+    step = BuildEmulatorImage(reference="e:1", source="abc")
+    argv = emulator_build_argv(
+        Cli(path="/bin/docker", major=28, buildx=True), step, version="1", environment={"HTTPS_PROXY": "http://u:p@x"}
+    )
+    assert argv[:5] == ["/bin/docker", "buildx", "build", "--load", "--provenance=false"]
+    assert argv[-3:] == ["--build-arg", "HTTPS_PROXY", "."]
+    assert not any("u:p" in word for word in argv)
+
+
+def test_the_emulators_image_is_built_by_an_old_client() -> None:
+    step = BuildEmulatorImage(reference="e:1", source="abc")
+    assert emulator_build_argv(Cli(path="docker", major=20, buildx=False), step, version="1", environment={}) == [
+        "docker",
+        "build",
+        "--progress=plain",
+        "--file=runner/aml_emulator/Dockerfile",
+        "--build-arg=VERSION=1",
+        "--label=org.aml-train.source=abc",
+        "--tag=e:1",
+        ".",
+    ]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("a\nb\n\n", "b"), ("", ""), ("  x  ", "x")])
+def test_last_line(text: str, expected: str) -> None:
+    assert last_line(text) == expected
+
+
+def test_a_tail_holds_whole_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("".join(f"line {number}\n" for number in range(2000)))
+    lines = read_tail(log).splitlines()
+    assert lines[-1] == "line 1999"
+    assert lines[0].startswith("line 1")
+    assert 300 < len(lines) < 500
+
+
+class FlakyShell(Shell):
+    """A shell whose programs fail a given number of times."""
+
+    failures = 0
+
+    def run(self, argv, **_):  # type: ignore[no-untyped-def]
+        type(self).failures -= 1
+        if self.failures >= 0:
+            raise CommandFailedError(argv, "exit code 100", "E: no network", self.log)
+        return "fetched"
+
+
+@pytest.mark.parametrize(("failures", "pauses"), [(0, []), (1, [2.0]), (2, [2.0, 5.0])])
+def test_the_network_gets_three_chances(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, pauses: list[float]
+) -> None:
+    said: list[str] = []
+    slept: list[float] = []
+    monkeypatch.setattr(FlakyShell, "failures", failures)
+    shell = FlakyShell(root=tmp_path, log=tmp_path / "log", say=said.append, sleep=slept.append)
+
+    assert shell.run_patiently(["apt-get", "update"]) == "fetched"
+
+    assert slept == pauses
+    assert all("apt-get failed (E: no network)" in line for line in said)
+
+
+def test_after_three_failures_the_error_shows_the_logs_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FlakyShell, "failures", 3)
+    shell = FlakyShell(root=tmp_path, log=tmp_path / "log", say=lambda _: None, sleep=lambda _: None)
+    with pytest.raises(
+        CommandFailedError, match=r"apt-get update: exit code 100 \(all of it: .*log\)\nE: no network"
+    ):
+        shell.run_patiently(["apt-get", "update"])
+
+
+class ScriptedMachine(needs.Machine):
+    """A machine whose base image follows from what was done to it."""
+
+    def __init__(self, shell: Shell, host: Host, *, pull_works: bool) -> None:
+        super().__init__(shell, host, self.perform)
+        self.done: list[Step] = []
+        self.facts = BaseImageFacts(host=host, reference="base:1", present=False)
+        self.pull_works = pull_works
+
+    def perform(self, step: Step, shell: Shell, _host: Host) -> None:
+        self.done.append(step)
+        match step:
+            case PullImage() if not self.pull_works:
+                raise CommandFailedError(["docker", "pull"], "exit code 1", "no such host", shell.log)
+            case PullImage() | ImportStandIn():
+                self.facts = replace(self.facts, present=True)
+            case AptInstall():
+                self.facts = replace(self.facts, debootstrap=True)
+
+    def _decide(self, need: str, attempted: frozenset[type[Step]]) -> Decision:
+        assert need == "base-image"
+        return decide_base_image(replace(self.facts, pull_error=self._pull_error, attempted=attempted))
+
+
+@pytest.mark.parametrize(
+    ("pull_works", "expected"), [(True, [PullImage]), (False, [PullImage, AptInstall, ImportStandIn])]
+)
+def test_the_loop_goes_on_until_the_need_is_met(tmp_path: Path, pull_works: bool, expected: list[type[Step]]) -> None:
+    said: list[str] = []
+    machine = ScriptedMachine(
+        Shell(root=tmp_path, log=tmp_path / "log", say=said.append), HOST, pull_works=pull_works
+    )
+    assert machine.satisfy("base-image") == len(expected)
+    assert [type(step) for step in machine.done] == expected
+    assert any("STAND-IN" in line for line in said) is not pull_works
+
+
+def test_the_loop_ends_with_instructions_where_nothing_can_be_done(tmp_path: Path) -> None:
+    machine = ScriptedMachine(
+        Shell(root=tmp_path, log=tmp_path / "log", say=lambda _: None), replace(HOST, root=False), pull_works=False
+    )
+    with pytest.raises(
+        BootstrapError, match=r"base:1 could not be pulled: no such host\n  → make `docker pull base:1`"
+    ):
+        machine.satisfy("base-image")
+
+
+def test_every_profile_names_known_needs(tmp_path: Path) -> None:
+    known = {"venv", "engine", "base-image", "emulator-image", "services"}
+    assert set().union(*needs.PROFILES.values()) == known
+    machine = needs.Machine(Shell(root=tmp_path, log=tmp_path / "log", say=lambda _: None), HOST)
+    with pytest.raises(ValueError, match="'other' is none of the needs"):
+        machine.satisfy("other")
+
+
+def test_cleaning_goes_by_labels_only() -> None:
+    assert find_argv(("network", "ls", "--quiet"), "org.aml-train.owner") == [
+        "docker",
+        "network",
+        "ls",
+        "--quiet",
+        "--filter",
+        "label=org.aml-train.owner",
+    ]
+
+
+def test_lock_files_share_their_versions(tmp_path: Path) -> None:
+    present = {path.name for path in (ROOT / "requirements").glob("*.txt")}
+    assert {lock.name for lock in LOCKS} | {"overrides.txt"} == present
+    client = next(lock for lock in LOCKS if lock.name == "client.txt")
+    argv = compile_argv(client, tmp_path / "client.txt", constraints=tmp_path, upgrade=True)
+    assert f"--constraints={tmp_path / 'dev.txt'}" in argv
+    assert "--generate-hashes" in argv
+    assert argv[-2:] == ["--upgrade", f"--output-file={tmp_path / 'client.txt'}"]

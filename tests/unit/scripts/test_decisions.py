@@ -1,0 +1,332 @@
+"""What the bootstrap does next, as tables of facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scripts.bootstrap.decisions import (
+    AptInstall,
+    AwaitDaemon,
+    BaseImageFacts,
+    Blocked,
+    BuildEmulatorImage,
+    CreateVenv,
+    EmulatorImageFacts,
+    EngineFacts,
+    Host,
+    ImportStandIn,
+    InstallAzurite,
+    InstallNode,
+    PullImage,
+    ServiceFacts,
+    StartDaemon,
+    Step,
+    VenvFacts,
+    decide_base_image,
+    decide_emulator_image,
+    decide_engine,
+    decide_services,
+    decide_venv,
+)
+
+CONTAINER = Host(root=True, system="Linux", apt=True, systemd=False, python=(3, 11))
+SERVER = replace(CONTAINER, systemd=True)
+USER = replace(SERVER, root=False)
+FEDORA = replace(SERVER, apt=False)
+MAC = Host(root=False, system="Darwin", apt=False, systemd=False, python=(3, 12))
+REFERENCE = "python:3.11-slim-bookworm"
+
+
+def tried(*steps: type[Step]) -> frozenset[type[Step]]:
+    return frozenset(steps)
+
+
+def packages(step: object) -> tuple[str, ...]:
+    assert isinstance(step, AptInstall)
+    return step.packages
+
+
+def remedy(decision: object, problem: str) -> str:
+    assert isinstance(decision, Blocked)
+    assert problem in decision.problem
+    return decision.remedy
+
+
+@pytest.mark.parametrize(
+    ("host", "up_to_date", "can_make_venvs", "attempted", "expected"),
+    [
+        (CONTAINER, True, True, tried(), None),
+        (USER, True, False, tried(), None),
+        (CONTAINER, False, True, tried(), CreateVenv()),
+        (MAC, False, True, tried(), CreateVenv()),
+        (CONTAINER, False, True, tried(AptInstall), CreateVenv()),
+        (
+            CONTAINER,
+            False,
+            False,
+            tried(),
+            AptInstall(packages=("python3.11-venv",), why="this Python cannot make virtual environments"),
+        ),
+    ],
+)
+def test_venv_steps(
+    host: Host,
+    up_to_date: bool,
+    can_make_venvs: bool,
+    attempted: frozenset[type[Step]],
+    expected: Step | None,
+) -> None:
+    facts = VenvFacts(host=host, up_to_date=up_to_date, can_make_venvs=can_make_venvs, attempted=attempted)
+    assert decide_venv(facts) == expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "problem", "command"),
+    [
+        (
+            VenvFacts(host=USER, up_to_date=False, can_make_venvs=False),
+            "it lacks ensurepip",
+            "sudo apt-get install python3.11-venv",
+        ),
+        (
+            VenvFacts(host=CONTAINER, up_to_date=False, can_make_venvs=False, attempted=tried(AptInstall)),
+            "it lacks ensurepip",
+            "sudo apt-get install python3.11-venv",
+        ),
+        (VenvFacts(host=FEDORA, up_to_date=False, can_make_venvs=False), "it lacks ensurepip", "make PYTHON="),
+        (
+            VenvFacts(host=replace(MAC, python=(3, 9)), up_to_date=False, can_make_venvs=True),
+            "Python 3.9 is too old",
+            "make PYTHON=",
+        ),
+        (
+            VenvFacts(host=USER, up_to_date=False, can_make_venvs=True, attempted=tried(CreateVenv)),
+            "still not up to date",
+            "rm -rf .venv",
+        ),
+    ],
+)
+def test_venv_where_only_a_person_can_go_on(facts: VenvFacts, problem: str, command: str) -> None:
+    assert command in remedy(decide_venv(facts), problem)
+
+
+SILENT = EngineFacts(host=CONTAINER, answers=False, error="no such file", daemon_installed=True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        # An engine that answers is used, wherever it is.
+        (EngineFacts(host=CONTAINER, answers=True, buildkit=True), None),
+        (EngineFacts(host=USER, answers=True, buildkit=True), None),
+        (EngineFacts(host=MAC, answers=True, buildkit=True, docker_host="unix:///x"), None),
+        (EngineFacts(host=FEDORA, answers=True, buildkit=True), None),
+        # One that is stopped is started.
+        (SILENT, StartDaemon(systemd=False)),
+        (replace(SILENT, host=SERVER), StartDaemon(systemd=True)),
+        (replace(SILENT, host=FEDORA), StartDaemon(systemd=True)),
+        # After an installation it is started, too.
+        (replace(SILENT, attempted=tried(AptInstall)), StartDaemon(systemd=False)),
+        # One that is on its way up, or hangs, gets no second one beside it.
+        (replace(SILENT, daemon_pid=7), AwaitDaemon(pid=7)),
+        (replace(SILENT, daemon_pid=7, attempted=tried(AptInstall)), AwaitDaemon(pid=7)),
+        (replace(SILENT, host=USER, daemon_pid=7), AwaitDaemon(pid=7)),
+    ],
+)
+def test_engine_steps(facts: EngineFacts, expected: Step | None) -> None:
+    assert decide_engine(facts) == expected
+
+
+def test_an_engine_is_installed_by_root_where_there_is_none() -> None:
+    for host in (CONTAINER, SERVER):
+        step = decide_engine(replace(SILENT, host=host, daemon_installed=False))
+        assert packages(step) == ("docker.io", "iptables", "ca-certificates")
+
+
+def test_a_client_that_can_build_is_installed_beside_an_engine_that_answers() -> None:
+    step = decide_engine(EngineFacts(host=CONTAINER, answers=True, buildkit=False))
+    assert packages(step) == ("docker.io",)
+    assert isinstance(step, AptInstall)
+    assert step.optional == ("docker-cli", "docker-buildx")
+
+
+@pytest.mark.parametrize(
+    ("facts", "problem", "command"),
+    [
+        (
+            replace(SILENT, docker_host="tcp://build:2375"),
+            "DOCKER_HOST=tcp://build:2375: no such file",
+            "unset DOCKER_HOST",
+        ),
+        (replace(SILENT, host=USER, forbidden=True), "may not use it", 'sudo usermod -aG docker "$USER"'),
+        (replace(SILENT, host=MAC, daemon_installed=False), "no Docker engine answers", "colima start"),
+        (
+            replace(SILENT, host=USER, daemon_installed=False),
+            "no Docker engine on this machine",
+            "sudo apt-get install -y docker.io",
+        ),
+        (
+            replace(SILENT, host=FEDORA, daemon_installed=False),
+            "no Docker engine on this machine",
+            "https://docs.docker.com/engine/install/",
+        ),
+        (
+            replace(SILENT, daemon_installed=False, attempted=tried(AptInstall)),
+            "no Docker engine on this machine",
+            "docker.io",
+        ),
+        (replace(SILENT, host=USER), "installed but does not run", "sudo systemctl start docker"),
+        (replace(SILENT, host=replace(USER, systemd=False)), "installed but does not run", "sudo dockerd"),
+        (
+            replace(SILENT, attempted=tried(StartDaemon), log_tail="no iptables"),
+            "does not answer:\nno iptables",
+            "run dockerd in a terminal",
+        ),
+        (
+            replace(SILENT, host=SERVER, attempted=tried(StartDaemon)),
+            "started and does not answer",
+            "journalctl -u docker",
+        ),
+        (
+            replace(SILENT, daemon_pid=7, attempted=tried(AwaitDaemon)),
+            "process 7) and does not answer",
+            "a second one is never started",
+        ),
+        (
+            replace(SILENT, daemon_pid=7, attempted=tried(StartDaemon, AwaitDaemon)),
+            "process 7) and does not answer",
+            "look at its log",
+        ),
+        (EngineFacts(host=USER, answers=True), "can build with BuildKit", "docker-buildx"),
+        (
+            EngineFacts(host=CONTAINER, answers=True, attempted=tried(AptInstall)),
+            "can build with BuildKit",
+            "docker-buildx",
+        ),
+    ],
+)
+def test_engine_where_only_a_person_can_go_on(facts: EngineFacts, problem: str, command: str) -> None:
+    assert command in remedy(decide_engine(facts), problem)
+
+
+ABSENT = BaseImageFacts(host=CONTAINER, reference=REFERENCE, present=False)
+UNREACHABLE = replace(ABSENT, pull_error="no such host")
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (replace(ABSENT, present=True), None),
+        (replace(UNREACHABLE, present=True), None),
+        # A stand-in is never made before a pull has failed.
+        (ABSENT, PullImage(reference=REFERENCE)),
+        (replace(ABSENT, debootstrap=True), PullImage(reference=REFERENCE)),
+        (replace(ABSENT, host=MAC), PullImage(reference=REFERENCE)),
+        (
+            replace(UNREACHABLE, debootstrap=True),
+            ImportStandIn(reference=REFERENCE, reason="no such host"),
+        ),
+    ],
+)
+def test_base_image_steps(facts: BaseImageFacts, expected: Step | None) -> None:
+    assert decide_base_image(facts) == expected
+
+
+def test_debootstrap_is_installed_only_for_a_stand_in() -> None:
+    assert "debootstrap" in packages(decide_base_image(UNREACHABLE))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        replace(UNREACHABLE, host=USER, debootstrap=True),
+        replace(UNREACHABLE, host=FEDORA, debootstrap=True),
+        replace(UNREACHABLE, host=MAC),
+        replace(UNREACHABLE, debootstrap=True, attempted=tried(ImportStandIn)),
+    ],
+)
+def test_where_no_stand_in_can_be_made(facts: BaseImageFacts) -> None:
+    assert "docker pull" in remedy(decide_base_image(facts), "could not be pulled: no such host")
+
+
+def test_the_message_says_that_it_is_a_stand_in_and_why() -> None:
+    text = str(ImportStandIn(reference=REFERENCE, reason="no such host"))
+    assert "STAND-IN" in text
+    assert "could not be pulled (no such host)" in text
+
+
+@pytest.mark.parametrize(
+    ("built_from", "expected"),
+    [
+        ("aaa", None),
+        ("bbb", BuildEmulatorImage(reference="e:1", source="aaa")),
+        (None, BuildEmulatorImage(reference="e:1", source="aaa")),
+    ],
+)
+def test_the_emulators_image_is_built_when_its_sources_differ(built_from: str | None, expected: Step | None) -> None:
+    facts = EmulatorImageFacts(reference="e:1", built_from=built_from, source="aaa")
+    assert decide_emulator_image(facts) == expected
+
+
+def test_the_emulators_image_is_not_built_twice() -> None:
+    facts = EmulatorImageFacts(reference="e:1", built_from="bbb", source="aaa", attempted=tried(BuildEmulatorImage))
+    assert "Try again" in remedy(decide_emulator_image(facts), "does not carry its source's hash")
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (ServiceFacts(host=CONTAINER, registry=True, azurite=True, node=None), None),
+        (ServiceFacts(host=USER, registry=True, azurite=True, node=20), None),
+        (ServiceFacts(host=USER, registry=True, azurite=False, node=20), InstallAzurite()),
+        (ServiceFacts(host=USER, registry=True, azurite=False, node=12), InstallNode()),
+        (ServiceFacts(host=MAC, registry=True, azurite=False, node=None), InstallNode()),
+        (
+            ServiceFacts(host=MAC, registry=True, azurite=False, node=22, attempted=tried(InstallNode)),
+            InstallAzurite(),
+        ),
+    ],
+)
+def test_services_steps(facts: ServiceFacts, expected: Step | None) -> None:
+    assert decide_services(facts) == expected
+
+
+def test_the_registry_is_installed_first() -> None:
+    facts = ServiceFacts(host=CONTAINER, registry=False, azurite=False, node=None)
+    assert packages(decide_services(facts)) == ("docker-registry",)
+
+
+@pytest.mark.parametrize(
+    ("facts", "problem", "command"),
+    [
+        (
+            ServiceFacts(host=USER, registry=False, azurite=True, node=20),
+            "need a docker-registry",
+            "sudo apt-get install docker-registry",
+        ),
+        (
+            ServiceFacts(host=CONTAINER, registry=False, azurite=True, node=20, attempted=tried(AptInstall)),
+            "need a docker-registry",
+            "docker-registry",
+        ),
+        (
+            ServiceFacts(host=FEDORA, registry=False, azurite=True, node=20),
+            "need a docker-registry",
+            "distribution/distribution",
+        ),
+        (
+            ServiceFacts(host=USER, registry=True, azurite=False, node=None, attempted=tried(InstallNode)),
+            "does not run",
+            "install Node.js 18 or later",
+        ),
+        (
+            ServiceFacts(host=USER, registry=True, azurite=False, node=20, attempted=tried(InstallAzurite)),
+            "is not there",
+            "rm -rf .aml-train",
+        ),
+    ],
+)
+def test_services_where_only_a_person_can_go_on(facts: ServiceFacts, problem: str, command: str) -> None:
+    assert command in remedy(decide_services(facts), problem)

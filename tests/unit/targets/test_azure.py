@@ -1,0 +1,166 @@
+"""What is asked of Azure before anything is built, and what is told where it is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import azure.identity  # noqa: F401 - its import looks for processes, which a test may not
+import pytest
+
+from aml_train.clouds import cloud_named
+from aml_train.config.model import TargetConfig
+from aml_train.credentials.azure import SignIn
+from aml_train.errors import InvalidError, ServiceError
+from aml_train.events import Event, Notice
+from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_v2 import translate
+from aml_train.targets import azure as target
+
+WORKSPACE = Workspace(subscription_id="sub", resource_group="group", name="space")
+GROUP = "https://management.azure.com/subscriptions/sub/resourceGroups/group"
+PROVIDER = f"{GROUP}/providers/Microsoft.MachineLearningServices/workspaces"
+REGISTRY = "/subscriptions/sub/resourceGroups/group/providers/Microsoft.ContainerRegistry/registries/mine"
+THERE = {"name": "space", "properties": {"containerRegistry": REGISTRY}}
+
+
+class NoToken:
+    def get_token(self, *_scopes: str, **_options: Any) -> Any:
+        raise AssertionError("nothing is to be signed in to")
+
+
+def identity() -> SignIn:
+    return SignIn(NoToken(), way="secret")
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Any]) -> list[str]:
+    """Let every workspace answer reads from *answers*, by address; None where an address is missing."""
+    asked: list[str] = []
+
+    def read(_self: AzureRest, url: str, _what: str, *, params: Mapping[str, str] | None = None) -> Any:
+        asked.append(url)
+        assert params is None or "api-version" in params
+        answer = answers.get(url)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(AzureRest, "read", read)
+    monkeypatch.setattr(target, "sign_in", lambda *_args, **_options: identity())
+    return asked
+
+
+def opened(compute: str | None = "cpu", **outer: str) -> tuple[target.AzureTarget, list[Event]]:
+    heard: list[Event] = []
+    made = target.open_azure(
+        TargetConfig(name="azure", kind="azure"),
+        WORKSPACE,
+        compute,
+        engine=None,  # type: ignore[arg-type]
+        outer=outer,
+        assertion=None,
+        listener=heard.append,
+    )
+    return made, heard
+
+
+def test_a_target_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answering(monkeypatch, {f"{PROVIDER}/space": THERE, f"{PROVIDER}/space/computes/cpu": {"name": "cpu"}})
+    made, heard = opened("azureml:cpu")
+    assert asked == [f"{PROVIDER}/space", f"{PROVIDER}/space/computes/cpu"]
+    assert (made.pace.shortest, made.pace.longest) == (1.0, 30.0)
+    assert [event.text for event in heard if isinstance(event, Notice)] == [
+        "Signing in to Azure with the service principal's secret."
+    ]
+
+
+@pytest.mark.parametrize("compute", [None, "serverless", "/subscriptions/x/computes/cpu"])
+def test_computes_that_are_not_looked_up(compute: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answering(monkeypatch, {f"{PROVIDER}/space": THERE}) == []
+    opened(compute)
+
+
+def test_a_sovereign_cloud_has_its_own_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = PROVIDER.replace("management.azure.com", "management.chinacloudapi.cn")
+    answering(monkeypatch, {f"{address}/space": THERE})
+    made, heard = opened(None, AZURE_ENVIRONMENT="azurechinacloud")
+    assert made.rest.cloud is cloud_named("AzureChinaCloud")
+    assert [event.text for event in heard if isinstance(event, Notice)] == [
+        "Signing in to AzureChinaCloud with the service principal's secret."
+    ]
+
+
+def test_a_missing_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, {PROVIDER: {"value": [{"name": "spice"}, {"name": "other"}]}})
+    with pytest.raises(ServiceError, match="There is no workspace 'space' in the resource group 'group'") as caught:
+        opened()
+    assert str(caught.value.hint).endswith("Did you mean spice? There are: other, spice.")
+
+
+def test_a_missing_workspace_where_none_may_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, {PROVIDER: ServiceError("AzureML answered 403")})
+    with pytest.raises(ServiceError, match="There is no workspace 'space'") as caught:
+        opened()
+    assert str(caught.value.hint).endswith("Which workspaces there are cannot be told: AzureML answered 403")
+
+
+def test_a_missing_compute_on_the_second_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = {
+        f"{PROVIDER}/space": THERE,
+        f"{PROVIDER}/space/computes": {"value": [{"name": "big"}], "nextLink": "https://next"},
+        "https://next": {"value": [{"name": "gpus"}]},
+    }
+    answering(monkeypatch, pages)
+    with pytest.raises(
+        InvalidError, match=r"no compute 'gpu' in the workspace space\. Did you mean gpus\? There are"
+    ):
+        opened("gpu")
+
+
+def test_another_failure_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, {f"{PROVIDER}/space": ServiceError("AzureML answered 403", hint="the role")})
+    with pytest.raises(ServiceError, match="answered 403"):
+        opened()
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ({f"{PROVIDER}/space": {"properties": {}}}, "has no registry of its own yet"),
+        ({f"{PROVIDER}/space": THERE}, "The registry of the workspace space is not there"),
+        (
+            {f"{PROVIDER}/space": THERE, f"https://management.azure.com{REGISTRY}": ServiceError("answered 403")},
+            "answered 403",
+        ),
+    ],
+)
+def test_a_workspace_without_a_registry(
+    answers: Mapping[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(monkeypatch, answers)
+    with pytest.raises(ServiceError, match=message) as caught:
+        target.login_server(AzureRest(WORKSPACE, identity()))
+    assert "registry in aml-train.yml" in str(caught.value.hint)
+
+
+def test_the_workspace_names_its_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"properties": {"loginServer": "mine.azurecr.io"}}
+    answering(monkeypatch, {f"{PROVIDER}/space": THERE, f"https://management.azure.com{REGISTRY}": found})
+    assert target.login_server(AzureRest(WORKSPACE, identity())) == "mine.azurecr.io"
+
+
+def test_a_registry_of_somebody_else_uses_docker_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    answering(monkeypatch, {f"{PROVIDER}/space": THERE})
+    (tmp_path / "config.json").write_text('{"auths": {"registry.example": {"auth": "bWU6d29yZA=="}}}')
+    made, _ = opened(None, DOCKER_CONFIG=str(tmp_path), HTTPS_PROXY="http://proxy:1")
+    location = made.location("registry.example")
+    login = location.credentials()
+    assert login is not None
+    assert (login.username, login.password) == ("me", "word")
+    assert (location.url, location.push_name) == ("https://registry.example", "registry.example")
+    assert location.proxies == {"https": "http://proxy:1"}
+
+
+def test_an_error_of_the_sign_in_comes_through_the_sdk() -> None:
+    ours = ServiceError("Sign-in to Azure failed")
+    assert translate(ours, "Submitting") is ours

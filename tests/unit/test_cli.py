@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aml_train import __main__, __version__
+from aml_train.errors import GateFailedError
+
+JOB = """\
+command: python train.py
+environment: azureml:sklearn:1
+"""
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
+    monkeypatch.setattr("sys.argv", ["aml-train", *args])
+    try:
+        __main__.main()
+    except SystemExit as stop:
+        return -1 if stop.code is None else int(stop.code)
+    return 0
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "job.yml").write_text(JOB)
+    return tmp_path
+
+
+def test_a_good_configuration_is_valid(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "validate", "-C", str(project)) == 0
+    assert capsys.readouterr().out == (
+        "valid: target local, the job's own environment, no tests, 0 gate rules, no model\n"
+    )
+
+
+def test_every_fault_is_told_with_its_line_and_ends_with_2(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "aml-train.yml").write_text("job: job.yml\ngates:\n  a: ['> 1']\nmodel: {name: m, path: 3}\n")
+    assert run(monkeypatch, "validate", "-C", str(project)) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("aml-train.yml:2: ")
+    assert "gate" in lines[0]
+    assert lines[-1] == "aml-train: 2 faults; nothing was done."
+    assert any(line.startswith("aml-train.yml:4: ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("args", "complaint"),
+    [
+        (["validate", "-C", "/nowhere"], "does not exist"),
+        (["validate", "--bogus"], "No such option"),
+        (["frobnicate"], "No such command"),
+    ],
+)
+def test_bad_arguments_end_with_2(
+    args: list[str], complaint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, *args) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_an_expected_error_is_told_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise GateFailedError("acc missed", hint="train longer")
+
+    monkeypatch.setattr("aml_train.config.load.load_config", fail)
+    assert run(monkeypatch, "validate") == 6
+    assert capsys.readouterr().err == "aml-train: acc missed\ntrain longer\n"
+
+
+def test_a_fault_of_ours_keeps_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("aml_train.config.load.load_config", fail)
+    with pytest.raises(ZeroDivisionError):
+        run(monkeypatch, "validate")
+    assert "Please report it" in capsys.readouterr().err
+
+
+def test_an_interrupt_ends_with_7(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_args: object, **_kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("aml_train.config.load.load_config", interrupt)
+    assert run(monkeypatch, "validate") == 7
+
+
+def test_the_schema_is_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "schema") == 0
+    assert "image" in json.loads(capsys.readouterr().out)["properties"]
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "run", "schema", "emulator"])
+def test_help_teaches(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, command, "--help") == 0
+    assert len(capsys.readouterr().out.splitlines()) > 6
+
+
+def test_the_version_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"aml-train {__version__}\n"

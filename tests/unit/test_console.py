@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from aml_train.console import ConsoleListener, printable
+from aml_train.events import (
+    Broadcast,
+    Event,
+    ImageReady,
+    LogLine,
+    MetricsSettled,
+    ModelRegistered,
+    Notice,
+    Progress,
+    RunFinished,
+    StageFinished,
+    StageStarted,
+    TestsFinished,
+    to_json,
+)
+from aml_train.units import duration, size
+
+
+def shown(*events: Event) -> str:
+    file = io.StringIO()
+    console = ConsoleListener(file)
+    for event in events:
+        console(event)
+    console.close()
+    return file.getvalue()
+
+
+def test_a_run_is_shown_in_plain_lines_where_there_is_no_terminal() -> None:
+    text = shown(
+        StageStarted(stage="image", title="Build the image"),
+        LogLine(source="build", text="#7 RUN pip install"),
+        StageFinished(stage="image", summary="built", seconds=12.34),
+        ImageReady(
+            reference="r/x@sha256:1", digest="sha256:1", address="a", how="built", compressed_bytes=52_000_000
+        ),
+        TestsFinished(passed=7, failed=0, skipped=1, seconds=2.0, cached=False),
+        MetricsSettled(job="j", metrics={"val/accuracy": 0.9641}),
+        ModelRegistered(model="digits", version="3", found=False),
+        RunFinished(status="passed", exit_code=0, message="The job completed and the gate is met."),
+    )
+    assert "\x1b" not in text
+    for part in (
+        "▸ image    Build the image",
+        "│ build    #7 RUN pip install",
+        "✓ image    built  (12.3 s)",
+        "sha256:1 (built, 52.0 MB compressed)",
+        "7 passed, 0 failed, 1 skipped",
+        "val/accuracy=0.9641",
+        "digits version 3",
+        "passed (exit code 0)",
+    ):
+        assert part in text
+
+
+def test_foreign_lines_cannot_take_the_terminal_over() -> None:
+    evil = "\x1b[2J\x1b]0;title\x07[red]markup[/red]\x1b[31m red \x9b1m\x00\x08"
+    assert printable(evil) == "[red]markup[/red] red 1m"
+    assert "[red]markup[/red] red" in shown(LogLine(source="job", text=evil))
+    assert "\x1b" not in shown(LogLine(source="job", text=evil))
+
+
+def test_long_work_is_told_every_quarter_of_a_minute_without_a_terminal() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    events = [
+        Progress(
+            stage="push",
+            label="pushing",
+            done=i * 10**6,
+            total=60 * 10**6,
+            unit="bytes",
+            at=start + timedelta(seconds=i),
+        )
+        for i in range(60)
+    ]
+    lines = shown(*events).splitlines()
+    assert len(lines) == 3
+    assert "pushing: 15.0 MB of 60.0 MB" in lines[0]
+
+
+def test_the_hint_stands_below_the_message() -> None:
+    text = shown(RunFinished(status="gate-failed", exit_code=6, message="acc missed", hint="train longer"))
+    assert text.strip().splitlines() == ["gate-failed (exit code 6)", "acc missed", "train longer"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (59.9, "59.9 s"), (59.96, "1 min 00 s"), (125, "2 min 05 s"), (3720, "1 h 02 min")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2.5e9, "2.50 GB")])
+def test_sizes(count: float, text: str) -> None:
+    assert size(count) == text
+
+
+def test_events_are_recorded_as_json_lines() -> None:
+    event = Notice(text="é", at=datetime(2026, 1, 1, tzinfo=UTC))
+    assert json.loads(to_json(event)) == {
+        "event": "notice",
+        "at": "2026-01-01T00:00:00+00:00",
+        "text": "é",
+        "level": "info",
+    }
+    assert json.loads(to_json(StageStarted(stage="image", title="t")))["event"] == "stage-started"
+
+
+def test_every_listener_hears_every_event_in_order() -> None:
+    heard: list[tuple[int, Event]] = []
+    events = [Notice(text=str(i)) for i in range(3)]
+    broadcast = Broadcast(lambda e: heard.append((1, e)), lambda e: heard.append((2, e)))
+    for event in events:
+        broadcast(event)
+    assert heard == [(n, event) for event in events for n in (1, 2)]

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from aml_train.errors import InvalidError
+from aml_train.files import FileSet
+
+
+def _write(root: Path, files: Mapping[str, str]) -> Path:
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return root
+
+
+def _paths(files: FileSet) -> list[str]:
+    return [entry.path for entry in files.entries]
+
+
+@pytest.mark.parametrize(
+    ("files", "patterns", "expected"),
+    [
+        ({"b": "", "a/c": "", "B": ""}, (), ["B", "a/c", "b"]),
+        ({"tests/t.py": "", "src/m.py": "", "x.txt": ""}, ("tests", "/src/**"), ["src/m.py", "tests/t.py"]),
+        ({"a.py": "", "d/b.py": "", "d/c.txt": ""}, ("*.py", "!b.py"), ["a.py"]),
+        ({".git/config": "", "sub/.git/x": "", "sub/.gitkeep": ""}, (), ["sub/.gitkeep"]),
+        (
+            {".env": "", "k.pem": "", ".azure/t": "", "id_rsa": "", "id_rsa.pub": "", ".env.example": ""},
+            (),
+            [".env.example", "id_rsa.pub"],
+        ),
+        ({".env": ""}, (".env",), []),
+        ({".gitignore": "*.log\n!keep.log\n", "a.log": "", "keep.log": ""}, (), [".gitignore", "keep.log"]),
+        (
+            {".gitignore": "*.log\n", ".amlignore": "*.txt\n", "a.log": "", "a.txt": ""},
+            (),
+            [".amlignore", ".gitignore", "a.log"],
+        ),
+        (
+            {".gitignore": "*.log\n", "d/.gitignore": "!a.log\n/x\n", "d/a.log": "", "d/x": "", "x": "", "a.log": ""},
+            (),
+            [".gitignore", "d/.gitignore", "d/a.log", "x"],
+        ),
+        ({".gitignore": "d/\n", "d/.gitignore": "!a\n", "d/a": ""}, (), [".gitignore"]),
+        ({".gitignore": "\ufeff*.log\n", "a.log": ""}, (), [".gitignore"]),
+        ({}, (), []),
+    ],
+)
+def test_what_is_collected(
+    tmp_path: Path, files: dict[str, str], patterns: tuple[str, ...], expected: list[str]
+) -> None:
+    assert _paths(FileSet.collect(_write(tmp_path, files), patterns)) == expected
+
+
+def test_ignore_files_of_the_repository_above(tmp_path: Path) -> None:
+    above = {".gitignore": "*.out\n/projects/p/build/\n/b\n", "projects/.gitignore": "!keep.out\n"}
+    below = {"a.out": "", "keep.out": "", "build/x": "", "b": "", "__pycache__/m.pyc": ""}
+    _write(tmp_path, above | {f"projects/p/{name}": "" for name in below})
+    assert _paths(FileSet.collect(tmp_path / "projects/p")) == ["a.out", "b", "build/x", "keep.out"]
+    (tmp_path / ".git").mkdir()
+    assert _paths(FileSet.collect(tmp_path / "projects/p")) == ["b", "keep.out"]
+    assert len(FileSet.collect_upload(tmp_path / "projects/p").entries) == 5
+    (tmp_path / ".gitignore").write_text("projects/\n")
+    assert len(FileSet.collect(tmp_path / "projects/p").entries) == 4
+
+
+def test_as_azure_ai_ml_uploads(tmp_path: Path) -> None:
+    """Only the topmost ignore file counts, and it can take files of an ignored folder back."""
+    _write(tmp_path, {".amlignore": "d/\n!d/keep\n", "d/keep": "", "d/x": "", "s/.gitignore": "*\n", "s/a.pem": ""})
+    files = FileSet.collect_upload(tmp_path)
+    assert _paths(files) == [".amlignore", "d/keep", "s/.gitignore", "s/a.pem"]
+
+
+def test_a_code_snapshot_has_no_git_no_secrets_and_no_caches(tmp_path: Path) -> None:
+    kept = {"train.py": "", "lib/m.py": "", ".amlignore": "*.log\n"}
+    left = {".git/config": "token", ".env": "SECRET=1", "lib/id_rsa": "", "__pycache__/m.pyc": "", "a.log": ""}
+    _write(tmp_path / "code", kept | left)
+    files = FileSet.collect_code(tmp_path / "code")
+    assert _paths(files) == sorted(kept)
+
+
+def test_a_copy_has_the_same_digest(tmp_path: Path) -> None:
+    root = _write(tmp_path / "code", {"a": "1", "d/run.sh": "#!/bin/sh"})
+    (root / "d/run.sh").chmod(0o755)
+    (root / "l").symlink_to("d/run.sh")
+    files = FileSet.collect(root)
+    files.copy_to(tmp_path / "copy")
+    assert FileSet.collect(tmp_path / "copy").digest() == files.digest()
+
+
+def test_digest_covers_paths_contents_modes_and_links_only(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for root in (two, one):
+        _write(root, {"a": "1", "d/b": "2"})
+    os.utime(two / "a", (0, 0))
+    (two / "a").chmod(0o600)
+    assert FileSet.collect(one).digest() == FileSet.collect(two).digest()
+
+    seen = {FileSet.collect(one).digest()}
+    for change in (
+        lambda: (one / "a").chmod(0o755),
+        lambda: (one / "a").write_text("3"),
+        lambda: (one / "a").rename(one / "c"),
+        lambda: (one / "l").symlink_to("c"),
+        lambda: (one / "l").replace(one / "m"),
+        lambda: (one / "m").rename(one / "a"),
+    ):
+        change()
+        digest = FileSet.collect(one).digest()
+        assert digest not in seen
+        seen.add(digest)
+
+
+def test_tar_is_reproducible(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for root in (one, two):
+        _write(root, {"d/e/f.sh": "x", "a": "ü"})
+        (root / "d/e/f.sh").chmod(0o755)
+        (root / "l").symlink_to("d/e/f.sh")
+    os.utime(two / "a", (1, 1))
+    content = FileSet.collect(one).tar_bytes(prefix="w")
+    assert content == FileSet.collect(two).tar_bytes(prefix="w")
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        members = {m.name: (m.isdir(), m.mode, m.mtime, m.uid, m.linkname) for m in archive}
+    assert members == {
+        "w": (True, 0o755, 0, 0, ""),
+        "w/a": (False, 0o644, 0, 0, ""),
+        "w/d": (True, 0o755, 0, 0, ""),
+        "w/d/e": (True, 0o755, 0, 0, ""),
+        "w/d/e/f.sh": (False, 0o755, 0, 0, ""),
+        "w/l": (False, 0o777, 0, 0, "d/e/f.sh"),
+    }
+
+
+def test_tar_of_nothing_has_its_folder(tmp_path: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(FileSet.collect(tmp_path).tar_bytes(prefix="w"))) as archive:
+        assert archive.getnames() == ["w"]
+
+
+def test_file_that_changes_meanwhile(tmp_path: Path) -> None:
+    files = FileSet.collect(_write(tmp_path, {"a": "1"}))
+    (tmp_path / "a").write_text("12")
+    with pytest.raises(InvalidError, match="a changed while it was read"):
+        files.tar_bytes()
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("../outside", "it is a link to ../outside, outside of"),
+        ("/etc/passwd", "it is a link to /etc/passwd, outside of"),
+        ("absent", "it is a link to absent, which is not there"),
+        ("l", "it is a link to l, which is not there"),
+    ],
+)
+def test_links_that_lead_nowhere_good(tmp_path: Path, target: str, message: str) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "outside").write_text("")
+    (root / "l").symlink_to(target)
+    with pytest.raises(InvalidError, match=message):
+        FileSet.collect(root)
+
+
+def test_links_to_folders(tmp_path: Path) -> None:
+    _write(tmp_path, {"d/a": "1"})
+    (tmp_path / "l").symlink_to("d")
+    assert [(e.path, e.link) for e in FileSet.collect(tmp_path).entries] == [("d/a", None), ("l", "d")]
+    assert _paths(FileSet.collect(tmp_path, links="follow")) == ["d/a", "l/a"]
+    (tmp_path / "d" / "up").symlink_to("..")
+    with pytest.raises(InvalidError, match="its link leads back to a folder above it"):
+        FileSet.collect(tmp_path, links="follow")
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidError, match="it is a device, a socket or a pipe"):
+        FileSet.collect(tmp_path)
+    with pytest.raises(InvalidError, match="absent is not a folder"):
+        FileSet.collect(tmp_path / "absent")
+
+
+def test_names_and_ignore_files_that_are_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_bytes(b"\xff")
+    with pytest.raises(InvalidError, match=r"\.gitignore: it is not UTF-8"):
+        FileSet.collect(tmp_path)
+    (tmp_path / ".gitignore").unlink()
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")).touch()
+    with pytest.raises(InvalidError, match="its name is not UTF-8"):
+        FileSet.collect(tmp_path)

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_train.config.model import GateRule, WaitConfig
+from aml_train.errors import AmlTrainError, ImageError, TestsFailedError
+from aml_train.events import Event, JobSubmitted, LogLine, RuleDecided, RunFinished, StageFinished
+from aml_train.gate.rules import parse_rule
+from aml_train.image.spec import BaseImage, ImageSpec, Tested, TestSpec
+from aml_train.jobs.job import JobTemplate
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.watch import Clock, Pace
+from aml_train.models import ModelSpec
+from aml_train.outcome import Options, Outcome
+from aml_train.pipeline import Execution, Prewarm
+from aml_train.plan import Plan
+from aml_train.references import ImageRef
+from aml_train.resolve import Commit
+from aml_train.targets.names import TargetNames
+from tests.fake_service import FakeClock, FakeService, lost
+
+S = JobStatus
+DIGEST = "sha256:" + "d" * 64
+NAMES = TargetNames(
+    target="local",
+    description="a test",
+    scope="local",
+    registry_for_jobs="r.azurecr.io",
+    registry_for_engine="localhost:1",
+    compute="local",
+)
+SPEC = ImageSpec(
+    base=BaseImage(reference=ImageRef.parse("python:3.11"), digest=DIGEST),
+    platform="linux/amd64",
+    repository="digits",
+    dockerfile="FROM x\n",
+    address="a" * 64,
+)
+TESTED = Tested(
+    reference=ImageRef.parse(f"r.azurecr.io/digits@{DIGEST}"),
+    digest=DIGEST,
+    address="a" * 64,
+    how="built",
+    record=None,
+    compressed_bytes=10,
+)
+
+
+@dataclass
+class FakeTarget:
+    service: FakeService
+    image: Tested | AmlTrainError = TESTED
+    pace: Pace = field(default_factory=Pace)
+
+    def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
+        if isinstance(self.image, AmlTrainError):
+            raise self.image
+        return self.image
+
+
+def make_plan(rules: Mapping[str, Sequence[str]] | None = None, **changes: Any) -> Plan:
+    gate = tuple(
+        GateRule(metric=metric, rule=parse_rule(text), where="aml-train.yml:9")
+        for metric, texts in (rules or {}).items()
+        for text in texts
+    )
+    job = JobTemplate(
+        document={"command": "python train.py", "type": "command"},
+        directory=Path("/p"),
+        code_digest="c",
+        scope="local",
+        stem="digits",
+    )
+    plan = Plan(
+        image=SPEC,
+        tests=None,
+        job=job,
+        gate=gate,
+        model=ModelSpec(name="digits", artifact="outputs/model", output=None, type="custom_model"),
+        names=NAMES,
+        commit=Commit(sha="f" * 40, branch="main", dirty=False),
+        watch=WaitConfig(),
+    )
+    return replace(plan, **changes)
+
+
+def run(
+    plan: Plan,
+    service: FakeService,
+    *,
+    image: Tested | AmlTrainError = TESTED,
+    clock: FakeClock | None = None,
+    listener: Callable[[Event], None] | None = None,
+    **options: bool,
+) -> tuple[Outcome, list[Event]]:
+    clock = clock or FakeClock()
+    events: list[Event] = []
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        if listener:
+            listener(event)
+
+    execution = Execution(
+        plan,
+        lambda: FakeTarget(service=service, image=image),
+        options=Options(**options),
+        clock=Clock(now=clock.now, sleep=clock.sleep),
+        listener=listen,
+    )
+    return execution.run(), events
+
+
+def good_service(**changes: Any) -> FakeService:
+    return FakeService(metrics={"acc": [0.5, 0.96]}, artifacts=["outputs/model/model.joblib"], **changes)
+
+
+def test_a_commit_becomes_a_gated_registered_model() -> None:
+    service = good_service()
+    outcome, events = run(make_plan({"acc": [">= 0.95"]}), service)
+    assert (outcome.status, outcome.exit_code) == ("passed", 0)
+    (model,) = service.registered
+    assert (model.name, model.version) == ("digits", "1")
+    assert model.path == f"azureml://jobs/{service.submitted[0].name}/outputs/artifacts/paths/outputs/model"
+    assert model.tags["aml-train.image-digest"] == DIGEST
+    assert model.tags["aml-train.commit"] == "f" * 40
+    assert model.tags["aml-train.job"] == service.submitted[0].name
+    assert model.tags["aml-train.metric.acc"] == "0.96"
+    assert [e.stage for e in events if isinstance(e, StageFinished)] == [
+        "target",
+        "submit",
+        "watch",
+        "gate",
+        "register",
+    ]
+    assert isinstance(events[-1], RunFinished)
+    assert events[-1].facts["model_version"] == "1"
+
+
+def test_the_job_runs_in_the_tested_digest() -> None:
+    service = good_service()
+    run(make_plan(), service)
+    (job,) = service.submitted
+    assert job.document["environment"] == {"image": f"r.azurecr.io/digits@{DIGEST}"}
+    assert job.name.startswith("digits-")
+    assert job.name.endswith("-1")
+
+
+def test_a_second_run_attaches_and_registers_nothing_twice() -> None:
+    service = good_service()
+    plan = make_plan({"acc": [">= 0.95"]})
+    run(plan, service)
+    outcome, events = run(plan, service)
+    assert (outcome.status, outcome.attached) == ("passed", True)
+    assert len(service.submitted) == len(service.registered) == 1
+    assert outcome.model is not None
+    assert [event.attached for event in events if isinstance(event, JobSubmitted)] == [True]
+
+
+def test_fresh_trains_again_as_the_next_attempt() -> None:
+    service = good_service()
+    run(make_plan(), service)
+    service.looks = 0
+    outcome, _ = run(make_plan(), service, fresh=True)
+    assert [job.name[-2:] for job in service.submitted] == ["-1", "-2"]
+    assert outcome.model is not None
+    assert outcome.model.version == "2"
+    attached, _ = run(make_plan(), service)
+    assert attached.job is not None
+    assert attached.job.name == service.submitted[1].name, "the latest attempt is the one to attach to"
+
+
+@pytest.mark.parametrize("end", [S.FAILED, S.CANCELED, S.NOT_RESPONDING])
+def test_after_a_bad_end_the_next_run_makes_a_new_attempt(end: JobStatus) -> None:
+    service = good_service(script=[S.RUNNING, end])
+    first, _ = run(make_plan(), service)
+    assert first.exit_code in (5, 7, 8)
+    assert not service.registered
+    service.script, service.looks = [S.COMPLETED], 0
+    second, _ = run(make_plan(), service)
+    assert second.exit_code == 0
+    assert [job.name[-2:] for job in service.submitted] == ["-1", "-2"]
+
+
+def test_a_missed_gate_ends_with_6_says_by_how_much_and_registers_nothing() -> None:
+    service = good_service()
+    outcome, events = run(make_plan({"acc": [">= 0.99", "min >= 0"]}), service)
+    assert (outcome.status, outcome.exit_code) == ("gate-failed", 6)
+    assert "acc = 0.96, wanted >= 0.99: missed by 0.03 (aml-train.yml:9)" in outcome.message
+    assert [event.met for event in events if isinstance(event, RuleDecided)] == [False, True]
+    assert not service.registered
+
+
+def test_a_missing_metric_ends_with_6() -> None:
+    outcome, _ = run(make_plan({"f1": ["> 0"]}), good_service())
+    assert outcome.exit_code == 6
+    assert "f1 is missing (the job logged acc)" in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(ImageError("the disk is full"), 3), (TestsFailedError("2 tests failed"), 4)]
+)
+def test_nothing_is_submitted_when_the_image_or_its_tests_fail(error: AmlTrainError, code: int) -> None:
+    service = good_service()
+    outcome, _ = run(make_plan(), service, image=error)
+    assert outcome.exit_code == code
+    assert not service.submitted
+
+
+def test_a_job_without_the_model_fails_instead_of_registering_nothing() -> None:
+    outcome, _ = run(make_plan(), FakeService(artifacts=["outputs/other"]))
+    assert outcome.exit_code == 5
+    assert "wrote nothing at 'outputs/model'" in outcome.message
+
+
+def test_an_interrupt_cancels_the_job_and_ends_with_7() -> None:
+    service = good_service(script=[S.RUNNING])
+    clock = FakeClock()
+
+    def interrupt(now: float) -> None:
+        if now > 3 and not service.cancelled:
+            raise KeyboardInterrupt
+
+    clock.on_sleep = interrupt
+    outcome, _ = run(make_plan(), service, clock=clock)
+    assert (outcome.status, outcome.exit_code) == ("cancelled", 7)
+    assert service.cancelled == [service.submitted[0].name]
+    assert "is Canceled" in outcome.message
+
+
+def test_an_interrupt_before_the_job_cancels_nothing() -> None:
+    service = good_service()
+
+    def interrupt(event: Event) -> None:
+        if isinstance(event, StageFinished) and event.stage == "target":
+            raise KeyboardInterrupt
+
+    outcome, _ = run(make_plan(), service, listener=interrupt)
+    assert (outcome.exit_code, service.cancelled) == (7, [])
+    assert outcome.message == "Interrupted before a job was submitted."
+
+
+def test_an_interrupt_after_the_job_leaves_it_completed() -> None:
+    service = good_service()
+
+    def interrupt(event: Event) -> None:
+        if isinstance(event, StageFinished) and event.stage == "watch":
+            raise KeyboardInterrupt
+
+    outcome, _ = run(make_plan(), service, listener=interrupt)
+    assert (outcome.exit_code, service.cancelled) == (7, [])
+    assert "Interrupted after the end of the job" in outcome.message
+
+
+def test_without_waiting_the_job_is_submitted_and_left() -> None:
+    service = good_service()
+    outcome, _ = run(make_plan({"acc": [">= 2"]}), service, wait=False)
+    assert (outcome.status, outcome.exit_code) == ("submitted", 0)
+    assert service.looks == 0
+
+
+def test_a_foreign_job_of_the_same_name_is_never_attached_to() -> None:
+    service = good_service()
+    run(make_plan(), service)
+    name = service.submitted[0].name
+    service.jobs[name] = replace(service.jobs[name], tags={})
+    outcome, _ = run(make_plan(), service)
+    assert outcome.exit_code == 8
+    assert "was not submitted from this configuration" in outcome.message
+
+
+def test_without_an_image_the_environment_is_given_and_said_to_be_untested() -> None:
+    job = replace(make_plan().job, document={"command": "x", "environment": "azureml:sklearn:1"})
+    service = good_service()
+    run(make_plan(image=None, job=job), service)
+    (submitted,) = service.submitted
+    assert submitted.document["environment"] == "azureml:sklearn:1"
+    assert submitted.document["tags"]["aml-train.tested"] == "given, not tested"
+
+
+def test_an_outage_in_the_middle_does_not_change_the_verdict() -> None:
+    service = good_service(script=[S.RUNNING, lost(), lost(), S.COMPLETED])
+    assert run(make_plan({"acc": [">= 0.95"]}), service)[0].exit_code == 0
+
+
+def test_the_sdk_is_loaded_as_soon_as_a_build_begins() -> None:
+    loaded: list[bool] = []
+    prewarm = Prewarm()
+    prewarm(LogLine(source="build", text="before it is armed"))
+    prewarm.arm(lambda: loaded.append(True))
+    prewarm(LogLine(source="job", text="no reason"))
+    prewarm.join()
+    assert not loaded
+    prewarm(LogLine(source="build", text="#1"))
+    prewarm(LogLine(source="tests", text="#2"))
+    prewarm.join()
+    assert loaded == [True]

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from aml_train.config.load import load_config
+from aml_train.image.spec import BaseImage
+from aml_train.plan import Plan, make_plan, render_plan
+from aml_train.references import ImageRef
+from aml_train.resolve import Commit, resolve
+from aml_train.targets.names import TargetNames
+
+DIGEST = "sha256:" + "b" * 64
+NAMES = TargetNames(
+    target="local",
+    description="the local AzureML",
+    scope="local",
+    registry_for_jobs="r.azurecr.io",
+    registry_for_engine="localhost:1",
+    compute="local-cluster",
+)
+
+
+def plan_of(directory: Path, commit: Commit | None = None) -> Plan:
+    config = load_config(None, directory=directory)
+
+    def resolve_base(reference: ImageRef, platform: str) -> BaseImage:
+        return BaseImage(reference=reference, digest=DIGEST)
+
+    resolved = resolve(config, platform="linux/amd64", resolve_base=resolve_base, commit=lambda _: commit)
+    return make_plan(config, resolved, NAMES)
+
+
+def project(directory: Path, config: str) -> None:
+    (directory / "job.yml").write_text(
+        "name: mine\ncommand: python train.py\ncompute: azureml:gpu\nenvironment: azureml:sklearn:1\n"
+    )
+    (directory / "test_it.py").write_text("def test_it(): pass\n")
+    (directory / "aml-train.yml").write_text(config)
+
+
+def test_our_image_replaces_the_environment_and_the_plan_says_so(tmp_path: Path) -> None:
+    project(tmp_path, "job: job.yml\nimage: {base: 'python:3.11', apt: [git]}\ntests: {command: pytest}\n")
+    plan = plan_of(tmp_path)
+    assert plan.image is not None
+    assert plan.tests is not None
+    assert plan.job.document["compute"] == "azureml:local-cluster"
+    assert any("replaces the job's own environment azureml:sklearn:1" in notice for notice in plan.notices)
+    assert any("local-cluster instead of azureml:gpu" in notice for notice in plan.notices)
+    text = render_plan(plan)
+    for part in (f"FROM python@{DIGEST}", "git", f"r.azurecr.io/{plan.image.repository}", "tests     pytest"):
+        assert part in text
+    assert "azureml:sklearn:1" not in text.split("job  ")[1].split("gate  ")[0]
+
+
+def test_the_commit_is_a_tag_and_never_in_the_image(tmp_path: Path) -> None:
+    project(tmp_path, "job: job.yml\nimage: {base: 'python:3.11'}\n")
+    one = plan_of(tmp_path, Commit(sha="1" * 40, branch="main", dirty=False))
+    two = plan_of(tmp_path, Commit(sha="2" * 40, branch="main", dirty=True))
+    assert one.image is not None
+    assert two.image is not None
+    assert one.image.address == two.image.address
+    assert one.job.tags["aml-train.commit"] == "1" * 40
+    assert two.job.tags["aml-train.commit"] == "2" * 40 + "-dirty"
+
+
+def test_a_bare_job_keeps_its_environment(tmp_path: Path) -> None:
+    (tmp_path / "job.yml").write_text("command: python train.py\nenvironment: azureml:sklearn:1\n")
+    plan = plan_of(tmp_path)
+    assert (plan.image, plan.tests, plan.model, plan.gate) == (None, None, None, ())
+    text = render_plan(plan)
+    assert "given by the job, not tested: azureml:sklearn:1" in text
+    assert "none: the job only has to complete" in text
+
+
+def test_the_stem_is_the_jobs_own_name(tmp_path: Path) -> None:
+    project(tmp_path, "job: job.yml\n")
+    assert plan_of(tmp_path).job.stem == "mine"

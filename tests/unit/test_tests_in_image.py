@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aml_train.events import TestFailure
+from aml_train.files import FileSet
+from aml_train.image.spec import TestSpec
+from aml_train.junit import JUnitReport, parse_junit
+from aml_train.tests_in_image import judge, split_lines
+
+REPORT = b"""<?xml version="1.0"?>
+<testsuites><testsuite name="pytest" errors="1" failures="1" skipped="1" tests="4">
+<testcase classname="tests.test_a" name="test_ok" file="tests/test_a.py" line="0" time="0.5"/>
+<testcase classname="tests.test_a" name="test_bad[x]" file="tests/test_a.py" line="9" time="1.5">
+<failure message="assert 1 == 2&#10; more">trace</failure></testcase>
+<testcase classname="tests.test_a" name="test_skip" time="0"><skipped message="later"/></testcase>
+<testcase classname="" name="tests.test_b" time="0"><error message="collection failure">ImportError</error></testcase>
+</testsuite></testsuites>"""
+
+
+def test_report() -> None:
+    report = parse_junit(REPORT)
+    assert (report.passed, report.failed, report.skipped, report.errors) == (1, 1, 1, 1)
+    assert [str(failure) for failure in report.failures] == [
+        "tests/test_a.py:10: test_bad[x]: assert 1 == 2",
+        "tests.test_b: collection failure",
+    ]
+    assert report.slowest[0] == ("tests.test_a::test_bad[x]", 1.5)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not a JUnit report"),
+        (b"<a", "is not a JUnit report"),
+        (b"<html></html>", "is not a JUnit report"),
+        (b"\xff\xfe", "is not a JUnit report"),
+        (b'<!DOCTYPE x [<!ENTITY a "b">]><testsuite/>', "has a document type declaration"),
+    ],
+)
+def test_what_is_no_report(content: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_junit(content)
+
+
+def test_suites_in_suites_and_single_suites() -> None:
+    nested = b'<testsuites><testsuite><testsuite><testcase name="a"/></testsuite><testcase name="b"/></testsuite></testsuites>'
+    assert parse_junit(nested).passed == 2
+    assert parse_junit(b'<testsuite><testcase name="a"/></testsuite>').passed == 1
+
+
+def _report(passed: int = 1, failures: int = 0, skipped: int = 0) -> JUnitReport:
+    failure = TestFailure(name="t", file="a.py", line=3, message="m")
+    return JUnitReport(
+        passed=passed, failed=failures, skipped=skipped, errors=0, failures=(failure,) * failures, slowest=()
+    )
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "report", "junit", "options", "message"),
+    [
+        (0, None, None, {}, None),
+        (0, _report(), None, {}, None),
+        (0, _report(passed=0, skipped=1), None, {}, None),
+        (0, _report(passed=0), None, {}, "the command ran no test"),
+        (0, None, "r.xml", {}, "wrote no report at r.xml"),
+        (0, None, None, {"damage": "cannot be read"}, "cannot be read"),
+        (1, _report(), None, {}, "the tests failed (exit code 1)"),
+        (1, _report(failures=1), None, {}, "1 of 2 tests failed in the image\n  a.py:3: t: m"),
+        (0, _report(failures=1), None, {}, "although the command ended with exit code 0"),
+        (1, _report(failures=25), None, {}, "and 5 more"),
+        (2, None, None, {}, "interrupted or could not be collected"),
+        (5, None, None, {}, "ran no test (exit code 5)"),
+        (127, None, None, {}, "not found in the image"),
+        (137, None, None, {}, "the tests were killed (exit code 137)"),
+        (137, None, None, {"oom_killed": True}, "for want of memory"),
+        (137, None, None, {"timed_out": True}, "longer than 1800 seconds"),
+    ],
+)
+def test_verdict(
+    exit_code: int,
+    report: JUnitReport | None,
+    junit: str | None,
+    options: dict[str, str | bool],
+    message: str | None,
+    tmp_path: Path,
+) -> None:
+    spec = TestSpec(command="pytest", files=FileSet.collect(tmp_path), junit=junit)
+    facts = {"oom_killed": False, "timed_out": False, "damage": None} | options
+    error = judge(exit_code=exit_code, report=report, spec=spec, **facts)  # type: ignore[arg-type]
+    if message is None:
+        assert error is None
+    else:
+        assert error is not None
+        assert message in error.message
+
+
+def test_lines() -> None:
+    frames = [(1, b"a\nb"), (2, b"x\r\n"), (1, b"c\n\xc3"), (1, b"\xa4\xff"), (2, b"")]
+    assert [(line.origin, line.text) for line in split_lines(frames)] == [
+        ("stdout", "a"), ("stderr", "x"), ("stdout", "bc"), ("stdout", "ä\ufffd"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("def test_sum():\n>   assert 1 == 2\nE   assert 1 == 2\n\ntests/test_a.py:12: AssertionError", 12),
+        ("tests/test_a.py:12: \n_ _ _\nlib.py:3: \n_ _ _\ntests/test_a.py:30: ValueError\nlib.py:99: KeyError", 30),
+        ("lib.py:99: KeyError", 10),
+        ("E   tests/test_a.py:77: not at the beginning of its line", 10),
+        ("", 10),
+    ],
+)
+def test_a_failure_is_placed_where_it_failed(text: str, line: int) -> None:
+    report = parse_junit(
+        f'<testsuite><testcase name="t" file="tests/test_a.py" line="9"><failure message="m">{text}</failure>'
+        "</testcase></testsuite>".encode().replace(b">   assert", b"&gt;   assert")
+    )
+    assert report.failures[0].line == line
