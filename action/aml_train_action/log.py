@@ -11,7 +11,7 @@ import io
 import secrets
 import threading
 from collections.abc import Callable
-from typing import Final, Literal, Protocol
+from typing import BinaryIO, Final, Literal, Protocol
 
 from aml_train.events import (
     Event,
@@ -61,12 +61,21 @@ class Channel:
     Args:
         stream: standard output, behind the masking filter.
         masker: replaces secrets before long lines are cut into pieces.
+        sink: what is behind that filter; only what is to be masked is written there.
         token: makes the words that end a pause of commands.
     """
 
-    def __init__(self, stream: TextStream, masker: Masker, *, token: Callable[[], str] = random_token) -> None:
+    def __init__(
+        self,
+        stream: TextStream,
+        masker: Masker,
+        *,
+        sink: BinaryIO | None = None,
+        token: Callable[[], str] = random_token,
+    ) -> None:
         self._stream = stream
         self._masker = masker
+        self._sink = sink
         self._new_token = token
         self._paused: str | None = None
         self._lock = threading.RLock()
@@ -94,6 +103,18 @@ class Channel:
             self.resume()
             self._stream.write(line + "\n")
             self._stream.flush()
+
+    def hide(self, secret: str) -> None:
+        """Mask *secret*, which has just become known, from now on, and tell GitHub to do the same."""
+        with self._lock:
+            new = self._masker.add(secret)
+            if new and self._sink is not None:
+                self.resume()
+                # The filter holds nothing back at the end of a line: this does not overtake anything.
+                self._stream.flush()
+                for value in new:
+                    self._sink.write((command("add-mask", value) + "\n").encode())
+                self._sink.flush()
 
     def resume(self) -> None:
         """End the pause of commands, if there is one: the last thing to be done."""

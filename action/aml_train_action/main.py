@@ -53,7 +53,7 @@ def main(environment: Mapping[str, str], stdout: BinaryIO) -> int:
     stdout.flush()
     filtered = MaskingStream(stdout, masker)
     stream = io.TextIOWrapper(io.BufferedWriter(filtered), encoding="utf-8", errors="backslashreplace", newline="\n")
-    channel = Channel(stream, masker)
+    channel = Channel(stream, masker, sink=stdout)
     printed = ChannelText(channel)
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -69,9 +69,14 @@ def _act(environment: Mapping[str, str], channel: Channel, masker: Masker) -> in
     files = Masker(known_secrets(environment, identifiers=False))
     result = Result(record=Record(mask=files.mask))
     step = read_step(environment)
+
+    def hide(secret: str) -> None:
+        files.add(secret)
+        channel.hide(secret)
+
     with _signals() as ignore_signals:
         with _boundary(step, channel, masker, result.record, settle=ignore_signals):
-            _command(environment, step, channel, masker, result)
+            _command(environment, step, channel, masker, result, hide)
         # The runner ends the process soon after the first signal: what is known is written first.
         ignore_signals()
         reported = Record(exit_code=0)
@@ -128,7 +133,14 @@ def _report(result: Result, step: Step, masker: Masker) -> None:
         append(step.summary, masker.mask(summary))
 
 
-def _command(environment: Mapping[str, str], step: Step, channel: Channel, masker: Masker, result: Result) -> None:
+def _command(
+    environment: Mapping[str, str],
+    step: Step,
+    channel: Channel,
+    masker: Masker,
+    result: Result,
+    hide: Callable[[str], None],
+) -> None:
     from aml_train.config.load import load_config
 
     inputs = read_inputs(environment, step.workspace)
@@ -154,7 +166,7 @@ def _command(environment: Mapping[str, str], step: Step, channel: Channel, maske
             record.end("planned", 0, "Nothing was changed.")
             channel.text(result.text)
         else:
-            _run(environment, step, inputs, config, channel, masker, record)
+            _run(environment, step, inputs, config, channel, masker, record, hide)
 
 
 def _run(
@@ -165,6 +177,7 @@ def _run(
     channel: Channel,
     masker: Masker,
     record: Record,
+    hide: Callable[[str], None],
 ) -> None:
     from aml_train.outcome import Options
     from aml_train.runs import prepare_run, run_prepared
@@ -180,8 +193,8 @@ def _run(
     log = GitHubLog(channel, masker, level=inputs.log_level)
     listeners = (record, log, Annotations(channel, masker, places))
     try:
-        assertion = github_assertion(environment, fetched=masker.add)
-        prepared = prepare_run(config, environment=environment, assertion=assertion)
+        assertion = github_assertion(environment, fetched=hide)
+        prepared = prepare_run(config, environment=environment, assertion=assertion, fetched=hide)
         options = Options(fresh=inputs.fresh, force_build=inputs.force_build, wait=inputs.wait)
         run_prepared(prepared, options, listeners=listeners)
     finally:

@@ -11,6 +11,7 @@ import binascii
 import io
 import json
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, Final, Protocol
 from urllib.parse import quote, quote_plus, unquote
@@ -150,22 +151,27 @@ class Masker:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._lock = threading.Lock()
         self._patterns: dict[bytes, None] = {}
         self._heads: dict[int, list[bytes]] = {}
         #: What GitHub must be told of the secrets that were given here.
         self.told = [part for secret in sorted(secrets) for part in self.add(secret)]
 
     def add(self, secret: str) -> list[str]:
-        """Mask *secret* from now on.
+        """Mask *secret* from now on. Other threads may be masking meanwhile.
 
         Returns:
             what is new and must be told to GitHub. It derives encoded forms itself (``ValueEncoders.cs``).
         """
-        new = [part for part in sorted(parts_of(secret)) if _encode(part) not in self._patterns]
-        for pattern in sorted(map(_encode, derive(secret))):
-            if pattern not in self._patterns:
-                self._patterns[pattern] = None
-                self._heads.setdefault(pattern[0], []).append(pattern)
+        with self._lock:
+            new = [part for part in sorted(parts_of(secret)) if _encode(part) not in self._patterns]
+            fresh = [pattern for pattern in sorted(map(_encode, derive(secret))) if pattern not in self._patterns]
+            heads = dict(self._heads)
+            for pattern in fresh:
+                heads[pattern[0]] = [*heads.get(pattern[0], ()), pattern]
+            # What others are reading stays as it is.
+            self._heads = heads
+            self._patterns = {**self._patterns, **dict.fromkeys(fresh)}
         return new
 
     @property

@@ -22,7 +22,7 @@ from aml_train.targets.names import TargetNames
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.credentials.azure import Assertion
+    from aml_train.credentials.azure import Assertion, Fetched
     from aml_train.image.spec import BaseImage
     from aml_train.references import ImageRef
 
@@ -34,6 +34,7 @@ class PreparedRun:
     Attributes:
         outer: the process's environment as it was found: the target adds its own variables to the process later.
         assertion: fetches federated assertions to sign in to Azure with; None where the caller cannot.
+        fetched: is told each token that Azure and its registry give, before it is used.
     """
 
     plan: Plan
@@ -41,15 +42,22 @@ class PreparedRun:
     engine: DockerClient
     outer: Mapping[str, str]
     assertion: Assertion | None = None
+    fetched: Fetched = lambda _token: None
 
 
-def prepare_run(config: Config, *, environment: Mapping[str, str], assertion: Assertion | None = None) -> PreparedRun:
+def prepare_run(
+    config: Config,
+    *,
+    environment: Mapping[str, str],
+    assertion: Assertion | None = None,
+    fetched: Fetched = lambda _token: None,
+) -> PreparedRun:
     """Resolve and plan. Changes nothing, and signs in nowhere.
 
     Args:
         config: what the user said.
         environment: the process's environment.
-        assertion: see :class:`PreparedRun`.
+        assertion, fetched: see :class:`PreparedRun`.
 
     Raises:
         InvalidError: if the target's workspace or compute is not said.
@@ -76,6 +84,7 @@ def prepare_run(config: Config, *, environment: Mapping[str, str], assertion: As
         engine=engine,
         outer=environment,
         assertion=assertion,
+        fetched=fetched,
     )
 
 
@@ -146,15 +155,17 @@ def _open_target(prepared: PreparedRun, listener: Listener) -> OpenTarget:
             engine=prepared.engine,
             outer=prepared.outer,
             assertion=prepared.assertion,
+            fetched=prepared.fetched,
             listener=listener,
         )
+    from aml_train.credentials.azure import without_secrets
     from aml_train.targets.emulator import EmulatorSettings
     from aml_train.targets.local import open_local
 
     return open_local(
         EmulatorSettings.from_environment(prepared.outer),
         engine=prepared.engine,
-        outer=prepared.outer,
+        outer=without_secrets(prepared.outer),
         names=prepared.plan.names,
         listener=listener,
     )

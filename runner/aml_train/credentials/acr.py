@@ -32,6 +32,7 @@ class AcrLogin:
         token: gives a token of Entra ID for registries.
         session: makes the requests.
         now, sleep: time in seconds; passed in so that tests need not wait.
+        fetched: is told each token that the registry gives, also those that are fetched with these credentials.
     """
 
     def __init__(
@@ -42,12 +43,14 @@ class AcrLogin:
         session: requests.Session,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        fetched: Callable[[str], object] = lambda _token: None,
     ) -> None:
         self._host = host
         self._token = token
         self._session = session
         self._now = now
         self._sleep = sleep
+        self._fetched = fetched
         self._lock = threading.Lock()
         self._kept: tuple[float, RegistryAuth] | None = None
 
@@ -60,7 +63,13 @@ class AcrLogin:
         with self._lock:
             if self._kept is None or self._now() - self._kept[0] > _RENEW_AFTER:
                 refresh = self._exchange(self._token())
-                self._kept = self._now(), RegistryAuth(username=TOKEN_USER, password=refresh, identity_token=refresh)
+                self._fetched(refresh)
+                self._kept = (
+                    self._now(),
+                    RegistryAuth(
+                        username=TOKEN_USER, password=refresh, identity_token=refresh, fetched=self._fetched
+                    ),
+                )
             return self._kept[1]
 
     def _exchange(self, token: str) -> str:

@@ -23,6 +23,9 @@ logging.getLogger("azure.identity").addHandler(logging.NullHandler())
 Assertion = Callable[[str], str]
 """Fetches a new assertion (a JSON Web Token of an issuer that Azure trusts) for the audience that it is given."""
 
+Fetched = Callable[[str], object]
+"""Is told each token as soon as it is there, so that it can be hidden before anybody could print it."""
+
 #: ``AML_TRAIN_SIGN_IN``: word → what it is called in messages.
 WAYS: Final[Mapping[str, str]] = {
     "oidc": "the OIDC token of the workflow",
@@ -32,6 +35,8 @@ WAYS: Final[Mapping[str, str]] = {
     "certificate": "the service principal's certificate",
     "creds": "AZURE_CREDENTIALS",
 }
+#: Variables that hold a secret: nobody but :func:`sign_in` needs them.
+SECRET_VARIABLES: Final = frozenset({"AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_CREDENTIALS"})
 #: Word → the variable whose presence chooses it; in the order of precedence. They are secrets: nothing sets them by itself.
 _SECRETS: Final = {
     "secret": "AZURE_CLIENT_SECRET",
@@ -54,13 +59,21 @@ class SignIn:
         inner: one of azure-identity's credentials; it keeps tokens and renews them.
         way: a word of :data:`WAYS`.
         claims: gives the claims of the assertion that was sent last.
+        fetched: is told each access token that is new.
     """
 
     def __init__(
-        self, inner: TokenCredential, *, way: str, claims: Callable[[], Mapping[str, Any] | None] = lambda: None
+        self,
+        inner: TokenCredential,
+        *,
+        way: str,
+        claims: Callable[[], Mapping[str, Any] | None] = lambda: None,
+        fetched: Fetched = lambda _token: None,
     ) -> None:
         self._inner = inner
         self._claims = claims
+        self._fetched = fetched
+        self._known: dict[tuple[str, ...], str] = {}
         self.title = WAYS[way]
 
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
@@ -73,7 +86,7 @@ class SignIn:
 
         using = f"with {self.title}"
         try:
-            return self._inner.get_token(*scopes, **options)
+            token = self._inner.get_token(*scopes, **options)
         except ClientAuthenticationError as error:
             if isinstance(error.__cause__, ServiceError):
                 raise error.__cause__ from None
@@ -87,6 +100,11 @@ class SignIn:
                 hint="Check the network, HTTPS_PROXY and the CA bundle.",
                 transient=True,
             ) from error
+        # Most are kept ones: each is told once.
+        if self._known.get(scopes) != token.token:
+            self._fetched(token.token)
+            self._known[scopes] = token.token
+        return token
 
     def token(self, scope: str) -> str:
         """Return the text of a token; see :meth:`get_token`."""
@@ -94,8 +112,17 @@ class SignIn:
         return text
 
 
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return *environment* as other commands get it: without what signs in to Azure."""
+    return {name: value for name, value in environment.items() if name not in SECRET_VARIABLES}
+
+
 def sign_in(
-    environment: Mapping[str, str], *, cloud: Cloud = AZURE_PUBLIC, assertion: Assertion | None = None
+    environment: Mapping[str, str],
+    *,
+    cloud: Cloud = AZURE_PUBLIC,
+    assertion: Assertion | None = None,
+    fetched: Fetched = lambda _token: None,
 ) -> SignIn:
     """Return the credential that *environment* chooses. Nothing is asked of Azure yet.
 
@@ -106,21 +133,23 @@ def sign_in(
         environment: holds the variables.
         cloud: where to sign in.
         assertion: fetches assertions, where the caller can.
+        fetched: is told each access token that is fetched later; from whatever thread needs it.
 
     Raises:
         InvalidError: the choice is unknown or ambiguous.
         ServiceError: nothing to sign in with, or a part of it is missing or cannot be read.
     """
     way = _choose(environment, has_assertion=assertion is not None)
-    makers: Mapping[str, Callable[[], SignIn]] = {
-        "oidc": lambda: _oidc(environment, cloud, assertion),
+    claims: dict[str, Any] = {}
+    makers: Mapping[str, Callable[[], TokenCredential]] = {
+        "oidc": lambda: _oidc(environment, cloud, assertion, claims),
         "workload-identity": lambda: _workload_identity(environment, cloud),
         "managed-identity": lambda: _managed_identity(environment),
         "secret": lambda: _secret(environment, cloud),
         "certificate": lambda: _certificate(environment, cloud),
         "creds": lambda: _creds(environment, cloud),
     }
-    return makers[way]()
+    return SignIn(makers[way](), way=way, claims=lambda: claims if way == "oidc" else None, fetched=fetched)
 
 
 def _choose(environment: Mapping[str, str], *, has_assertion: bool) -> str:
@@ -151,7 +180,10 @@ def _needed(environment: Mapping[str, str], way: str, *names: str) -> list[str]:
     return [environment[name] for name in names]
 
 
-def _oidc(environment: Mapping[str, str], cloud: Cloud, assertion: Assertion | None) -> SignIn:
+def _oidc(
+    environment: Mapping[str, str], cloud: Cloud, assertion: Assertion | None, claims: dict[str, Any]
+) -> TokenCredential:
+    """Return the credential; *claims* always holds those of the assertion that was sent last."""
     if assertion is None:
         raise ServiceError(
             "Cannot sign in to Azure with OIDC: only the action can fetch a token of the workflow.",
@@ -160,55 +192,51 @@ def _oidc(environment: Mapping[str, str], cloud: Cloud, assertion: Assertion | N
     tenant, client = _needed(environment, "oidc", "AZURE_TENANT_ID", "AZURE_CLIENT_ID")
     from azure.identity import ClientAssertionCredential
 
-    last: dict[str, Any] = {}
-
     def fetch() -> str:
         text = assertion(cloud.federated_audience)
-        last.clear()
-        last.update(claims_of(text))
+        claims.clear()
+        claims.update(claims_of(text))
         return text
 
-    inner = ClientAssertionCredential(tenant, client, fetch, authority=cloud.authority)
-    return SignIn(inner, way="oidc", claims=lambda: last)
+    return ClientAssertionCredential(tenant, client, fetch, authority=cloud.authority)
 
 
-def _workload_identity(environment: Mapping[str, str], cloud: Cloud) -> SignIn:
+def _workload_identity(environment: Mapping[str, str], cloud: Cloud) -> TokenCredential:
     names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_FEDERATED_TOKEN_FILE")
     tenant, client, file = _needed(environment, "workload-identity", *names)
     from azure.identity import WorkloadIdentityCredential
 
-    inner = WorkloadIdentityCredential(
+    return WorkloadIdentityCredential(
         tenant_id=tenant, client_id=client, token_file_path=file, authority=cloud.authority
     )
-    return SignIn(inner, way="workload-identity")
 
 
-def _managed_identity(environment: Mapping[str, str]) -> SignIn:
+def _managed_identity(environment: Mapping[str, str]) -> TokenCredential:
     from azure.identity import ManagedIdentityCredential
 
     client = environment.get("AZURE_CLIENT_ID") or None
-    return SignIn(ManagedIdentityCredential(client_id=client), way="managed-identity")
+    return ManagedIdentityCredential(client_id=client)
 
 
-def _secret(environment: Mapping[str, str], cloud: Cloud) -> SignIn:
+def _secret(environment: Mapping[str, str], cloud: Cloud) -> TokenCredential:
     names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
-    return _with_secret(*_needed(environment, "secret", *names), cloud=cloud, way="secret")
+    return _with_secret(*_needed(environment, "secret", *names), cloud=cloud)
 
 
-def _with_secret(tenant: str, client: str, secret: str, *, cloud: Cloud, way: str) -> SignIn:
+def _with_secret(tenant: str, client: str, secret: str, *, cloud: Cloud) -> TokenCredential:
     from azure.identity import ClientSecretCredential
 
-    return SignIn(ClientSecretCredential(tenant, client, secret, authority=cloud.authority), way=way)
+    return ClientSecretCredential(tenant, client, secret, authority=cloud.authority)
 
 
-def _certificate(environment: Mapping[str, str], cloud: Cloud) -> SignIn:
+def _certificate(environment: Mapping[str, str], cloud: Cloud) -> TokenCredential:
     names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_CERTIFICATE_PATH")
     tenant, client, file = _needed(environment, "certificate", *names)
     from azure.identity import CertificateCredential
 
     password = environment.get("AZURE_CLIENT_CERTIFICATE_PASSWORD") or None
     try:
-        inner = CertificateCredential(tenant, client, file, password=password, authority=cloud.authority)
+        return CertificateCredential(tenant, client, file, password=password, authority=cloud.authority)
     except (OSError, ValueError) as error:
         # The library's own words may quote the file.
         raise ServiceError(
@@ -216,10 +244,9 @@ def _certificate(environment: Mapping[str, str], cloud: Cloud) -> SignIn:
             hint="AZURE_CLIENT_CERTIFICATE_PATH names a PEM or PKCS 12 file with the private key; "
             "AZURE_CLIENT_CERTIFICATE_PASSWORD its password, if it has one.",
         ) from None
-    return SignIn(inner, way="certificate")
 
 
-def _creds(environment: Mapping[str, str], cloud: Cloud) -> SignIn:
+def _creds(environment: Mapping[str, str], cloud: Cloud) -> TokenCredential:
     """Return the credential of the JSON that ``az ad sp create-for-rbac --json-auth`` writes."""
     (text,) = _needed(environment, "creds", "AZURE_CREDENTIALS")
     try:
@@ -232,4 +259,4 @@ def _creds(environment: Mapping[str, str], cloud: Cloud) -> SignIn:
             f"Cannot sign in to Azure: AZURE_CREDENTIALS is not JSON with {', '.join(names)}.",
             hint="az ad sp create-for-rbac --json-auth writes it. Better, sign in with GitHub's OIDC: docs/azure.md.",
         )
-    return _with_secret(*(found[name] for name in names), cloud=cloud, way="creds")
+    return _with_secret(*(found[name] for name in names), cloud=cloud)

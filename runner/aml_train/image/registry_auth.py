@@ -22,11 +22,15 @@ _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryAuth:
-    """Credentials. *identity_token* is what ``docker login`` keeps of an OAuth 2 sign-in, instead of a password."""
+    """Credentials. *identity_token* is what ``docker login`` keeps of an OAuth 2 sign-in, instead of a password.
+
+    *fetched* is told each token that is got for them, so that it can be hidden.
+    """
 
     username: str
     password: str = field(default="", repr=False)
     identity_token: str | None = field(default=None, repr=False)
+    fetched: Callable[[str], object] = field(default=lambda _token: None, repr=False, compare=False)
 
     @property
     def basic(self) -> str:
@@ -140,4 +144,6 @@ class Authenticator:
         token = document.get("token") or document.get("access_token")
         if not isinstance(token, str):
             raise ImageError(f"the registry {self._host} gave no token when signing in")
+        if auth is not None:
+            auth.fetched(token)
         return token

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from aml_train.clouds import Cloud, cloud_named
-from aml_train.credentials.azure import Assertion, SignIn, sign_in
+from aml_train.credentials.azure import Assertion, Fetched, SignIn, sign_in, without_secrets
 from aml_train.errors import InvalidError, ServiceError
 from aml_train.events import Listener, Notice
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
@@ -42,6 +42,7 @@ class AzureTarget:
     outer: Mapping[str, str]
     settings: TargetConfig
     listener: Listener
+    fetched: Fetched
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Have the image built, tested and released in the workspace's registry, or find that it is."""
@@ -76,7 +77,7 @@ class AzureTarget:
             session.trust_env = False
             session.verify, session.proxies = verify, proxies
             scope = self.rest.cloud.registry_scope
-            auth = AcrLogin(host, lambda: self.sign_in.token(scope), session=session)
+            auth = AcrLogin(host, lambda: self.sign_in.token(scope), session=session, fetched=self.fetched)
             # A refusal is told before anything is built.
             auth()
         else:
@@ -100,6 +101,7 @@ def open_azure(
     outer: Mapping[str, str],
     assertion: Assertion | None,
     listener: Listener,
+    fetched: Fetched = lambda _token: None,
 ) -> AzureTarget:
     """Sign in, and find that workspace and compute are there.
 
@@ -112,13 +114,14 @@ def open_azure(
             (``AZURE_ENVIRONMENT``).
         assertion: fetches federated assertions, where the caller can.
         listener: told how it signs in.
+        fetched: told each token that Azure and the registry give.
 
     Raises:
         ServiceError: the sign-in fails, or there is no such workspace.
         InvalidError: there is no such compute.
     """
     cloud = cloud_named(outer.get("AZURE_ENVIRONMENT", ""))
-    identity = sign_in(outer, cloud=cloud, assertion=assertion)
+    identity = sign_in(outer, cloud=cloud, assertion=assertion, fetched=fetched)
     listener(Notice(text=f"Signing in to {_cloud_title(cloud)} with {identity.title}."))
     service = AzureV2(workspace, identity, cloud)
     _check_workspace(service)
@@ -130,9 +133,10 @@ def open_azure(
         rest=service,
         sign_in=identity,
         engine=engine,
-        outer=outer,
+        outer=without_secrets(outer),
         settings=settings,
         listener=listener,
+        fetched=fetched,
     )
 
 

@@ -27,6 +27,7 @@ from tests.unit.action.test_commands import _read_outputs
 
 JOB = "command: python train.py\nenvironment: azureml:sklearn:1\n"
 SECRET = "the-real-secret-value"
+FETCHED = "eyJ0.a-token-fetched-at-run-time.sig"
 
 
 @dataclass
@@ -68,13 +69,17 @@ def done(ran: Ran, name: str) -> list[str]:
 
 
 def pipeline(
-    monkeypatch: pytest.MonkeyPatch, run: Callable[[Sequence[Listener], Options], None]
+    monkeypatch: pytest.MonkeyPatch, run: Callable[[Sequence[Listener], Options], None], *tokens: str
 ) -> list[Mapping[str, str]]:
-    """Put *run* in the pipeline's place; return the environments that it was prepared with."""
+    """Put *run*, which fetches *tokens*, in the pipeline's place; return the environments that it was prepared with."""
     environments: list[Mapping[str, str]] = []
 
-    def prepare(_config: Any, *, environment: Mapping[str, str], assertion: object) -> object:
+    def prepare(
+        _config: Any, *, environment: Mapping[str, str], assertion: object, fetched: Callable[[str], object]
+    ) -> object:
         assert assertion is None
+        for token in tokens:
+            fetched(token)
         environments.append(environment)
         return object()
 
@@ -100,6 +105,23 @@ def test_secrets_are_told_before_anything_else(act: Callable[..., Ran]) -> None:
     ran = act(command="validate")
     assert ran.log.startswith(f"::add-mask::{SECRET}\n")
     assert ran.log.count(SECRET) == 1
+
+
+def test_tokens_that_are_fetched_are_told_before_they_could_be_shown(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(listeners: Sequence[Listener], _options: Options) -> None:
+        for listener in listeners:
+            listener(LogLine(source="job", origin="std_log.txt", text=f"before {FETCHED} after"))
+            listener(JobSubmitted(job=f"job-{FETCHED}", attached=False, studio_url=None))
+
+    pipeline(monkeypatch, run, FETCHED)
+    ran = act()
+    told = f"::add-mask::{FETCHED}\n"
+    assert ran.log.count(FETCHED) == 1
+    assert ran.log.index(told) < ran.log.index("before *** after")
+    assert FETCHED in done(ran, "add-mask"), "it was told while commands took no effect"
+    assert FETCHED not in json.dumps(ran.outputs) + ran.summary
 
 
 def test_faults_of_the_configuration_are_annotated_and_end_with_2(act: Callable[..., Ran], tmp_path: Path) -> None:

@@ -54,16 +54,26 @@ def clock() -> Clock:
     return Clock()
 
 
-def login(exchange: Exchange, clock: Clock, tokens: Iterator[str] | None = None) -> AcrLogin:
+def login(
+    exchange: Exchange, clock: Clock, tokens: Iterator[str] | None = None, told: list[str] | None = None
+) -> AcrLogin:
     session = requests.Session()
     session.mount("https://", exchange)
     given = tokens or iter(("aad-1", "aad-2"))
-    return AcrLogin(HOST, lambda: next(given), session=session, now=clock.now, sleep=clock.sleep)
+    return AcrLogin(
+        HOST,
+        lambda: next(given),
+        session=session,
+        now=clock.now,
+        sleep=clock.sleep,
+        fetched=told.append if told is not None else str,
+    )
 
 
 def test_credentials_are_renewed_after_five_minutes(clock: Clock) -> None:
     exchange = Exchange((200, '{"refresh_token": "one"}'), (200, '{"refresh_token": "two"}'))
-    acr = login(exchange, clock)
+    told: list[str] = []
+    acr = login(exchange, clock, told=told)
     first = acr()
     assert (first.username, first.password, first.identity_token) == (TOKEN_USER, "one", "one")
     assert "one" not in repr(first)
@@ -71,6 +81,9 @@ def test_credentials_are_renewed_after_five_minutes(clock: Clock) -> None:
     assert acr() is first
     clock.time = 301
     assert acr().password == "two"
+    assert told == ["one", "two"]
+    first.fetched("an access token")
+    assert told[-1] == "an access token"
     assert exchange.forms == [
         {"grant_type": ["access_token"], "service": [HOST], "access_token": [token]} for token in ("aad-1", "aad-2")
     ]

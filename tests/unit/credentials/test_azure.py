@@ -7,10 +7,11 @@ from typing import Any
 
 import azure.identity  # noqa: F401 - its import looks for processes, which a test may not
 import pytest
+from azure.core.credentials import AccessToken
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from aml_train.clouds import AZURE_PUBLIC, cloud_named
-from aml_train.credentials.azure import SignIn, sign_in
+from aml_train.credentials.azure import SignIn, sign_in, without_secrets
 from aml_train.errors import InvalidError, ServiceError
 
 IDS = {"AZURE_TENANT_ID": "the-tenant", "AZURE_CLIENT_ID": "the-client"}
@@ -108,6 +109,27 @@ def test_what_cannot_work_is_told(environment: Mapping[str, str], kind: type[Exc
     with pytest.raises(kind, match=message) as caught:
         sign_in(environment)
     assert "the-secret" not in str(caught.value)
+
+
+class Giving:
+    def __init__(self, *tokens: str) -> None:
+        self.tokens = list(tokens)
+
+    def get_token(self, *_scopes: str, **_options: Any) -> AccessToken:
+        return AccessToken(self.tokens.pop(0), 0)
+
+
+def test_each_new_token_is_told_once() -> None:
+    told: list[str] = []
+    identity = SignIn(Giving("one", "one", "two", "three", "two"), way="oidc", fetched=told.append)
+    given = [identity.token(scope) for scope in ("a", "a", "a", "b", "a")]
+    assert given == ["one", "one", "two", "three", "two"]
+    assert told == ["one", "two", "three"]
+
+
+def test_other_commands_get_no_secret() -> None:
+    environment = SECRET | CREDS | {"AZURE_CLIENT_CERTIFICATE_PASSWORD": "p", "PATH": "/bin"}
+    assert without_secrets(environment) == {**IDS, "PATH": "/bin"}
 
 
 class Refusing:

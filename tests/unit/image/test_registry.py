@@ -95,8 +95,11 @@ def test_token_sign_in_once_for_each_scope() -> None:
 
 def test_identity_token_and_basic() -> None:
     fake = FakeRegistry(basic="-", realm=REALM)
-    assert _client(fake, RegistryAuth(username="", identity_token="refresh")).head_manifest("a", "x") is None
+    told: list[str] = []
+    auth = RegistryAuth(username="", identity_token="refresh", fetched=told.append)
+    assert _client(fake, auth).head_manifest("a", "x") is None
     assert "POST /token" in fake.log
+    assert told == ["token"]
     fake = FakeRegistry(basic=AUTH.basic)
     assert _client(fake, AUTH).head_manifest("a", "x") is None
     assert len(fake.log) == 2
