@@ -11,6 +11,7 @@ from aml_train.gate.decide import MetricPoint
 from aml_train.jobs.job import JobSpec
 from aml_train.jobs.service import JobView, ModelView, NewModel
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.submission import Submission
 
 
 @dataclass
@@ -44,6 +45,8 @@ class FakeService:
     registered: list[ModelView] = field(default_factory=list)
     submitted: list[JobSpec] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    cancel_answers: list[BaseException | None] = field(default_factory=list)
+    on_submit: Callable[[JobSpec], None] | None = None
     looks: int = 0
     prepared: int = 0
 
@@ -64,15 +67,27 @@ class FakeService:
             self.jobs[name] = view
         return replace(view, log_files={"user_logs/std_log.txt": f"fake://{name}"} if self.log else {})
 
-    def submit(self, job: JobSpec) -> JobView:
+    def live_jobs(self, tag: str) -> Sequence[JobView]:
+        return [view for view in self.jobs.values() if tag in view.tags and not view.status.terminal]
+
+    def submit(self, job: JobSpec, submission: Submission) -> JobView:
+        if self.on_submit:
+            self.on_submit(job)
+        submission.leave()
         self.submitted.append(job)
         view = JobView(name=job.name, status=JobStatus.QUEUED, experiment="e", tags=job.document["tags"])
         self.jobs[job.name] = view
         return view
 
-    def cancel(self, name: str) -> None:
+    def cancel(self, name: str) -> bool:
         self.cancelled.append(name)
+        answer = self.cancel_answers.pop(0) if self.cancel_answers else None
+        if isinstance(answer, BaseException):
+            raise answer
+        if name not in self.jobs:
+            return False
         self.jobs[name] = replace(self.jobs[name], status=JobStatus.CANCELED)
+        return True
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
         data = self.log[offset:]

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -17,6 +18,8 @@ from aml_train._version import __version__
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
+    from aml_train.outcome import Options
+    from aml_train.runs import PreparedRun
     from aml_train.targets.emulator import EmulatorSettings
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -38,6 +41,7 @@ def cli() -> None:
     aml-train validate     check aml-train.yml and the job, all faults at once
     aml-train plan         show what a run would do: the Dockerfile, the job, the gate
     aml-train run          build, test, submit, follow, gate, register
+    aml-train attach       follow and gate what `run --no-wait` submitted
 
     Without a cloud: the target `local` runs everything against the local AzureML, an emulator in a container.
     """
@@ -71,6 +75,15 @@ def _configuration(command: _Command) -> _Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+_json = click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write every event as a line of JSON.",
+)
+_colors = click.option("--no-color", is_flag=True, help="No colours on a terminal.  [also: NO_COLOR=1]")
 
 
 def _load(directory: Path, config: Path | None, job: Path | None, target: str | None, sets: Sequence[str]) -> Config:
@@ -126,15 +139,17 @@ def plan(directory: Path, config: Path | None, job: Path | None, target: str | N
 @_configuration
 @click.option("--fresh", is_flag=True, help="Train again, even if the same job has completed.")
 @click.option("--force-build", is_flag=True, help="Build and test the image again, even if it is in the registry.")
-@click.option("--no-wait", is_flag=True, help="Submit and return; the same command attaches later.")
-@click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, like `aml-train plan`.")
+@click.option("--no-wait", is_flag=True, help="Submit and return; `aml-train attach` gates later.")
 @click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write every event as a line of JSON.",
+    "--on-cancel",
+    type=click.Choice(["cancel", "detach"]),
+    help="What an interruption does to the job: cancel it, or let it go on.  [default: `watch.on-cancel`, else cancel]",
 )
-@click.option("--no-color", is_flag=True, help="No colours on a terminal.  [also: NO_COLOR=1]")
+@click.option("--group", metavar="NAME", help="What the run belongs to, such as a pull request; see --supersede.")
+@click.option("--supersede", is_flag=True, help="Cancel the unfinished jobs of older runs of the same --group.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, like `aml-train plan`.")
+@_json
+@_colors
 def run(
     directory: Path,
     config: Path | None,
@@ -145,13 +160,17 @@ def run(
     fresh: bool,
     force_build: bool,
     no_wait: bool,
+    on_cancel: str | None,
+    group: str | None,
+    supersede: bool,
     dry_run: bool,
     json_file: Path | None,
     no_color: bool,
 ) -> None:
     """Build the image, test in it, submit the job, follow it, decide the gate, register the model.
 
-    A second run of the same commit finds the tested image and attaches to the completed job. Ctrl-C cancels the job.
+    A second run of the same commit finds the tested image and attaches to the completed job. Ctrl-C cancels the job;
+    with --on-cancel detach it goes on.
 
     \b
     aml-train run                                   what aml-train.yml says
@@ -159,11 +178,13 @@ def run(
     aml-train run --fresh                           train again
     aml-train run --config job.yml                  a bare AzureML command job
     """
-    from aml_train.console import ConsoleListener
-    from aml_train.outcome import Options
-    from aml_train.runs import json_listener, prepare_run, run_prepared
+    from aml_train.outcome import Group, Options
+    from aml_train.runs import prepare_run
 
-    loaded = _load(directory, config, job, target, sets)
+    if supersede and group is None:
+        raise click.UsageError("--supersede needs --group: whose older runs are meant?")
+    changes = (*sets, f"watch.on-cancel={on_cancel}") if on_cancel else sets
+    loaded = _load(directory, config, job, target, changes)
     with _terminate_like_interrupt():
         prepared = prepare_run(loaded, environment=dict(os.environ))
         if dry_run:
@@ -171,11 +192,61 @@ def run(
 
             click.echo(render_plan(prepared.plan))
             return
-        options = Options(fresh=fresh, force_build=force_build, wait=not no_wait)
-        console = ConsoleListener(sys.stdout, color=False if no_color else None)
-        with json_listener(json_file) as recorders, contextlib.closing(console):
-            outcome = run_prepared(prepared, options, listeners=(console, *recorders))
-    sys.exit(outcome.exit_code)
+        options = Options(
+            fresh=fresh,
+            force_build=force_build,
+            wait=not no_wait,
+            group=Group(name=group, sequence=int(time.time())) if group else None,
+            supersede=supersede,
+        )
+        code = _execute(prepared, options, json_file, no_color=no_color)
+    sys.exit(code)
+
+
+def _execute(prepared: PreparedRun, options: Options, json_file: Path | None, *, no_color: bool) -> int:
+    """Execute the plan on the console; return the exit code."""
+    from aml_train.console import ConsoleListener
+    from aml_train.runs import json_listener, run_prepared
+
+    console = ConsoleListener(sys.stdout, color=False if no_color else None)
+    with json_listener(json_file) as recorders, contextlib.closing(console):
+        return run_prepared(prepared, options, listeners=(console, *recorders)).exit_code
+
+
+@cli.command()
+@_configuration
+@click.argument("job_name", metavar="[JOB]", required=False)
+@_json
+@_colors
+def attach(
+    directory: Path,
+    config: Path | None,
+    job: Path | None,
+    target: str | None,
+    sets: tuple[str, ...],
+    *,
+    job_name: str | None,
+    json_file: Path | None,
+    no_color: bool,
+) -> None:
+    """Follow a job that was submitted before, decide the gate, register the model.
+
+    JOB is the job's name, as `run --no-wait` told it; without it, the latest job that was submitted from the same commit and
+    configuration. The verdict and the exit code are those that `run` would have come to. Nothing is built or submitted,
+    and Ctrl-C leaves the job alone.
+
+    \b
+    aml-train run --no-wait            in one workflow
+    aml-train attach                   in another one, later
+    """
+    from aml_train.outcome import Options
+    from aml_train.runs import prepare_run
+
+    loaded = _load(directory, config, job, target, sets)
+    with _terminate_like_interrupt():
+        prepared = prepare_run(loaded, environment=dict(os.environ), image=job_name is None)
+        code = _execute(prepared, Options(attach=True, job=job_name), json_file, no_color=no_color)
+    sys.exit(code)
 
 
 @contextlib.contextmanager

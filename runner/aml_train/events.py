@@ -118,6 +118,13 @@ class TestsFinished(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class JobNamed(Event):
+    """The job's name is known; from now on it may exist in the workspace."""
+
+    job: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobSubmitted(Event):
     """The job exists in the workspace; *attached* where it had been submitted by an earlier run."""
 

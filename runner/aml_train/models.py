@@ -9,7 +9,6 @@ from typing import Final
 from aml_train._version import __version__
 from aml_train.errors import JobFailedError
 from aml_train.gate.decide import Decision
-from aml_train.image.spec import Given, JobImage, Tested
 from aml_train.jobs.job import TAG_ADDRESS, TAG_COMMIT, TAG_DIGEST, TAG_IMAGE, TAG_TESTED, TAG_VERSION
 from aml_train.jobs.service import JobService, ModelView, NewModel
 
@@ -18,6 +17,7 @@ TAG_JOB: Final = "aml-train.job"
 TAG_SOURCE: Final = "aml-train.model-source"
 TAG_GATE: Final = "aml-train.gate"
 TAG_METRIC: Final = "aml-train.metric."
+_FROM_JOB: Final = (TAG_COMMIT, TAG_IMAGE, TAG_DIGEST, TAG_ADDRESS, TAG_TESTED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +45,15 @@ class ModelSpec:
         return f"azureml://jobs/{job}/outputs/artifacts/paths/{(self.artifact or '').strip('/')}"
 
 
-def lineage(
-    *, image: JobImage, commit: str | None, metrics: Mapping[str, float], decision: Decision
-) -> dict[str, str]:
-    """Return the tags that tell what a model was trained in, from which commit, and how the gate judged it."""
-    tags = {TAG_VERSION: __version__}
-    if commit:
-        tags[TAG_COMMIT] = commit
-    match image:
-        case Tested():
-            tags |= {TAG_IMAGE: str(image.reference), TAG_DIGEST: image.digest, TAG_ADDRESS: image.address}
-            tags[TAG_TESTED] = image.record.key if image.record else "no tests configured"
-        case Given():
-            tags[TAG_TESTED] = "given, not tested"
+def lineage(job: Mapping[str, str], *, metrics: Mapping[str, float], decision: Decision) -> dict[str, str]:
+    """Return the tags that tell what a model was trained in, from which commit, and how the gate judged it.
+
+    Args:
+        job: the tags of the job, which tell what it was submitted from, whoever attaches to it later.
+        metrics: the job's.
+        decision: the gate's.
+    """
+    tags = {TAG_VERSION: __version__} | {name: job[name] for name in _FROM_JOB if name in job}
     tags[TAG_GATE] = "passed" if decision.rules else "none"
     return tags | {f"{TAG_METRIC}{name}": f"{value:.10g}" for name, value in sorted(metrics.items())}
 

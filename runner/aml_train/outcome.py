@@ -11,6 +11,19 @@ from aml_train.jobs.service import JobView, ModelView
 
 
 @dataclass(frozen=True, kw_only=True)
+class Group:
+    """Runs of which a later one supersedes the earlier, such as those of a pull request.
+
+    Attributes:
+        name: the same for all of them; no secret, since the jobs carry it as a tag.
+        sequence: grows from run to run.
+    """
+
+    name: str
+    sequence: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """What may vary between two executions of the same plan.
 
@@ -18,11 +31,19 @@ class Options:
         fresh: train again, even if the same job has completed.
         force_build: build the image again, even if its address is in the registry.
         wait: follow the job to its end; False submits and returns.
+        attach: build and submit nothing; follow, gate and register what was submitted before.
+        job: the name of the job to attach to; None for the latest one that was submitted from the same configuration.
+        group: what the run belongs to; the job carries it.
+        supersede: cancel the jobs of older runs of the group.
     """
 
     fresh: bool = False
     force_build: bool = False
     wait: bool = True
+    attach: bool = False
+    job: str | None = None
+    group: Group | None = None
+    supersede: bool = False
 
 
 @dataclass(kw_only=True)

@@ -10,6 +10,7 @@ from typing import Protocol
 from aml_train.errors import AmlTrainError, CancelledError, GateFailedError, ServiceError
 from aml_train.events import (
     Event,
+    ImageReady,
     JobStatusChanged,
     JobSubmitted,
     Listener,
@@ -25,21 +26,21 @@ from aml_train.events import (
 )
 from aml_train.gate.decide import Decision, decide_rule
 from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
-from aml_train.jobs.job import TAG_FINGERPRINT, JobSpec, make_job
+from aml_train.jobs.clock import Clock
+from aml_train.jobs.job import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, JobSpec
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.watch import Clock, Limits, Pace, settle_metrics, watch
+from aml_train.jobs.watch import Limits, Pace, settle_metrics, watch
+from aml_train.live_job import LiveJob
 from aml_train.models import lineage, register
 from aml_train.outcome import Options, Outcome
 from aml_train.plan import Plan
+from aml_train.submit import choose_attempt, grouped, latest_attempt, supersede
 from aml_train.units import size
 
 # Between two readings of the metrics: of a job that has just ended, and of one that had ended before this run.
 _METRIC_PAUSE = 0.3
 _SETTLED_PAUSE = 0.05
-_CANCEL_PATIENCE = 60.0
-_CANCEL_PAUSE = 0.25
-_MOST_ATTEMPTS = 1000
 
 
 class OpenTarget(Protocol):
@@ -55,6 +56,9 @@ class OpenTarget(Protocol):
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Have the image built, tested and released in the target's registry, or find that it is."""
+
+    def find_image(self, spec: ImageSpec) -> Tested | None:
+        """Return the image where the target's registry has it; build and run nothing."""
 
 
 class Prewarm:
@@ -115,8 +119,7 @@ class Execution:
         self._clock = clock
         self._listener = listener
         self._prewarm = prewarm or Prewarm()
-        self._service: JobService | None = None
-        self._live_job: str | None = None
+        self._live: LiveJob | None = None
         self._settled = False
         self.outcome = Outcome()
 
@@ -164,22 +167,25 @@ class Execution:
         with self._stage("target", plan.names.description) as summary:
             target = self._open_target()
             summary.append("ready")
-        self._service = target.service
         self._prewarm.arm(target.service.prepare)
         if options.fresh:
             self._prewarm.start()
-        image = self._image(target)
-        self._prewarm.join()
-        view = self._submit(target.service, image)
+        if options.attach:
+            view = self._attach(target)
+        else:
+            image = self._image(target)
+            self._prewarm.join()
+            view = self._submit(target.service, image)
         if options.wait or view.status.terminal:
             self._watch(target.service, view, target.pace)
             decision = self._decide(target.service, view.name)
-            self._register(target.service, view.name, image, decision)
+            self._register(target.service, view, decision)
             gated = "the gate is met" if plan.gate else "no gate was given"
             self._pass("passed", f"The job completed and {gated}.")
         else:
             self._pass(
-                "submitted", f"The job {view.name} is submitted; without --no-wait the same command attaches to it."
+                "submitted",
+                f"The job {view.name} is submitted, and goes on by itself. `aml-train attach` follows and gates it.",
             )
 
     def _pass(self, status: str, message: str) -> None:
@@ -204,9 +210,12 @@ class Execution:
             else "Submit the job"
         )
         with self._stage("submit", title) as summary:
-            job, found = choose_attempt(self._plan, service, image, fresh=self._options.fresh)
-            self._live_job = job.name
-            view = found or service.submit(job)
+            job, found = choose_attempt(self._plan.job, service, image, fresh=self._options.fresh)
+            if found is None:
+                view = self._make(service, grouped(job, self._options.group))
+            else:
+                self._live = self._answer_for(found.name, service)
+                view = found
             self.outcome.job, self.outcome.attached = view, found is not None
             if found is None:
                 summary.append(f"submitted {job.name}")
@@ -218,6 +227,52 @@ class Execution:
             self._listener(JobSubmitted(job=view.name, attached=found is not None, studio_url=view.studio_url))
         return view
 
+    def _make(self, service: JobService, job: JobSpec) -> JobView:
+        options = self._options
+        if options.supersede and options.group is not None:
+            supersede(service, options.group, self._plan.job.stem, clock=self._clock, listener=self._listener)
+        self._live = self._answer_for(job.name, service)
+        return self._live.submit(job)
+
+    def _answer_for(self, job: str, service: JobService) -> LiveJob:
+        return LiveJob(job, service, self._clock, self._listener)
+
+    def _attach(self, target: OpenTarget) -> JobView:
+        """Find the job that was submitted before, and tell what it was submitted from."""
+        service, wanted = target.service, self._options.job
+        with self._stage("submit", f"Find the job {wanted}" if wanted else "Find the job") as summary:
+            view = service.find(wanted) if wanted else self._latest(target)
+            if view is None:
+                raise ServiceError(
+                    f"There is no job {wanted} in {self._plan.names.description}."
+                    if wanted
+                    else "No job was submitted from this commit and configuration.",
+                    hint="Submit it first: aml-train run --no-wait. Or name the job: aml-train attach JOB.",
+                )
+            self.outcome.job, self.outcome.attached = view, True
+            self._live = self._answer_for(view.name, service)
+            self._tell_image(view)
+            self._listener(JobSubmitted(job=view.name, attached=True, studio_url=view.studio_url))
+            summary.append(f"{view.name} is {view.status.value}")
+        return view
+
+    def _latest(self, target: OpenTarget) -> JobView | None:
+        plan = self._plan
+        image = Given(environment=plan.environment) if plan.image is None else target.find_image(plan.image)
+        return None if image is None else latest_attempt(plan.job, target.service, image)
+
+    def _tell_image(self, view: JobView) -> None:
+        """Tell the image of a job that is attached to, as its tags have it."""
+        tags = view.tags
+        if tags.get(TAG_IMAGE) and tags.get(TAG_DIGEST):
+            self._listener(
+                ImageReady(
+                    reference=tags[TAG_IMAGE], digest=tags[TAG_DIGEST], address=tags.get(TAG_ADDRESS, ""), how="found"
+                )
+            )
+        else:
+            self._listener(Notice(text="The job's environment was used as it was given, not tested."))
+
     def _watch(self, service: JobService, view: JobView, pace: Pace) -> None:
         limits = Limits(total=self._plan.watch.timeout, queue=self._plan.watch.queue_timeout)
         with self._stage("watch", "Follow the job") as summary:
@@ -228,10 +283,10 @@ class Execution:
                 _, failure = watch(
                     service, view.name, clock=self._clock, pace=pace, limits=limits, listener=self._listener
                 )
-                self._live_job = None
+                self._live = None
                 if failure:
                     raise failure
-            self._live_job = None
+            self._live = None
             summary.append("completed")
 
     def _decide(self, service: JobService, name: str) -> Decision:
@@ -267,14 +322,13 @@ class Execution:
                 )
             )
 
-    def _register(self, service: JobService, name: str, image: JobImage, decision: Decision) -> None:
+    def _register(self, service: JobService, job: JobView, decision: Decision) -> None:
         spec = self._plan.model
         if spec is None:
             return
         with self._stage("register", f"Register the model {spec.name}") as summary:
-            commit = str(self._plan.commit) if self._plan.commit else None
-            tags = lineage(image=image, commit=commit, metrics=self.outcome.metrics, decision=decision)
-            model, found = register(service, spec, job=name, tags=tags)
+            tags = lineage(job.tags, metrics=self.outcome.metrics, decision=decision)
+            model, found = register(service, spec, job=job.name, tags=tags)
             self.outcome.model = model
             self._listener(ModelRegistered(model=model.name, version=model.version, found=found))
             summary.append(
@@ -282,69 +336,12 @@ class Execution:
             )
 
     def _interrupted(self) -> CancelledError:
-        """Cancel the job, if one is live, and wait until the service has ended it."""
-        service, name = self._service, self._live_job
-        if service is None or name is None:
-            job = self.outcome.job
-            return CancelledError(
-                f"Interrupted after the end of the job {job.name}."
-                if job
-                else "Interrupted before a job was submitted."
-            )
-        self._listener(
-            Notice(text=f"Interrupted: cancelling the job {name}; interrupt again to leave it.", level="warning")
+        """Let go of the live job, or cancel it, if there is one."""
+        if self._live is not None:
+            # Who attached to a job did not ask for it.
+            cancel = self._plan.watch.on_cancel == "cancel" and not self._options.attach
+            return self._live.interrupt(cancel=cancel)
+        job = self.outcome.job
+        return CancelledError(
+            f"Interrupted after the end of the job {job.name}." if job else "Interrupted before a job was submitted."
         )
-        try:
-            return self._cancel(service, name)
-        except ServiceError as error:
-            return CancelledError(
-                f"Interrupted, but the job {name} could not be cancelled: {error.message}",
-                hint="It may still be running: cancel it in the studio.",
-            )
-        except KeyboardInterrupt:
-            return CancelledError(f"Interrupted twice: the end of the job {name} was not awaited.")
-
-    def _cancel(self, service: JobService, name: str) -> CancelledError:
-        began = self._clock.now()
-        found = service.find(name)
-        if found is None:
-            return CancelledError(f"Interrupted while submitting; there is no job {name}.")
-        if not found.status.terminal:
-            service.cancel(name)
-        while not found.status.terminal and self._clock.now() - began < _CANCEL_PATIENCE:
-            self._clock.sleep(_CANCEL_PAUSE)
-            found = service.details(name)
-        self._listener(JobStatusChanged(job=name, status=found.status.value))
-        return CancelledError(f"Interrupted: the job {name} is {found.status.value}.")
-
-
-def choose_attempt(
-    plan: Plan, service: JobService, image: JobImage, *, fresh: bool
-) -> tuple[JobSpec, JobView | None]:
-    """Find the attempt to attach to, or the number of the next one. The latest attempt decides.
-
-    One that is running or has completed is attached to, unless *fresh*; one that failed or was cancelled is followed by
-    the next.
-
-    Raises:
-        ServiceError: if a job of that name exists which is not ours.
-    """
-    latest: tuple[JobSpec, JobView] | None = None
-    for attempt in range(1, _MOST_ATTEMPTS):
-        job = make_job(plan.job, image, attempt)
-        found = service.find(job.name)
-        if found is None:
-            return (job, None) if fresh or latest is None or not _attachable(latest[1].status) else latest
-        if found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
-            raise ServiceError(
-                f"A job named {job.name} exists, but was not submitted from this configuration.",
-                hint="Give the job another name or experiment_name.",
-            )
-        latest = job, found
-    raise ServiceError(
-        f"There are {_MOST_ATTEMPTS - 1} attempts of this job already.", hint="Change its experiment_name."
-    )
-
-
-def _attachable(status: JobStatus) -> bool:
-    return status is JobStatus.COMPLETED or not (status.terminal or status is JobStatus.CANCEL_REQUESTED)

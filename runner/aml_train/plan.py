@@ -79,7 +79,6 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
             code_digest=resolved.code_digest,
             local_digests=resolved.local_digests,
             scope=names.scope,
-            overrides=config.overrides,
             stem=stem_of(str(document.get("name") or document.get("experiment_name") or config.directory.name)),
             tags={TAG_VERSION: __version__, **({TAG_COMMIT: str(resolved.commit)} if resolved.commit else {})},
         ),

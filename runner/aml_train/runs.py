@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from aml_train.config.model import Config
 from aml_train.errors import InvalidError
 from aml_train.events import Broadcast, Event, Listener, to_json
-from aml_train.jobs.watch import Clock
+from aml_train.jobs.clock import Clock
 from aml_train.outcome import Options, Outcome
 from aml_train.pipeline import Execution, OpenTarget, Prewarm
 from aml_train.plan import Plan, make_plan
@@ -32,6 +34,7 @@ class PreparedRun:
     """A plan and what its execution needs.
 
     Attributes:
+        engine: connects to the engine, once; it is not needed where nothing is built and the jobs run in Azure.
         outer: the process's environment as it was found: the target adds its own variables to the process later.
         assertion: fetches federated assertions to sign in to Azure with; None where the caller cannot.
         fetched: is told each token that Azure and its registry give, before it is used.
@@ -39,7 +42,7 @@ class PreparedRun:
 
     plan: Plan
     config: Config
-    engine: DockerClient
+    engine: Callable[[], DockerClient]
     outer: Mapping[str, str]
     assertion: Assertion | None = None
     fetched: Fetched = lambda _token: None
@@ -51,6 +54,7 @@ def prepare_run(
     environment: Mapping[str, str],
     assertion: Assertion | None = None,
     fetched: Fetched = lambda _token: None,
+    image: bool = True,
 ) -> PreparedRun:
     """Resolve and plan. Changes nothing, and signs in nowhere.
 
@@ -58,15 +62,16 @@ def prepare_run(
         config: what the user said.
         environment: the process's environment.
         assertion, fetched: see :class:`PreparedRun`.
+        image: whether the image matters. It does not to who attaches to a job by its name.
 
     Raises:
         InvalidError: if the target's workspace or compute is not said.
         ImageError: if the engine does not answer or the base image is nowhere to be found.
     """
-    from aml_train.engine import connect
-
+    if not image:
+        config = dataclasses.replace(config, image=None, tests=None)
     names = _names(config, environment)
-    engine = connect(environment)
+    engine = _engine(environment)
 
     def resolve_base(reference: ImageRef, platform: str) -> BaseImage:
         from aml_train.image.base import docker_registries
@@ -74,10 +79,11 @@ def prepare_run(
 
         where = config.image.where if config.image else "image.base"
         return ask(
-            reference, platform=platform, engine=engine, registries=docker_registries(environment), where=where
+            reference, platform=platform, engine=engine(), registries=docker_registries(environment), where=where
         )
 
-    resolved = resolve(config, platform=_platform(engine), resolve_base=resolve_base)
+    platform = _platform(engine()) if config.image is not None else ""
+    resolved = resolve(config, platform=platform, resolve_base=resolve_base)
     return PreparedRun(
         plan=make_plan(config, resolved, names),
         config=config,
@@ -86,6 +92,16 @@ def prepare_run(
         assertion=assertion,
         fetched=fetched,
     )
+
+
+def _engine(environment: Mapping[str, str]) -> Callable[[], DockerClient]:
+    @functools.cache
+    def connected() -> DockerClient:
+        from aml_train.engine import connect
+
+        return connect(environment)
+
+    return connected
 
 
 def _platform(engine: DockerClient) -> str:
@@ -164,7 +180,7 @@ def _open_target(prepared: PreparedRun, listener: Listener) -> OpenTarget:
 
     return open_local(
         EmulatorSettings.from_environment(prepared.outer),
-        engine=prepared.engine,
+        engine=prepared.engine(),
         outer=without_secrets(prepared.outer),
         names=prepared.plan.names,
         listener=listener,

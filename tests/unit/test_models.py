@@ -4,7 +4,6 @@ import pytest
 
 from aml_train.errors import JobFailedError
 from aml_train.gate.decide import Decision
-from aml_train.image.spec import Given
 from aml_train.jobs.service import ModelView
 from aml_train.models import ModelSpec, lineage, next_version, register
 from tests.fake_service import FakeService
@@ -66,13 +65,10 @@ def test_a_job_without_the_model_is_an_error() -> None:
 
 
 def test_lineage_says_when_the_environment_was_only_given() -> None:
-    tags = lineage(
-        image=Given(environment="azureml:x:1"),
-        commit=None,
-        metrics={"a/b": 1 / 3},
-        decision=Decision(rules=()),
-    )
+    job = {"aml-train.tested": "given, not tested", "team": "a"}
+    tags = lineage(job, metrics={"a/b": 1 / 3}, decision=Decision(rules=()))
     assert tags["aml-train.tested"] == "given, not tested"
+    assert "team" not in tags
     assert tags["aml-train.gate"] == "none"
     assert tags["aml-train.metric.a/b"] == "0.3333333333"
     assert "aml-train.commit" not in tags

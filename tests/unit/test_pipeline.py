@@ -9,14 +9,16 @@ import pytest
 
 from aml_train.config.model import GateRule, WaitConfig
 from aml_train.errors import AmlTrainError, ImageError, TestsFailedError
-from aml_train.events import Event, JobSubmitted, LogLine, RuleDecided, RunFinished, StageFinished
+from aml_train.events import Event, ImageReady, JobSubmitted, LogLine, Notice, RuleDecided, RunFinished, StageFinished
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import BaseImage, ImageSpec, Tested, TestSpec
+from aml_train.jobs.clock import Clock
 from aml_train.jobs.job import JobTemplate
+from aml_train.jobs.service import JobView
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.watch import Clock, Pace
+from aml_train.jobs.watch import Pace
 from aml_train.models import ModelSpec
-from aml_train.outcome import Options, Outcome
+from aml_train.outcome import Group, Options, Outcome
 from aml_train.pipeline import Execution, Prewarm
 from aml_train.plan import Plan
 from aml_train.references import ImageRef
@@ -62,6 +64,9 @@ class FakeTarget:
             raise self.image
         return self.image
 
+    def find_image(self, spec: ImageSpec) -> Tested | None:
+        return None if isinstance(self.image, AmlTrainError) else self.image
+
 
 def make_plan(rules: Mapping[str, Sequence[str]] | None = None, **changes: Any) -> Plan:
     gate = tuple(
@@ -75,6 +80,7 @@ def make_plan(rules: Mapping[str, Sequence[str]] | None = None, **changes: Any) 
         code_digest="c",
         scope="local",
         stem="digits",
+        tags={"aml-train.commit": "f" * 40},
     )
     plan = Plan(
         image=SPEC,
@@ -96,7 +102,7 @@ def run(
     image: Tested | AmlTrainError = TESTED,
     clock: FakeClock | None = None,
     listener: Callable[[Event], None] | None = None,
-    **options: bool,
+    **options: Any,
 ) -> tuple[Outcome, list[Event]]:
     clock = clock or FakeClock()
     events: list[Event] = []
@@ -233,6 +239,21 @@ def test_an_interrupt_cancels_the_job_and_ends_with_7() -> None:
     assert "is Canceled" in outcome.message
 
 
+def test_an_interrupt_leaves_the_job_where_that_is_wanted() -> None:
+    service = good_service(script=[S.RUNNING])
+    clock = FakeClock()
+
+    def interrupt(now: float) -> None:
+        if now > 3:
+            raise KeyboardInterrupt
+
+    clock.on_sleep = interrupt
+    outcome, _ = run(make_plan(watch=WaitConfig(on_cancel="detach")), service, clock=clock)
+    assert (outcome.status, outcome.exit_code, service.cancelled) == ("cancelled", 7, [])
+    assert outcome.message.endswith("goes on.")
+    assert f"aml-train attach {service.submitted[0].name}" in str(outcome.hint)
+
+
 def test_an_interrupt_before_the_job_cancels_nothing() -> None:
     service = good_service()
 
@@ -262,6 +283,78 @@ def test_without_waiting_the_job_is_submitted_and_left() -> None:
     outcome, _ = run(make_plan({"acc": [">= 2"]}), service, wait=False)
     assert (outcome.status, outcome.exit_code) == ("submitted", 0)
     assert service.looks == 0
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(("rule", "code"), [(">= 0.95", 0), (">= 0.99", 6)])
+def test_a_job_that_was_submitted_is_gated_later_with_the_same_verdict(named: bool, rule: str, code: int) -> None:
+    service = good_service()
+    submitted, _ = run(make_plan(), service, wait=False)
+    assert submitted.job is not None
+    outcome, events = run(make_plan({"acc": [rule]}), service, attach=True, job=submitted.job.name if named else None)
+    assert outcome.exit_code == code
+    assert len(service.submitted) == 1
+    assert [event.digest for event in events if isinstance(event, ImageReady)] == [DIGEST]
+    assert [event.attached for event in events if isinstance(event, JobSubmitted)] == [True]
+    assert [model.tags["aml-train.commit"] for model in service.registered] == ["f" * 40] * (code == 0)
+
+
+def test_who_attaches_meets_the_end_of_the_latest_attempt() -> None:
+    service = good_service(script=[S.FAILED])
+    run(make_plan(), service)
+    outcome, _ = run(make_plan(), service, attach=True)
+    assert (outcome.status, outcome.exit_code, len(service.submitted)) == ("job-failed", 5, 1)
+
+
+@pytest.mark.parametrize("image", [TESTED, ImageError("not built")])
+def test_attaching_to_what_was_never_submitted_is_an_error(image: Tested | AmlTrainError) -> None:
+    outcome, _ = run(make_plan(), good_service(), image=image, attach=True)
+    assert (outcome.status, outcome.exit_code) == ("service-error", 8)
+    assert outcome.message == "No job was submitted from this commit and configuration."
+    outcome, _ = run(make_plan(), good_service(), image=image, attach=True, job="digits-1")
+    assert outcome.message == "There is no job digits-1 in a test."
+
+
+def test_who_only_attached_does_not_cancel() -> None:
+    service = good_service(script=[S.RUNNING])
+    run(make_plan(), service, wait=False)
+    clock = FakeClock()
+
+    def interrupt(now: float) -> None:
+        raise KeyboardInterrupt
+
+    clock.on_sleep = interrupt
+    outcome, _ = run(make_plan(), service, clock=clock, attach=True)
+    assert (outcome.exit_code, service.cancelled) == (7, [])
+    assert "goes on" in outcome.message
+
+
+def grouped_job(service: FakeService, name: str, group: str, sequence: str, status: S = S.RUNNING) -> None:
+    tags = {"aml-train.group": group, "aml-train.sequence": sequence}
+    service.jobs[name] = JobView(name=name, status=status, tags=tags)
+
+
+def test_older_runs_of_the_group_are_superseded_and_nobody_else() -> None:
+    service = good_service()
+    grouped_job(service, "digits-older-1", "octo/digits#7", "41")
+    grouped_job(service, "digits-newer-1", "octo/digits#7", "43")
+    grouped_job(service, "digits-ended-1", "octo/digits#7", "40", S.FAILED)
+    grouped_job(service, "digits-other-1", "octo/digits#8", "41")
+    grouped_job(service, "faces-older-1", "octo/digits#7", "41")
+    grouped_job(service, "digits-odd-1", "octo/digits#7", "x")
+    outcome, events = run(make_plan(), service, group=Group(name="octo/digits#7", sequence=42), supersede=True)
+    assert outcome.exit_code == 0
+    assert service.cancelled == ["digits-older-1"]
+    assert any("Superseded" in event.text for event in events if isinstance(event, Notice))
+    tags = service.submitted[0].document["tags"]
+    assert (tags["aml-train.group"], tags["aml-train.sequence"]) == ("octo/digits#7", "42")
+
+
+def test_nothing_is_superseded_unless_asked() -> None:
+    service = good_service()
+    grouped_job(service, "digits-older-1", "octo/digits#7", "41")
+    run(make_plan(), service, group=Group(name="octo/digits#7", sequence=42))
+    assert service.cancelled == []
 
 
 def test_a_foreign_job_of_the_same_name_is_never_attached_to() -> None:

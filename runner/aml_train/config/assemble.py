@@ -188,7 +188,11 @@ def model_config(found: Any) -> ModelConfig | None:
 
 def wait_config(found: Mapping[str, Any]) -> WaitConfig:
     """Make ``watch``."""
-    return WaitConfig(timeout=found.get("timeout"), queue_timeout=found.get("queue-timeout"))
+    return WaitConfig(
+        timeout=found.get("timeout"),
+        queue_timeout=found.get("queue-timeout"),
+        on_cancel=found.get("on-cancel", WaitConfig.on_cancel),
+    )
 
 
 def notices(job: CommandJob, image: ImageConfig | None) -> tuple[str, ...]:

@@ -233,9 +233,13 @@ DOCUMENT: Final = Record(
                 keys={
                     "timeout": Key(Duration(), "Bound of the whole job; no bound by default."),
                     "queue-timeout": Key(Duration(), "Bound of the time before the job runs; no bound by default."),
+                    "on-cancel": Key(
+                        Choice(words=("cancel", "detach")),
+                        "What an interrupted run does to its job: `cancel` (the default), or `detach`: it goes on.",
+                    ),
                 },
             ),
-            "How long the job may take.",
+            "How long the job may take, and what becomes of it when the run is interrupted.",
         ),
         "target": Key(Text(noun="a target's name"), "Target where none is given; `local` by default."),
         "targets": Key(

@@ -154,10 +154,11 @@ class TargetConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class WaitConfig:
-    """``watch:``: how long a run may take. Seconds; None for no bound."""
+    """``watch:``: how long a run may take, in seconds, None for no bound; and what becomes of the job that it leaves."""
 
     timeout: float | None = None
     queue_timeout: float | None = None
+    on_cancel: Literal["cancel", "detach"] = "cancel"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +168,7 @@ class Config:
     Attributes:
         file: the aml-train.yml, or None for a bare job YAML.
         directory: the project folder: where aml-train.yml (or the job's YAML) stands. Absolute.
-        overrides: what ``--set`` changed, dotted key → value, for the job's name and the report.
+        overrides: what ``--set`` changed, dotted key → value, for the report.
         notices: remarks that are no faults.
     """
 

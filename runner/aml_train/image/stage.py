@@ -72,6 +72,28 @@ def ensure_image(
         return stage.run(force=force)
 
 
+def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:
+    """Return the image of *spec* as it is in the registry, or None. Nothing is built, run or pulled.
+
+    Its tests are not asked about: who only wants to know which job ran in it need not know.
+
+    Raises:
+        ImageError: if the registry refuses or does not answer.
+    """
+    with location.client() as registry:
+        found = registry.get_manifest(spec.repository, spec.address_tag)
+    if found is None:
+        return None
+    return Tested(
+        reference=ImageRef.parse(f"{location.job_name}/{spec.repository}@{found.digest}"),
+        digest=found.digest,
+        address=spec.address,
+        how="found",
+        record=None,
+        compressed_bytes=found.layer_bytes,
+    )
+
+
 @dataclass(frozen=True)
 class _Stage:
     """One run of the stage: its parameters, and its steps as methods."""

@@ -21,12 +21,15 @@ from aml_train.credentials.azure import SignIn
 from aml_train.errors import ServiceError
 from aml_train.gate.decide import MetricPoint
 from aml_train.jobs.service import JobView, ModelView
-from aml_train.jobs.states import parse_status
+from aml_train.jobs.states import JobStatus, parse_status
 
 _API: Final = {"workspace": "2024-10-01-preview", "jobs": "2024-01-01-preview", "models": "2023-08-01-preview"}
 _TIMEOUT: Final = (10.0, 60.0)
+#: A workflow that is cancelled has ten seconds, all in all: https://docs.github.com/actions/reference/workflows-and-actions/workflow-cancellation
+_URGENT: Final = (3.0, 5.0)
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _CHUNK: Final = 256 * 1024
+_MOST_PAGES: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +83,18 @@ def _time(text: str | None) -> datetime.datetime | None:
     return datetime.datetime.fromisoformat(text) if text else None
 
 
+def _job_view(name: str, properties: Mapping[str, Any]) -> JobView:
+    """Read a job as Azure Resource Manager shows it."""
+    studio = (properties.get("services") or {}).get("Studio") or {}
+    return JobView(
+        name=name,
+        status=parse_status(properties.get("status")),
+        experiment=properties.get("experimentName"),
+        studio_url=studio.get("endpoint"),
+        tags=properties.get("tags") or {},
+    )
+
+
 def _is_transient(error: Exception) -> bool:
     return isinstance(error, ServiceError) and error.transient
 
@@ -119,11 +134,17 @@ class AzureRest:
         return response
 
     def _send(
-        self, method: str, url: str, what: str, params: Mapping[str, str] | None, body: object
+        self,
+        method: str,
+        url: str,
+        what: str,
+        params: Mapping[str, str] | None,
+        body: object,
+        timeout: tuple[float, float] = _TIMEOUT,
     ) -> requests.Response:
         headers = {"Authorization": f"Bearer {self._credential.token(self.cloud.scope)}"}
         try:
-            return self._session.request(method, url, params=params, json=body, headers=headers, timeout=_TIMEOUT)
+            return self._session.request(method, url, params=params, json=body, headers=headers, timeout=timeout)
         except requests.RequestException as error:
             host = urlsplit(url).netloc
             raise ServiceError(f"{what}: {host} does not answer: {type(error).__name__}", transient=True) from error
@@ -184,17 +205,20 @@ class AzureRest:
         found = self.read(
             self.arm(f"/jobs/{quote(name)}"), f"Looking for the job {name}", params={"api-version": _API["jobs"]}
         )
-        if found is None:
-            return None
-        properties = found["properties"]
-        studio = (properties.get("services") or {}).get("Studio") or {}
-        return JobView(
-            name=name,
-            status=parse_status(properties.get("status")),
-            experiment=properties.get("experimentName"),
-            studio_url=studio.get("endpoint"),
-            tags=properties.get("tags") or {},
-        )
+        return None if found is None else _job_view(name, found["properties"])
+
+    def live_jobs(self, tag: str) -> Sequence[JobView]:
+        """See :meth:`aml_train.jobs.service.JobService.live_jobs`. The newest few hundred jobs with the tag are looked at."""
+        views: list[JobView] = []
+        url: str | None = self.arm("/jobs")
+        params: dict[str, str] | None = {"api-version": _API["jobs"], "jobType": "Command", "tag": tag}
+        for _ in range(_MOST_PAGES):
+            found = self.read(url or "", f"Listing the jobs with the tag {tag}", params=params) or {}
+            views += [_job_view(item["name"], item["properties"]) for item in found.get("value") or ()]
+            url, params = found.get("nextLink"), None
+            if not url:
+                break
+        return [view for view in views if tag in view.tags and not view.status.terminal]
 
     def details(self, name: str) -> JobView:
         """See :meth:`aml_train.jobs.service.JobService.details`."""
@@ -215,13 +239,20 @@ class AzureRest:
             ended=_time(found.get("endTimeUtc")),
         )
 
-    def cancel(self, name: str) -> None:
+    def cancel(self, name: str) -> bool:
         """See :meth:`aml_train.jobs.service.JobService.cancel`."""
         what = f"Cancelling the job {name}"
         url = self.arm(f"/jobs/{quote(name)}/cancel")
-        response = self.call("POST", url, what, params={"api-version": _API["jobs"]})
-        if not response.ok:
-            raise error_for(response, what)
+        response = self._send("POST", url, what, {"api-version": _API["jobs"]}, None, timeout=_URGENT)
+        if response.ok:
+            return True
+        if response.status_code == requests.codes.not_found:
+            return False
+        if response.status_code in (requests.codes.bad_request, requests.codes.conflict):
+            found = self.find(name)
+            if found is not None and (found.status.terminal or found.status is JobStatus.CANCEL_REQUESTED):
+                return True
+        raise error_for(response, what)
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
         """See :meth:`aml_train.jobs.service.JobService.read_log`.

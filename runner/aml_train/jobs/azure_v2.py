@@ -6,6 +6,7 @@ import contextlib
 import gc
 import io
 import logging
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +16,11 @@ import yaml
 
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
-from aml_train.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
 from aml_train.jobs.azure_rest import AzureRest, Workspace
 from aml_train.jobs.job import TAG_FINGERPRINT, JobSpec
 from aml_train.jobs.service import JobView, ModelView, NewModel
+from aml_train.jobs.submission import Submission
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient
@@ -32,6 +34,7 @@ class AzureV2(AzureRest):
     def __init__(self, workspace: Workspace, credential: SignIn, cloud: Cloud = AZURE_PUBLIC) -> None:
         super().__init__(workspace, credential, cloud)
         self._made: MLClient | None = None
+        self._leaving: Submission | None = None
 
     def prepare(self) -> None:
         """Import azure-ai-ml and make its client, which takes over a second."""
@@ -50,20 +53,29 @@ class AzureV2(AzureRest):
                 place.name,
                 show_progress=False,
                 cloud=self.cloud.name,
+                # azure-core calls it for every request, and again for each repetition (CustomHookPolicy).
+                raw_request_hook=self._before_request,
             )
+
+    def _before_request(self, request: Any) -> None:
+        """Let the submission know that the request which makes the job leaves."""
+        sent = request.http_request
+        if self._leaving is not None and sent.method == "PUT" and "/jobs/" in sent.url:
+            self._leaving.leave()
 
     @property
     def _client(self) -> Any:
         self.prepare()
         return self._made
 
-    def submit(self, job: JobSpec) -> JobView:
+    def submit(self, job: JobSpec, submission: Submission) -> JobView:
         """See :meth:`aml_train.jobs.service.JobService.submit`."""
         from azure.ai.ml import load_job
 
         what = f"Submitting the job {job.name}"
         try:
-            with _staged(job) as document, _quiet():
+            self._leaving = submission
+            with _staged(job, submission) as document, _quiet():
                 text = io.StringIO(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
                 entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
                 self._client.jobs.create_or_update(entity)
@@ -71,9 +83,11 @@ class AzureV2(AzureRest):
             translated = translate(error, what)
             if translated is None:
                 raise
-            if isinstance(translated, InvalidError):
+            if isinstance(translated, InvalidError | CancelledError):
                 raise translated from error
             return self._look_up(job, translated)
+        finally:
+            self._leaving = None
         found = self.find(job.name)
         if found is None:
             raise ServiceError(f"{what}: AzureML accepted it, but does not show it.", transient=True)
@@ -123,7 +137,7 @@ def _collecting_no_garbage() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _staged(job: JobSpec) -> Iterator[dict[str, Any]]:
+def _staged(job: JobSpec, submission: Submission) -> Iterator[dict[str, Any]]:
     """Give the job's document with its code in a folder of its own, which holds the snapshot's files and nothing else.
 
     azure-ai-ml uploads what it finds: ``.git`` as well, in whose configuration actions/checkout leaves a token.
@@ -132,7 +146,9 @@ def _staged(job: JobSpec) -> Iterator[dict[str, Any]]:
     if job.code is None:
         yield document
         return
-    with tempfile.TemporaryDirectory(prefix="aml-train-") as folder:
+    with tempfile.TemporaryDirectory(prefix="aml-train-", ignore_cleanup_errors=True) as folder:
+        # An upload whose files are gone comes to its end.
+        submission.on_call_off(lambda: shutil.rmtree(folder, ignore_errors=True))
         staged = Path(folder) / (job.code.root.name or "code")
         job.code.copy_to(staged)
         yield {**document, "code": str(staged)}

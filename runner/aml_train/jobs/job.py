@@ -26,6 +26,9 @@ TAG_ADDRESS: Final = "aml-train.image-address"
 TAG_TESTED: Final = "aml-train.tested"
 TAG_FINGERPRINT: Final = "aml-train.fingerprint"
 TAG_VERSION: Final = "aml-train.version"
+#: What supersedes what: the group that runs belong to, and their order in it.
+TAG_GROUP: Final = "aml-train.group"
+TAG_SEQUENCE: Final = "aml-train.sequence"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +42,6 @@ class JobTemplate:
         code_digest: digest of the code snapshot's files, or None where no local code is sent.
         local_digests: digest of every other local path that the document sends: its place in the document → digest.
         scope: where the job is submitted, as text (target, subscription, resource group, workspace).
-        overrides: what ``--set`` changed.
         stem: the readable beginning of the name.
         tags: tags to add.
     """
@@ -50,7 +52,6 @@ class JobTemplate:
     code_digest: str | None
     local_digests: Mapping[str, str] = field(default_factory=dict)
     scope: str
-    overrides: Mapping[str, Any] = field(default_factory=dict)
     stem: str
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -89,7 +90,6 @@ def fingerprint(template: JobTemplate, image: JobImage) -> str:
         "local": dict(template.local_digests),
         "image": image.digest if isinstance(image, Tested) else "given",
         "scope": template.scope,
-        "overrides": dict(template.overrides),
     }
     text = json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -10,6 +10,7 @@ from typing import Protocol
 from aml_train.gate.decide import MetricPoint
 from aml_train.jobs.job import JobSpec
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.submission import Submission
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +71,20 @@ class JobService(Protocol):
     def details(self, name: str) -> JobView:
         """Return the job's status, logs and error."""
 
-    def submit(self, job: JobSpec) -> JobView:
-        """Submit *job*. Where the answer is lost, the job is looked up by its name."""
+    def live_jobs(self, tag: str) -> Sequence[JobView]:
+        """Return the jobs that carry *tag*, whatever its value, and have not ended; the newest first."""
 
-    def cancel(self, name: str) -> None:
-        """Ask the service to cancel the job; returns when it has taken note."""
+    def submit(self, job: JobSpec, submission: Submission) -> JobView:
+        """Submit *job*. Where the answer is lost, the job is looked up by its name.
+
+        *submission* is told before the request that makes the job leaves, and may call it off from another thread.
+        """
+
+    def cancel(self, name: str) -> bool:
+        """Ask the service, once and with short time-outs, to cancel the job.
+
+        Returns True when it has taken note, or the job has ended; False where there is no job of that name.
+        """
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
         """Yield the bytes of a log from *offset* on, as far as they are written."""

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from aml_train.errors import AmlTrainError, ServiceError, TimedOutError
 from aml_train.events import JobStatusChanged, Listener, LogLine, Notice
 from aml_train.gate.decide import MetricPoint
+from aml_train.jobs.cancel import tell_to_cancel
+from aml_train.jobs.clock import Clock
 from aml_train.jobs.logs import LogFollower
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus, failure_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clock:
-    """Time, passed in so that tests need not wait. *now* is monotonic, in seconds."""
-
-    now: Callable[[], float]
-    sleep: Callable[[float], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +84,7 @@ def watch(
             if view.status.terminal:
                 tail = "" if view.status is JobStatus.COMPLETED else follower.tail
                 return view, failure_of(view.status, job=name, reason=view.error, tail=tail)
-        _enforce(service, name, status, clock.now() - began, limits)
+        _enforce(service, name, status, clock.now() - began, limits, clock)
         clock.sleep(pace.pause(clock.now() - began))
 
 
@@ -109,7 +103,9 @@ def _outlast(error: ServiceError, since: float | None, clock: Clock, limits: Lim
     return since
 
 
-def _enforce(service: JobService, name: str, status: JobStatus | None, elapsed: float, limits: Limits) -> None:
+def _enforce(
+    service: JobService, name: str, status: JobStatus | None, elapsed: float, limits: Limits, clock: Clock
+) -> None:
     over: str | None = None
     if limits.total is not None and elapsed > limits.total:
         over = f"The job {name} has not ended within {limits.total:g} s (watch.timeout)"
@@ -117,7 +113,7 @@ def _enforce(service: JobService, name: str, status: JobStatus | None, elapsed: 
         word = status.value if status else "unknown"
         over = f"The job {name} has not started within {limits.queue:g} s (watch.queue-timeout); its status is {word}"
     if over:
-        service.cancel(name)
+        tell_to_cancel(service, name, clock=clock)
         raise TimedOutError(
             f"{over}; it has been told to cancel.", hint="Raise the limit, or look for quota and nodes."
         )

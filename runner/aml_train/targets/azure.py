@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -38,7 +38,7 @@ class AzureTarget:
     pace: Pace
     rest: AzureRest
     sign_in: SignIn
-    engine: DockerClient
+    engine: Callable[[], DockerClient]
     outer: Mapping[str, str]
     settings: TargetConfig
     listener: Listener
@@ -52,13 +52,22 @@ class AzureTarget:
         return ensure_image(
             spec,
             tests,
-            engine=self.engine,
+            engine=self.engine(),
             cli=lambda: buildkit_cli(self.outer),
-            location=self.location(self.settings.registry or login_server(self.rest)),
+            location=self._location(),
             listener=self.listener,
             force=force,
             commit=commit,
         )
+
+    def find_image(self, spec: ImageSpec) -> Tested | None:
+        """Return the image where the workspace's registry has it."""
+        from aml_train.image.stage import find_image
+
+        return find_image(spec, location=self._location())
+
+    def _location(self) -> RegistryLocation:
+        return self.location(self.settings.registry or login_server(self.rest))
 
     def location(self, host: str) -> RegistryLocation:
         """Return how the registry *host* is reached; one of Azure's is signed in to with the same identity."""
@@ -97,7 +106,7 @@ def open_azure(
     workspace: Workspace,
     compute: str | None,
     *,
-    engine: DockerClient,
+    engine: Callable[[], DockerClient],
     outer: Mapping[str, str],
     assertion: Assertion | None,
     listener: Listener,
@@ -109,7 +118,7 @@ def open_azure(
         settings: the target's configuration.
         workspace: the workspace's name.
         compute: what the job will run on, as in its document; None for a serverless job.
-        engine: builds images and runs their tests.
+        engine: gives the engine that builds images and runs their tests.
         outer: the process's environment; chooses the sign-in (:mod:`aml_train.credentials.azure`) and the cloud
             (``AZURE_ENVIRONMENT``).
         assertion: fetches federated assertions, where the caller can.

@@ -20,6 +20,8 @@ from aml_train.targets.names import TargetNames
 if TYPE_CHECKING:
     from docker import DockerClient
 
+    from aml_train.image.registry import RegistryLocation
+
 #: The emulator answers within milliseconds and has no rate limit.
 _PACE = Pace(shortest=0.2, longest=1.0, share=0.05)
 _LOGIN_SERVER = "amllocal.azurecr.io"
@@ -53,7 +55,6 @@ class LocalTarget:
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Have the image built, tested and released in the loopback registry, or find that it is."""
         from aml_train.engine import buildkit_cli
-        from aml_train.image.registry import RegistryLocation
         from aml_train.image.stage import ensure_image
 
         return ensure_image(
@@ -61,15 +62,26 @@ class LocalTarget:
             tests,
             engine=self.engine,
             cli=lambda: buildkit_cli(self.outer),
-            location=RegistryLocation(
-                push_name=self.names.registry_for_engine,
-                job_name=self.names.registry_for_jobs,
-                url=f"http://{self.registry_address}",
-                engine_runs_jobs=True,
-            ),
+            location=self._location(),
             listener=self.listener,
             force=force,
             commit=commit,
+        )
+
+    def find_image(self, spec: ImageSpec) -> Tested | None:
+        """Return the image where the loopback registry has it."""
+        from aml_train.image.stage import find_image
+
+        return find_image(spec, location=self._location())
+
+    def _location(self) -> RegistryLocation:
+        from aml_train.image.registry import RegistryLocation
+
+        return RegistryLocation(
+            push_name=self.names.registry_for_engine,
+            job_name=self.names.registry_for_jobs,
+            url=f"http://{self.registry_address}",
+            engine_runs_jobs=True,
         )
 
 

@@ -16,7 +16,6 @@ TEMPLATE = JobTemplate(
     code_digest="c",
     local_digests={"inputs.data": "d"},
     scope="local",
-    overrides={"job.inputs.lr": 0.1},
     stem="train",
     tags={"aml-train.commit": "abc"},
 )
@@ -47,7 +46,6 @@ def test_the_name_is_the_same_for_the_same_work() -> None:
         replace(TEMPLATE, code_digest="other"),
         replace(TEMPLATE, local_digests={"inputs.data": "other"}),
         replace(TEMPLATE, scope="another workspace"),
-        replace(TEMPLATE, overrides={}),
     ],
 )
 def test_the_name_changes_with_what_the_job_computes(changed: JobTemplate) -> None:

@@ -4,9 +4,10 @@ import pytest
 
 from aml_train.errors import CancelledError, JobFailedError, NotRespondingError, ServiceError, TimedOutError
 from aml_train.events import Event, JobStatusChanged, LogLine, Notice
+from aml_train.jobs.clock import Clock
 from aml_train.jobs.service import JobView
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.watch import Clock, Limits, Pace, settle_metrics, watch
+from aml_train.jobs.watch import Limits, Pace, settle_metrics, watch
 from tests.fake_service import NAN, FakeClock, FakeService, lost
 
 S = JobStatus
