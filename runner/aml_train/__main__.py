@@ -21,11 +21,17 @@ def _told(error: AmlTrainError) -> str:
 
 def main() -> None:
     """Run the command line and exit with the code of the table of endings."""
+    from aml_train.background import leave
+
+    code: object = 0
     try:
         _main()
+    except SystemExit as ended:
+        code = ended.code
     finally:
         # The interpreter's last collection walks through all of the SDK's objects: a second for nothing.
         gc.freeze()
+    leave(code if isinstance(code, int) else 0 if code is None else 1)
 
 
 def _main() -> None:

@@ -50,7 +50,8 @@ class LiveJob:
         submission = Submission()
         # An interruption may come between any two lines: it finds first the one, then both.
         self._submission = submission
-        self._submitting = submitting = Future()
+        submitting: Future[JobView] = Future()
+        self._submitting = submitting
         in_background(lambda: self._service.submit(job, submission), "submit", submitting)
         return submitting.result()
 
