@@ -7,16 +7,18 @@ kept; inputs that are not given are there with their defaults.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
 from aml_train.errors import Fault, InvalidError
+from aml_train_action.azure_inputs import AzureInputs, read_azure
 from aml_train_action.legacy import LEGACY_INPUTS, translate
 from aml_train_action.log import LogLevel
 
-Command = Literal["run", "validate", "plan"]
+Command = Literal["run", "attach", "validate", "plan"]
+OnCancel = Literal["cancel", "detach"]
 
 #: Name → default of every input of action.yml, but for those of former actions.
 INPUTS: Final[Mapping[str, str]] = {
@@ -25,8 +27,21 @@ INPUTS: Final[Mapping[str, str]] = {
     "target": "",
     "job": "",
     "set": "",
+    "client-id": "",
+    "tenant-id": "",
+    "subscription-id": "",
+    "client-secret": "",
+    "creds": "",
+    "environment": "",
+    "resource-group": "",
+    "workspace": "",
+    "registry": "",
+    "compute": "",
     "wait": "true",
     "timeout": "",
+    "on-cancel": "",
+    "supersede": "false",
+    "job-name": "",
     "fresh": "false",
     "force-build": "false",
     "working-directory": ".",
@@ -47,7 +62,11 @@ class Inputs:
         target: one of the configuration's targets; None for its default.
         job: another job than the configuration's, relative to *directory*.
         sets: changes of the configuration, ``key=value``, in order; *timeout* and former names are among them.
+        azure: who signs in to Azure, and the workspace that is meant.
         wait: whether the job is followed to its end.
+        on_cancel: what becomes of the job when the workflow is cancelled; None for what the configuration says.
+        supersede: whether older runs of the same pull request or branch are cancelled.
+        job_name: the job that ``attach`` attaches to; None for the one that the configuration leads to.
         fresh: whether to train again.
         force_build: whether to build again.
         directory: the project folder; absolute, inside the workspace.
@@ -60,25 +79,34 @@ class Inputs:
     target: str | None
     job: Path | None
     sets: tuple[str, ...]
+    azure: AzureInputs = field(default_factory=AzureInputs)
     wait: bool
+    on_cancel: OnCancel | None = None
+    supersede: bool = False
+    job_name: str | None = None
     fresh: bool
     force_build: bool
     directory: Path
     log_level: LogLevel
     notices: tuple[str, ...] = ()
 
-    def command_line(self, workspace: Path) -> tuple[str, ...]:
-        """Return the arguments with which ``aml-train`` does the same, from the repository's root."""
+    def command_line(self, workspace: Path, changes: Sequence[str] = ()) -> tuple[str, ...]:
+        """Return the arguments with which ``aml-train`` does the same, from the repository's root.
+
+        Nothing that signs in is among them. *changes* are those of the configuration that inputs have led to.
+        """
         words = ["aml-train", self.command]
         if self.directory != workspace:
             words += ["-C", self.directory.relative_to(workspace).as_posix()]
         for option, value in (("--config", self.config), ("--job", self.job), ("--target", self.target)):
             words += [option, str(value)] if value else []
-        for change in self.sets:
+        for change in (*self.sets, *changes):
             words += ["--set", change]
         if self.command == "run":
             flags = (("--fresh", self.fresh), ("--force-build", self.force_build), ("--no-wait", not self.wait))
             words += [flag for flag, given in flags if given]
+        if self.command == "attach" and self.job_name:
+            words.append(self.job_name)
         return tuple(words)
 
 
@@ -141,13 +169,24 @@ def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
     sets = [*former.sets, *(line.strip() for line in given.get("set", "").splitlines() if line.strip())]
     if timeout := text("timeout"):
         sets.append(f"watch.timeout={timeout}")
+    command = cast("Command", _word("command", text("command"), get_args(Command), faults))
+    if text("job-name") and command != "attach":
+        remedy = "write `command: attach`; a name for a new job is `set: job.name=NAME`"
+        faults.append(Fault(where="with.job-name", what=f"`command: {command}` attaches to no job", remedy=remedy))
     inputs = Inputs(
-        command=cast("Command", _word("command", text("command"), get_args(Command), faults)),
+        command=command,
         config=path("config"),
         target=text("target") or None,
         job=path("job"),
         sets=tuple(sets),
+        azure=read_azure(given, environment, faults),
         wait=wait,
+        on_cancel=cast(
+            "OnCancel | None",
+            _word("on-cancel", text("on-cancel"), get_args(OnCancel), faults) if text("on-cancel") else None,
+        ),
+        supersede=_boolean("supersede", text("supersede"), faults),
+        job_name=text("job-name") or None,
         fresh=_boolean("fresh", text("fresh"), faults),
         force_build=_boolean("force-build", text("force-build"), faults),
         directory=directory,

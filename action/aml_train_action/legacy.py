@@ -62,7 +62,7 @@ def translate(given: Mapping[str, str], directory: Path, faults: list[Fault]) ->
     former = Former()
     if "azure_credentials" in given:
         former.remarks.append(
-            "The input azure_credentials has no effect: give its value to the step as env: AZURE_CREDENTIALS."
+            "The input azure_credentials is a former name: write `creds`, or better sign in with OIDC (docs/azure.md)."
         )
     if "run_id" in given:
         former.remarks.append(

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
-from aml_train.errors import AmlTrainError, CancelledError
+from aml_train.errors import AmlTrainError, CancelledError, Fault, InvalidError
 from aml_train_action.annotations import Annotations, Places
 from aml_train_action.commands import annotation, command
+from aml_train_action.configuration import load
 from aml_train_action.file_commands import append, write_outputs
 from aml_train_action.inputs import Inputs, Step, read_inputs, read_step
 from aml_train_action.log import Channel, ChannelText, GitHubLog
@@ -141,8 +142,6 @@ def _command(
     result: Result,
     hide: Callable[[str], None],
 ) -> None:
-    from aml_train.config.load import load_config
-
     inputs = read_inputs(environment, step.workspace)
     record = result.record
     record.directory = inputs.directory
@@ -150,9 +149,12 @@ def _command(
     for notice in inputs.notices:
         channel.command(annotation("notice", masker.mask(notice), title="aml-train"))
     with _library_logs(channel) if inputs.log_level == "debug" else contextlib.nullcontext():
-        config = load_config(
-            inputs.config, directory=inputs.directory, job=inputs.job, target=inputs.target, sets=inputs.sets
-        )
+        config, changes = load(inputs)
+        result.reproduce = shlex.join(inputs.command_line(step.workspace, changes))
+        if config.target.kind == "azure":
+            for notice in inputs.azure.notices(environment):
+                channel.command(annotation("notice", masker.mask(notice), title="aml-train"))
+        seen = inputs.azure.variables(environment)
         if inputs.command == "validate":
             for notice in config.notices:
                 channel.text(notice, sign="·")
@@ -162,11 +164,25 @@ def _command(
             from aml_train.plan import render_plan
             from aml_train.runs import prepare_run
 
-            result.text = render_plan(prepare_run(config, environment=environment).plan)
+            result.text = render_plan(prepare_run(config, environment=seen).plan)
             record.end("planned", 0, "Nothing was changed.")
             channel.text(result.text)
         else:
+            _check_wired(inputs)
             _run(environment, step, inputs, config, channel, masker, record, hide)
+
+
+def _check_wired(inputs: Inputs) -> None:
+    """Refuse what cannot be done yet, rather than do something else."""
+    asked = {
+        "command": inputs.command == "attach",
+        "on-cancel": inputs.on_cancel == "detach",
+        "supersede": inputs.supersede,
+    }
+    if any(asked.values()):
+        raise InvalidError(
+            [Fault(where=f"with.{name}", what="this is not there yet") for name in asked if asked[name]]
+        )
 
 
 def _run(
@@ -194,7 +210,8 @@ def _run(
     listeners = (record, log, Annotations(channel, masker, places))
     try:
         assertion = github_assertion(environment, fetched=hide)
-        prepared = prepare_run(config, environment=environment, assertion=assertion, fetched=hide)
+        seen = inputs.azure.variables(environment)
+        prepared = prepare_run(config, environment=seen, assertion=assertion, fetched=hide)
         options = Options(fresh=inputs.fresh, force_build=inputs.force_build, wait=inputs.wait)
         run_prepared(prepared, options, listeners=listeners)
     finally:

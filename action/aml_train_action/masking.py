@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import io
 import json
 import re
@@ -27,7 +28,13 @@ _AZURE: Final = re.compile(r"AZURE_(?!CONFIG_DIR|EXTENSION_DIR|DEVOPS_CACHE_DIR|
 #: Names that hold such a word and are no secrets: a public key's fingerprint in Python's own image.
 _PUBLIC: Final = frozenset({"GPG_KEY"})
 #: Identifiers are hidden in the log, as users expect, and kept in outputs: a studio link without them leads nowhere.
-_IDENTIFIERS: Final = frozenset({"AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_SUBSCRIPTION_ID"})
+_IDENTIFIERS: Final = frozenset(
+    name
+    for words in (("CLIENT", "ID"), ("TENANT", "ID"), ("SUBSCRIPTION", "ID"))
+    for name in ("AZURE_" + "_".join(words), "INPUT_" + "-".join(words), "-".join(words).lower())
+)
+#: The same in the JSON of ``AZURE_CREDENTIALS``.
+_IDENTIFIER_FIELDS: Final = frozenset({"clientId", "tenantId", "subscriptionId"})
 #: In a JSON secret, fields of these names are no secrets (the format of ``AZURE_CREDENTIALS``).
 _PUBLIC_FIELDS: Final = re.compile(r".*(Url|Uri|Endpoint|endpoint)$|type$|\$schema$")
 _TRIVIAL: Final = frozenset(
@@ -57,7 +64,7 @@ def maskable(value: str) -> bool:
 
 def named_secret(name: str) -> bool:
     """Tell whether a variable or an input of this name holds a secret."""
-    return name not in _PUBLIC and bool(_SECRET_NAME.search(name) or _AZURE.match(name))
+    return name not in _PUBLIC and bool(_SECRET_NAME.search(name) or _AZURE.match(name) or name in _IDENTIFIERS)
 
 
 def known_secrets(environment: Mapping[str, str], *, identifiers: bool) -> set[str]:
@@ -67,11 +74,27 @@ def known_secrets(environment: Mapping[str, str], *, identifiers: bool) -> set[s
         environment: the process's environment; inputs are part of it.
         identifiers: whether the identifiers of a subscription, tenant and client count.
     """
-    return {
+    values = {
         value
         for name, value in environment.items()
         if named_secret(name) and (identifiers or name not in _IDENTIFIERS)
     }
+    if identifiers:
+        return values
+    return {part for value in values for part in _but_identifiers(value)}
+
+
+def _but_identifiers(value: str) -> Iterator[str]:
+    """Yield *value*; of the JSON of ``AZURE_CREDENTIALS`` the fields that identify nobody."""
+    document: Any = None
+    if value.lstrip().startswith("{"):
+        with contextlib.suppress(ValueError, RecursionError):
+            document = json.loads(value)
+    if isinstance(document, dict) and _IDENTIFIER_FIELDS & document.keys():
+        hidden = {key: inner for key, inner in document.items() if key not in _IDENTIFIER_FIELDS}
+        yield from _json_texts(json.dumps(hidden))
+    else:
+        yield value
 
 
 def derive(secret: str) -> set[str]:

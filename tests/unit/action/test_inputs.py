@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from aml_train.errors import InvalidError
+from aml_train_action.azure_inputs import AzureInputs
 from aml_train_action.inputs import Inputs, read_inputs, read_step
 
+CREDS = json.dumps({"clientId": "c", "clientSecret": "the-secret", "tenantId": "t", "subscriptionId": "s"})
 
-def read(workspace: Path, **given: str) -> Inputs:
+
+def read(workspace: Path, /, **given: str) -> Inputs:
     return read_inputs(
         {f"INPUT_{name.replace('__', '-').upper()}": value for name, value in given.items()}, workspace
     )
@@ -33,10 +36,17 @@ def test_every_input_is_read(tmp_path: Path) -> None:
     inputs = read(
         tmp_path, command="plan", config="c.yml", target="local", job="j.yml", set="\n a.b=1 \n\nc=x y\r\n", wait="FALSE",
         timeout="2h", fresh="True", force__build="true", working__directory="a b", log__level="warning",
+        client__id="c", tenant__id="t", subscription__id="s", client__secret="x", environment="AzureChinaCloud",
+        resource__group="g", workspace="w", registry="r.azurecr.io", compute="n", on__cancel="detach", supersede="true",
     )  # fmt: skip
     assert inputs == Inputs(
         command="plan", config=Path("c.yml"), target="local", job=Path("j.yml"), sets=("a.b=1", "c=x y", "watch.timeout=2h"),
         wait=False, fresh=True, force_build=True, directory=tmp_path / "a b", log_level="warning",
+        azure=AzureInputs(
+            client_id="c", tenant_id="t", subscription_id="s", client_secret="x", environment="AzureChinaCloud",
+            resource_group="g", workspace="w", registry="r.azurecr.io", compute="n",
+        ),
+        on_cancel="detach", supersede=True,
     )  # fmt: skip
 
 
@@ -54,7 +64,10 @@ def test_raw_names_beside_the_runners_own_are_left_alone(tmp_path: Path) -> None
         ("INPUT_FRESH", "1", "with.fresh: '1' is neither true nor false: write true or false"),
         ("INPUT_FORCE-BUILD", "on", "with.force-build: 'on' is neither true nor false: write true or false"),
         ("INPUT_COMMAND", "plam", "with.command: 'plam' is not known: perhaps you meant `plan`"),
-        ("INPUT_COMMAND", "attach", "with.command: 'attach' is not known: known are run, validate, plan"),
+        ("INPUT_COMMAND", "explode", "with.command: 'explode' is not known: known are run, attach, validate, plan"),
+        ("INPUT_ON-CANCEL", "detatch", "with.on-cancel: 'detatch' is not known: perhaps you meant `detach`"),
+        ("INPUT_SUPERSEDE", "yes", "with.supersede: 'yes' is neither true nor false: write true or false"),
+        ("INPUT_JOB-NAME", "j-1", "with.job-name: `command: run` attaches to no job: write `command: attach`; a name for a new job is `set: job.name=NAME`"),
         ("INPUT_LOG-LEVEL", "loud", "with.log-level: 'loud' is not known: known are debug, info, warning"),
         ("INPUT_FOCE-BUILD", "true", "with.foce-build: there is no such input: perhaps you meant `force-build`"),
         ("INPUT_WORKING_DIRECTORY", "x", "with.working_directory: there is no such input: perhaps you meant `working-directory`"),
@@ -92,6 +105,8 @@ def test_a_rerun_with_debug_logging_is_heeded(tmp_path: Path) -> None:
             {"config": "c.yml", "set": "a=1", "wait": "false", "force__build": "true", "fresh": "true"},
             ["aml-train", "run", "--config", "c.yml", "--set", "a=1", "--fresh", "--force-build", "--no-wait"],
         ),
+        ({"command": "attach", "job__name": "j-1"}, ["aml-train", "attach", "j-1"]),
+        ({"client__id": "c", "tenant__id": "t", "client__secret": "the-secret"}, ["aml-train", "run"]),
     ],
 )
 def test_the_same_elsewhere(given: dict[str, str], line: list[str], tmp_path: Path) -> None:
@@ -131,12 +146,13 @@ def test_former_names_are_translated_with_a_notice(tmp_path: Path) -> None:
         },
     )
     inputs = read_inputs(
-        environment | {"INPUT_SET": "z=1", "INPUT_AZURE_CREDENTIALS": "{}", "INPUT_RUN_ID": "r"}, tmp_path
+        environment | {"INPUT_SET": "z=1", "INPUT_AZURE_CREDENTIALS": CREDS, "INPUT_RUN_ID": "r"}, tmp_path
     )
     assert inputs.sets == ('job.experiment_name="e"', 'job.tags={"a": "1"}', "z=1")
     assert inputs.wait is False
+    assert inputs.azure == AzureInputs(creds=CREDS)
     told = "\n".join(inputs.notices)
-    for part in ("azure_credentials has no effect", "run_id has no effect", "parameters_file is a former name", "download_artifacts has no effect", "metrics_max has no effect: write it as a rule under `gate:`"):  # fmt: skip
+    for part in ("azure_credentials is a former name: write `creds`", "run_id has no effect", "parameters_file is a former name", "download_artifacts has no effect", "metrics_max has no effect: write it as a rule under `gate:`"):  # fmt: skip
         assert part in told
 
 

@@ -27,6 +27,14 @@ from tests.unit.action.test_commands import _read_outputs
 
 JOB = "command: python train.py\nenvironment: azureml:sklearn:1\n"
 SECRET = "the-real-secret-value"
+CREDS = json.dumps(
+    {
+        "clientId": "the-client-id",
+        "clientSecret": "another-secret-value",
+        "tenantId": "the-tenant-id",
+        "subscriptionId": "the-subscription-id",
+    }
+)
 FETCHED = "eyJ0.a-token-fetched-at-run-time.sig"
 
 
@@ -344,8 +352,49 @@ def test_thirty_secrets_in_every_place_and_disguise_show_nowhere(
 
 
 def test_former_names_are_noticed(act: Callable[..., Ran]) -> None:
-    ran = act(command="validate", azure_credentials='{"clientSecret": "another-secret-value"}')
+    ran = act(command="validate", azure_credentials=CREDS)
     assert done(ran, "notice") == [
-        "The input azure_credentials has no effect: give its value to the step as env: AZURE_CREDENTIALS."
+        "The input azure_credentials is a former name: write `creds`, or better sign in with OIDC (docs/azure.md)."
     ]
     assert "another-secret-value" in done(ran, "add-mask")
+
+
+def test_sign_in_inputs_reach_the_pipeline_as_variables_and_nothing_else(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(listeners: Sequence[Listener], _options: Options) -> None:
+        url = "https://ml.azure.com/runs/j?wsid=/subscriptions/the-subscription-id&tid=the-tenant-id"
+        for listener in listeners:
+            listener(JobSubmitted(job="j", attached=False, studio_url=url))
+            listener(RunFinished(status="passed", exit_code=0, message="another-secret-value", facts={}))
+
+    environments = pipeline(monkeypatch, run)
+    ran = act(target="azure", creds=CREDS, workspace="w-1", compute="c-1")
+    assert ran.code == 0, ran.log
+    (seen,) = environments
+    assert {name: value for name, value in seen.items() if name.startswith(("AZURE", "AML_TRAIN", "INPUT"))} == {
+        "AZURE_CREDENTIALS": CREDS, "AZURE_SUBSCRIPTION_ID": "the-subscription-id", "AML_TRAIN_SIGN_IN": "creds",
+    }  # fmt: skip
+    assert "targets.azure.workspace" in ran.summary
+    assert "another-secret-value" not in ran.summary + json.dumps(ran.outputs)
+    assert "the-subscription-id" in ran.outputs["run-url"], "a link to the studio needs identifiers"
+    assert "the-tenant-id" in ran.outputs["run-url"]
+    shown = [line for line in ran.log.splitlines() if not line.startswith("::add-mask::")]
+    assert not [line for line in shown if "the-tenant-id" in line]
+
+
+def test_a_secret_beside_oidc_is_remarked(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline(monkeypatch, lambda _listeners, _options: None)
+    monkeypatch.setattr("aml_train_action.oidc.github_assertion", lambda *_args, **_options: None)
+    oidc = {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://x", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "request-secret"}
+    ran = act(target="azure", creds=CREDS, workspace="w-1", more=oidc)
+    assert any("OIDC tokens of GitHub, which need no secret" in notice for notice in done(ran, "notice"))
+    ran = act(command="validate", target="local", creds=CREDS, more=oidc)
+    assert not done(ran, "notice")
+
+
+@pytest.mark.parametrize("given", [{"command": "attach"}, {"on__cancel": "detach"}, {"supersede": "true"}])
+def test_what_is_not_there_yet_is_refused(given: dict[str, str], act: Callable[..., Ran]) -> None:
+    ran = act(**given)
+    assert ran.code == 2
+    assert "this is not there yet" in done(ran, "error")[0]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
-from aml_train_action.inputs import INPUTS
+from aml_train_action.azure_inputs import AzureInputs
+from aml_train_action.inputs import INPUTS, Command, Inputs, OnCancel
 from aml_train_action.legacy import LEGACY_INPUTS
+from aml_train_action.log import LogLevel
+from aml_train_action.masking import known_secrets, named_secret
 from aml_train_action.outputs import OUTPUTS
 
 ROOT = Path(__file__).parents[3]
@@ -57,6 +61,50 @@ def test_the_migration_page_has_every_former_input() -> None:
     page = (ROOT / "docs/migration.md").read_text(encoding="utf-8")
     for name in LEGACY_INPUTS:
         assert f"| `{name}` |" in page
+
+
+def test_the_reusable_workflow_hands_on_every_input_and_output(action: Any) -> None:
+    document = yaml.safe_load((ROOT / ".github/workflows/train.yml").read_text(encoding="utf-8"))
+    call = document[True]["workflow_call"]  # YAML 1.1 takes the key `on` for a boolean
+    (step,) = [one for one in document["jobs"]["train"]["steps"] if one.get("uses") == "org/aml-train@v1"]
+    inputs, secrets = call["inputs"], call["secrets"]
+    assert set(secrets) == {"client-secret", "creds"}
+    assert not any(one["required"] for one in secrets.values())
+    assert step["with"] == {
+        name: f"${{{{ {'secrets' if name in secrets else 'inputs'}.{name} }}}}" for name in INPUTS
+    }
+    assert {*inputs, *secrets} == {*INPUTS, "runs-on", "timeout-minutes"}
+    for name in INPUTS.keys() & inputs.keys():
+        boolean = INPUTS[name] in ("true", "false")
+        assert inputs[name]["type"] == ("boolean" if boolean else "string"), name
+        assert inputs[name]["default"] == (INPUTS[name] == "true" if boolean else INPUTS[name]), name
+        assert inputs[name]["description"] == action["inputs"][name]["description"].replace("`", ""), name
+    outputs = [name for name in OUTPUTS if name != "run-url"]
+    assert document["jobs"]["train"]["outputs"] == {
+        name: f"${{{{ steps.train.outputs.{name} }}}}" for name in outputs
+    }
+    assert {name: one["value"] for name, one in call["outputs"].items()} == {
+        name: f"${{{{ jobs.train.outputs.{name} }}}}" for name in outputs
+    }
+    assert "permissions" not in document, "the caller's permissions count, id-token: write among them"
+
+
+def test_inputs_of_secrets_are_masked() -> None:
+    for name in ("client-secret", "creds", "azure_credentials"):
+        for variable in (name, f"INPUT_{name.upper()}"):
+            assert named_secret(variable), variable
+            assert known_secrets({variable: "a-secret-value"}, identifiers=False) == {"a-secret-value"}
+
+
+def test_words_of_the_action_are_those_of_the_typed_inputs(action: Any) -> None:
+    fields = {field.name for kind in (Inputs, AzureInputs) for field in dataclasses.fields(kind)}
+    others = {"set": "sets", "working-directory": "directory", "timeout": "sets"}
+    for name in INPUTS:
+        assert others.get(name, name.replace("-", "_")) in fields, name
+    for word in (*get_args(Command), *get_args(LogLevel)):
+        assert word in action["inputs"]["log-level" if word in get_args(LogLevel) else "command"]["description"]
+    for word in get_args(OnCancel):
+        assert word in action["inputs"]["on-cancel"]["description"]
 
 
 def test_names_are_in_kebab_case(action: Any) -> None:
