@@ -40,7 +40,10 @@ from aml_emulator.hosts import Destination, decide
 from aml_emulator.identity import Identity, load_or_create
 from aml_emulator.jobs.service import JobService, RunProgress
 from aml_emulator.proxy import Proxy
+from aml_emulator.registry_acr import AcrInterface
 from aml_emulator.registry_front import RegistryFront
+from aml_emulator.registry_locks import Locks
+from aml_emulator.registry_storage import RegistryStorage
 from aml_emulator.services import Services
 from aml_emulator.settings import Settings
 from aml_emulator.store import Store
@@ -153,9 +156,22 @@ async def _run(settings: Settings, lock: int, stack: contextlib.AsyncExitStack, 
 
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificates.server_cert, certificates.server_key)
-    registry_front = RegistryFront(registry_port, login_server=identity.login_server, tokens=tokens)
-    front = await asyncio.start_server(registry_front.accept, "127.0.0.1", 0, ssl=tls, limit=MAX_HEAD_BYTES)
-    stack.callback(front.close)
+    registry_front = RegistryFront(
+        registry_port,
+        login_server=identity.login_server,
+        tokens=tokens,
+        acr=AcrInterface(
+            login_server=identity.login_server,
+            storage=RegistryStorage(settings.data / "registry"),
+            locks=Locks(settings.data / "registry-attributes.json"),
+        ),
+    )
+    fronts = [_listen("127.0.0.1", 0)]
+    if settings.registry_tls_port is not None:
+        fronts.append(_listen(settings.host, settings.registry_tls_port))
+    for front in fronts:
+        serving_front = await asyncio.start_server(registry_front.accept, sock=front, ssl=tls, limit=MAX_HEAD_BYTES)
+        stack.callback(serving_front.close)
 
     admin = Admin(
         services=services,
@@ -171,7 +187,7 @@ async def _run(settings: Settings, lock: int, stack: contextlib.AsyncExitStack, 
         ports={
             Destination.SERVICE: int(service_socket.getsockname()[1]),
             Destination.BLOB: storage_port,
-            Destination.REGISTRY: int(front.sockets[0].getsockname()[1]),
+            Destination.REGISTRY: int(fronts[0].getsockname()[1]),
         },
         upstream=Upstream(),
         admin=admin.answer,
@@ -185,6 +201,7 @@ async def _run(settings: Settings, lock: int, stack: contextlib.AsyncExitStack, 
         "event": "ready",
         "port": port,
         "registry_port": registry_port,
+        "registry_tls_port": int(fronts[1].getsockname()[1]) if len(fronts) > 1 else None,
         "instance": identity.instance,
         "engine": await run_in_threadpool(runner.engine_ready),
     }

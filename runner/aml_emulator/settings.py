@@ -19,6 +19,7 @@ class Settings:
         host: address to listen on; jobs must be able to reach it.
         port: of proxy and admin; 0 takes a free one.
         registry_port: of the registry; 0 takes a free one.
+        registry_tls_port: of the registry with Azure's sign-in, for engines; 0 takes a free one, None for no such port.
         registry_engine_name: what the container engine calls the registry; None is ``localhost:<port>``.
         max_jobs: at most so many jobs run at once.
         location: the Azure region that is played.
@@ -33,6 +34,7 @@ class Settings:
     host: str
     port: int
     registry_port: int
+    registry_tls_port: int | None
     registry_engine_name: str | None
     max_jobs: int
     location: str
@@ -66,6 +68,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
     option("--host", "0.0.0.0", "address to listen on; jobs must reach it")  # noqa: S104 - jobs come in over a bridge
     option("--port", "7380", "port of proxy and admin; 0: a free one")
     option("--registry-port", "7381", "port of the registry; 0: a free one")
+    option("--registry-tls-port", None, "port of the registry with TLS and Azure's sign-in; 0: a free one (none)")
     option("--registry-engine-name", None, "what the container engine calls the registry (localhost:<port>)")
     option("--max-jobs", "2", "at most so many jobs run at once")
     option("--location", "eastus", "the Azure region that is played")
@@ -83,6 +86,11 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
         host=given.host,
         port=_number(parser, "--port", given.port, 0, 65535),
         registry_port=_number(parser, "--registry-port", given.registry_port, 0, 65535),
+        registry_tls_port=(
+            _number(parser, "--registry-tls-port", given.registry_tls_port, 0, 65535)
+            if given.registry_tls_port is not None
+            else None
+        ),
         registry_engine_name=given.registry_engine_name,
         max_jobs=_number(parser, "--max-jobs", given.max_jobs, 1, 64),
         location=given.location.lower(),

@@ -23,6 +23,9 @@ JOB_LIFETIME_SECONDS = 30 * 24 * 3600
 REGISTRY_REFRESH_SECONDS = 3 * 3600
 REGISTRY_ACCESS_SECONDS = 75 * 60
 
+REPOSITORY_ACTIONS = frozenset({"pull", "push", "delete", "metadata_read", "metadata_write", "*"})
+"""What a token of the registry can allow in a repository: https://github.com/Azure/acr/blob/main/docs/Token-BasicAuth.md."""
+
 AUDIENCES = frozenset(
     {
         "https://management.azure.com",
@@ -66,19 +69,27 @@ class Principal:
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryAccess:
-    """What may be done in one repository of the registry; *actions* are pull, push, delete."""
+    """What may be done in one repository of the registry, or with its catalogue.
 
-    repository: str
+    Attributes:
+        kind: ``repository``, or ``registry`` for the catalogue.
+        name: the repository's name, or ``catalog``.
+        actions: some of :data:`REPOSITORY_ACTIONS`; ``*`` is all of them.
+    """
+
+    kind: str = "repository"
+    name: str
     actions: frozenset[str]
 
     @property
     def text(self) -> str:
         """The scope as registries write it."""
-        return f"repository:{self.repository}:{','.join(sorted(self.actions))}"
+        return f"{self.kind}:{self.name}:{','.join(sorted(self.actions))}"
 
     def within(self, other: RegistryAccess) -> bool:
         """Return whether *other* allows it."""
-        return self.repository == other.repository and (self.actions <= other.actions or "*" in other.actions)
+        same = (self.kind, self.name) == (other.kind, other.name)
+        return same and (self.actions <= other.actions or "*" in other.actions)
 
 
 class Tokens:
@@ -133,7 +144,7 @@ class Tokens:
 
     def issue_registry_access(self, access: Iterable[RegistryAccess]) -> str:
         """Return an access token of the registry."""
-        granted = [{"type": "repository", "name": one.repository, "actions": sorted(one.actions)} for one in access]
+        granted = [{"type": one.kind, "name": one.name, "actions": sorted(one.actions)} for one in access]
         extra = {"grant_type": "access_token", "access": granted}
         return self._sign(audience=self._identity.login_server, seconds=REGISTRY_ACCESS_SECONDS, extra=extra)
 
@@ -144,7 +155,21 @@ class Tokens:
             TokenError: as for :meth:`verify_registry_refresh`.
         """
         claims = self._registry_claims(token, "access_token")
-        return [RegistryAccess(repository=one["name"], actions=frozenset(one["actions"])) for one in claims["access"]]
+        return [
+            RegistryAccess(kind=one["type"], name=one["name"], actions=frozenset(one["actions"]))
+            for one in claims["access"]
+        ]
+
+    @property
+    def registry_admin(self) -> tuple[str, str]:
+        """Name and password of the registry's admin user: the registry's own name, and what follows from this emulator's secret."""
+        password = _base64(hmac.new(self._key, b"registry admin", hashlib.sha256).digest())
+        return self._identity.login_server.partition(".")[0], password
+
+    def is_registry_admin(self, user: str, password: str) -> bool:
+        """Return whether these are the admin user's credentials."""
+        known = self.registry_admin
+        return user == known[0] and hmac.compare_digest(password.encode(), known[1].encode())
 
     def _registry_claims(self, token: str, kind: str) -> dict[str, Any]:
         claims = self._claims(token)

@@ -37,12 +37,14 @@ class Emulator:
         self.log = folder / "log.txt"
         self.port = 0
         self.registry_port = 0
+        self.registry_tls_port = 0
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> dict[str, Any]:
         """Start it and return what its readiness line says."""
         argv = [sys.executable, "-m", "aml_emulator", "serve", "--data", str(self.folder / "data")]
-        argv += ["--port", str(self.port), "--registry-port", str(self.registry_port), "--azurite", azurite()]
+        argv += ["--port", str(self.port), "--registry-port", str(self.registry_port)]
+        argv += ["--registry-tls-port", str(self.registry_tls_port), "--azurite", azurite()]
         clean = {key: value for key, value in os.environ.items() if not key.startswith("AML_EMULATOR_")}
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
@@ -58,6 +60,7 @@ class Emulator:
             pytest.fail(f"the emulator does not start: {self.log.read_text()}")
         ready: dict[str, Any] = json.loads(line)
         self.port, self.registry_port = ready["port"], ready["registry_port"]
+        self.registry_tls_port = ready["registry_tls_port"]
         return ready
 
     def stop(self) -> float:
@@ -103,8 +106,8 @@ class Emulator:
             "AZURE_CLIENT_SECRET": info["client_secret"],
         }
 
-    def client(self, step: str, **arguments: str) -> dict[str, Any]:
-        """Run one step of client_steps.py in a process of its own; return what it says on its last line, JSON."""
+    def client(self, step: str, *, script: str = "client_steps.py", **arguments: str) -> dict[str, Any]:
+        """Run one step of *script* in a process of its own; return what it says on its last line, JSON."""
         info = self.info
         scope = {
             "subscription": info["subscription_id"],
@@ -116,7 +119,7 @@ class Emulator:
         done = subprocess.run(
             [
                 sys.executable,
-                str(Path(__file__).with_name("client_steps.py")),
+                str(Path(__file__).with_name(script)),
                 step,
                 json.dumps({**scope, **arguments}),
             ],

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
+from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
 from aml_emulator.proxy import Head
-from aml_emulator.registry_front import TOKEN_USER, RegistryFront, needed_access
-from aml_emulator.tokens import REGISTRY_ACCESS_SECONDS, RegistryAccess, Tokens
+from aml_emulator.registry_acr import AcrInterface, Answer
+from aml_emulator.registry_front import TOKEN_USER, RegistryFront
+from aml_emulator.registry_locks import Locks
+from aml_emulator.registry_requests import plain_target, read_request, read_scope
+from aml_emulator.registry_storage import RegistryStorage
+from aml_emulator.tokens import REGISTRY_ACCESS_SECONDS, REGISTRY_REFRESH_SECONDS, RegistryAccess, Tokens
 from tests.unit.emulator.parts import IDENTITY, Clock
 
 HOST = IDENTITY.login_server
@@ -26,54 +33,117 @@ def tokens(clock: Clock) -> Tokens:
 
 
 @pytest.fixture
-def front(tokens: Tokens) -> RegistryFront:
-    return RegistryFront(5000, login_server=HOST, tokens=tokens)
+def front(tokens: Tokens, tmp_path: Path) -> RegistryFront:
+    storage, locks = RegistryStorage(tmp_path), Locks(tmp_path / "attributes.json")
+    return RegistryFront(
+        5000,
+        login_server=HOST,
+        tokens=tokens,
+        acr=AcrInterface(login_server=HOST, storage=storage, locks=locks),
+    )
 
 
-def _head(method: str, target: str, authorization: str = "") -> Head:
-    return Head(method=method, target=target, headers=(("Authorization", authorization),) if authorization else ())
+def _head(method: str, target: str, authorization: str = "", host: str = HOST) -> Head:
+    headers = [("Host", host), *([("Authorization", authorization)] if authorization else [])]
+    return Head(method=method, target=target, headers=tuple(headers))
 
 
-def _exchange(front: RegistryFront, token: str, **changes: str) -> tuple[int, dict[str, object]]:
-    form = {"grant_type": "access_token", "service": HOST, "access_token": token, **changes}
-    answer = front.answer(_head("POST", "/oauth2/exchange"), form)
+def _basic(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def _post(front: RegistryFront, path: str, **form: str) -> Answer:
+    answer = front.answer(_head("POST", path), urlencode(form).encode())
     assert answer is not None
-    return answer[0], answer[1]
+    return answer
+
+
+def _get(front: RegistryFront, path: str, authorization: str = "", host: str = HOST) -> Answer:
+    answer = front.answer(_head("GET", path, authorization, host))
+    assert answer is not None
+    return answer
+
+
+def _exchange(front: RegistryFront, token: str, **changes: str) -> Answer:
+    return _post(
+        front, "/oauth2/exchange", **{"grant_type": "access_token", "service": HOST, "access_token": token, **changes}
+    )
+
+
+def _bearer(tokens: Tokens, *scopes: str) -> str:
+    return "Bearer " + tokens.issue_registry_access([found for one in scopes if (found := read_scope(one))])
 
 
 @pytest.mark.parametrize("audience", [ARM, "https://containerregistry.azure.net"])
 @pytest.mark.parametrize("how", ["form", "password"])
 def test_sign_in(front: RegistryFront, tokens: Tokens, audience: str, how: str) -> None:
-    status, value = _exchange(front, tokens.issue(audience=audience))
+    status, value, _ = _exchange(front, tokens.issue(audience=audience))
     assert status == 200
     refresh = str(value["refresh_token"])
     scope = "repository:a/b:pull,push"
     if how == "form":
-        form = {"grant_type": "refresh_token", "refresh_token": refresh, "service": HOST, "scope": scope}
-        answer = front.answer(_head("POST", "/oauth2/token"), form)
+        answer = _post(
+            front,
+            "/oauth2/token",
+            grant_type="refresh_token",
+            refresh_token=refresh,
+            service=HOST,
+            scope=f"{scope} registry:catalog:*",
+        )
     else:
-        basic = "Basic " + base64.b64encode(f"{TOKEN_USER}:{refresh}".encode()).decode()
-        answer = front.answer(_head("GET", f"/oauth2/token?service={HOST}&scope={scope}", basic), {})
-    assert answer is not None
+        answer = _get(front, f"/oauth2/token?service={HOST}&scope={scope}", _basic(TOKEN_USER, refresh))
     assert answer[0] == 200
     bearer = f"Bearer {answer[1]['access_token']}"
-    assert front.answer(_head("PUT", "/v2/a/b/manifests/x", bearer), {}) is None
-    assert front.answer(_head("GET", "/v2/", bearer), {}) is None
-    refused = front.answer(_head("GET", "/v2/other/manifests/x", bearer), {})
-    assert refused is not None
+    assert front.answer(_head("PUT", "/v2/a/b/manifests/x", bearer)) is None
+    assert front.answer(_head("PUT", "/v2/a%2Fb/manifests/x", bearer)) is None
+    assert front.answer(_head("GET", "/v2/", bearer)) is None
+    refused = _get(front, "/v2/other/manifests/x", bearer)
     assert refused[0] == 401
+    assert refused[1]["errors"][0]["detail"] == [{"Type": "repository", "Name": "other", "Action": "pull"}]
     assert refused[2]["WWW-Authenticate"] == (
         f'Bearer realm="https://{HOST}/oauth2/token",service="{HOST}",scope="repository:other:pull"'
+        ',error="insufficient_scope"'
     )
 
 
-def test_a_token_ends(front: RegistryFront, tokens: Tokens, clock: Clock) -> None:
-    bearer = f"Bearer {tokens.issue_registry_access([])}"
-    assert front.answer(_head("GET", "/v2/", bearer), {}) is None
+def test_who_comes_by_a_loopback_port_signs_in_there(front: RegistryFront) -> None:
+    for host, realm in (("localhost:5001", "localhost:5001"), ("127.0.0.1:2", "127.0.0.1:2"), ("evil.test", HOST)):
+        answer = _get(front, "/v2/", host=host)
+        assert answer[0] == 401
+        assert answer[2]["WWW-Authenticate"] == f'Bearer realm="https://{realm}/oauth2/token",service="{HOST}"'
+
+
+def test_tokens_end(front: RegistryFront, tokens: Tokens, clock: Clock) -> None:
+    bearer, refresh = f"Bearer {tokens.issue_registry_access([])}", tokens.issue_registry_refresh()
+    assert front.answer(_head("GET", "/v2/", bearer)) is None
     clock.now += REGISTRY_ACCESS_SECONDS
-    answer = front.answer(_head("GET", "/v2/", bearer), {})
-    assert answer is not None
+    answer = _get(front, "/v2/", bearer)
     assert answer[1]["errors"][0]["message"] == "The access token expiry is in the past."
+    assert 'error="invalid_token"' in answer[2]["WWW-Authenticate"]
+    again = {"grant_type": "refresh_token", "refresh_token": refresh, "service": HOST}
+    assert _post(front, "/oauth2/token", **again)[0] == 200
+    clock.now += REGISTRY_REFRESH_SECONDS
+    ended = _post(front, "/oauth2/token", **again)
+    assert ended[0] == 401
+    assert "expiry is in the past" in ended[1]["errors"][0]["message"]
+
+
+def test_the_admin_user(front: RegistryFront, tokens: Tokens) -> None:
+    user, password = tokens.registry_admin
+    assert user == "amllocal"
+    scope = "repository:a:pull,push"
+    for answer in (
+        _get(front, f"/oauth2/token?service={HOST}&scope={scope}", _basic(user, password)),
+        _post(
+            front, "/oauth2/token", grant_type="password", username=user, password=password, service=HOST, scope=scope
+        ),
+    ):
+        assert answer[0] == 200
+        assert front.answer(_head("PUT", "/v2/a/manifests/x", f"Bearer {answer[1]['access_token']}")) is None
+    assert front.answer(_head("PUT", "/v2/a/manifests/x", _basic(user, password))) is None
+    for wrong in (_basic(user, "no"), _basic("other", password), "Basic !", _basic(TOKEN_USER, password)):
+        assert _get(front, f"/oauth2/token?service={HOST}", wrong)[0] == 401
+        assert _get(front, "/v2/a/manifests/x", wrong)[0] == 401
 
 
 def test_refusals(front: RegistryFront, tokens: Tokens) -> None:
@@ -82,32 +152,59 @@ def test_refusals(front: RegistryFront, tokens: Tokens) -> None:
     assert _exchange(front, tokens.issue(audience="https://vault.azure.net"))[0] == 401
     assert _exchange(front, token, service="other.azurecr.io")[0] == 404
     assert _exchange(front, token, grant_type="password")[0] == 400
-    anonymous = front.answer(_head("GET", "/v2/"), {})
-    assert anonymous is not None
-    assert anonymous[0] == 401
+    assert _get(front, "/v2/")[0] == 401
     for refresh in ("", token, tokens.issue_registry_access([])):
-        answer = front.answer(_head("POST", "/oauth2/token"), {"refresh_token": refresh})
-        assert answer is not None
-        assert answer[0] == 401
-    with_refresh = front.answer(_head("GET", "/v2/", f"Bearer {tokens.issue_registry_refresh()}"), {})
-    assert with_refresh is not None
-    assert with_refresh[0] == 401
-    other = front.answer(_head("GET", "/acr/v1/_catalog"), {})
-    assert other is not None
-    assert other[0] == 501
+        assert _post(front, "/oauth2/token", refresh_token=refresh, service=HOST)[0] == 401
+    good = {"refresh_token": tokens.issue_registry_refresh(), "service": HOST}
+    assert _post(front, "/oauth2/token", **{**good, "service": "other"})[0] == 401
+    assert _post(front, "/oauth2/token", **good, grant_type="device_code")[0] == 400
+    assert _post(front, "/oauth2/token", **good, scope="repository:a:fly")[0] == 400
+    assert _get(front, "/v2/", f"Bearer {tokens.issue_registry_refresh()}")[0] == 401
+    forged = Tokens(dataclasses.replace(IDENTITY, token_secret="cd" * 32))
+    assert _get(front, "/v2/", _bearer(forged, "registry:catalog:*"))[0] == 401
+    assert _get(front, "/elsewhere")[0] == 404
+    assert _get(front, "/v2/a/../b/manifests/x")[0] == 404
 
 
 @pytest.mark.parametrize(
     ("method", "target", "expected"),
     [
         ("GET", "/v2/", []),
-        ("HEAD", "/v2/a/manifests/x", [("a", "pull")]),
-        ("DELETE", "/v2/a/b/manifests/x", [("a/b", "delete")]),
-        ("PATCH", "/v2/a/blobs/uploads/1", [("a", "push")]),
-        ("POST", "/v2/a/blobs/uploads/?mount=sha256:0&from=b/c", [("a", "push"), ("b/c", "pull")]),
+        ("GET", "/v2/_catalog?n=1", ["registry:catalog:*"]),
+        ("HEAD", "/v2/a/manifests/x", ["repository:a:pull"]),
+        ("DELETE", "/v2/a/b/manifests/x", ["repository:a/b:delete"]),
+        ("PATCH", "/v2/a/blobs/uploads/1", ["repository:a:push"]),
+        ("POST", "/v2/a/blobs/uploads/?mount=sha256:0&from=b/c", ["repository:a:push", "repository:b/c:pull"]),
+        ("GET", "/acr/v1/_catalog", ["registry:catalog:*"]),
+        ("GET", "/acr/v1/a%2Fb", ["repository:a/b:metadata_read"]),
+        ("PATCH", "/acr/v1/a/b/_tags/x", ["repository:a/b:metadata_write"]),
+        ("DELETE", "/acr/v1/a/b/_tags/x", ["repository:a/b:delete"]),
+        ("GET", f"/acr/v1/a/_manifests/sha256:{'0' * 64}", ["repository:a:metadata_read"]),
+        ("DELETE", "/acr/v1/a", ["repository:a:delete"]),
     ],
 )
-def test_what_a_request_needs(method: str, target: str, expected: list[tuple[str, str]]) -> None:
-    assert needed_access(method, target) == [
-        RegistryAccess(repository=name, actions=frozenset({action})) for name, action in expected
-    ]
+def test_what_a_request_needs(front: RegistryFront, method: str, target: str, expected: list[str]) -> None:
+    assert [one.text for one in read_request(method, target).needed] == expected
+    answer = front.answer(_head(method, target))
+    assert answer is not None
+    challenge = answer[2]["WWW-Authenticate"]
+    assert (f'scope="{" ".join(expected)}"' in challenge) if expected else ("scope=" not in challenge)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("repository:a/b:pull,push", RegistryAccess(name="a/b", actions=frozenset({"pull", "push"}))),
+        ("registry:catalog:*", RegistryAccess(kind="registry", name="catalog", actions=frozenset("*"))),
+        ("registry:other:*", None),
+        ("repository:A:pull", None),
+        ("repository:a:", None),
+        ("repository:a:own", None),
+    ],
+)
+def test_scopes(text: str, expected: RegistryAccess | None) -> None:
+    assert read_scope(text) == expected
+
+
+def test_the_registry_gets_the_path_that_was_checked() -> None:
+    assert plain_target("/v2/a%2Fb/manifests/sha256%3Aab?x=%2F") == "/v2/a/b/manifests/sha256:ab?x=%2F"

@@ -16,6 +16,8 @@ def test_flags_win_over_the_environment_and_that_over_defaults() -> None:
     given = settings.parse(["serve", "--port", "2"], environment)
     assert (given.data, given.port, given.max_jobs, given.registry_port) == (Path("/d"), 2, 5, 7381)
     assert (given.location, given.registry_engine_name, given.container) == ("eastus", None, None)
+    assert given.registry_tls_port is None
+    assert settings.parse(["serve"], {**environment, "AML_EMULATOR_REGISTRY_TLS_PORT": "0"}).registry_tls_port == 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""The registry under its Azure name: the unmodified azure-containerregistry, and the engine with a token of Entra ID."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+from docker.errors import ImageNotFound
+
+from aml_train.credentials.acr import AcrLogin
+from aml_train.errors import ImageError
+from aml_train.image.push import pull_image, push_image, read_back, release
+from aml_train.image.registry import RegistryLocation
+from aml_train.image.registry_auth import RegistryAuth
+from tests.integration.conftest import BASE, Recorder
+from tests.integration.emulator.service import Emulator
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+HOST = "amllocal.azurecr.io"
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    service = Emulator(tmp_path_factory.mktemp("emulator"))
+    service.start()
+    yield service
+    service.stop()
+
+
+@pytest.fixture(scope="module")
+def session(emulator: Emulator) -> Iterator[requests.Session]:
+    """Reaches Azure's host names."""
+    environment = emulator.environment()
+    with requests.Session() as session:
+        session.trust_env = False
+        session.verify = environment["REQUESTS_CA_BUNDLE"]
+        session.proxies = {"https": environment["HTTPS_PROXY"]}
+        yield session
+
+
+@pytest.fixture
+def location(emulator: Emulator, session: requests.Session) -> RegistryLocation:
+    """The registry by both its names, signed in to with a token of Entra ID."""
+
+    def token() -> str:
+        info = emulator.info
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": info["client_id"],
+            "client_secret": info["client_secret"],
+            "scope": "https://containerregistry.azure.net/.default",
+        }
+        answer = session.post(
+            f"https://login.microsoftonline.com/{info['tenant_id']}/oauth2/v2.0/token", data=form, timeout=10
+        )
+        answer.raise_for_status()
+        return str(answer.json()["access_token"])
+
+    return RegistryLocation(
+        push_name=f"localhost:{emulator.registry_tls_port}",
+        job_name=HOST,
+        url=f"https://{HOST}",
+        auth=AcrLogin(HOST, token, session=session),
+        verify=str(session.verify),
+        proxies=dict(session.proxies),
+    )
+
+
+def test_the_sdk_stores_and_lists(emulator: Emulator) -> None:
+    seen = emulator.client("store", script="registry_steps.py")
+    one, two = seen["digests"]
+    assert seen["digest"] == one
+    assert seen["content"]
+    assert seen["repositories"] == ["sdk", "sdk/nested"]
+    assert seen["tags"] == ["a", "b", "c", "latest"]
+    assert seen["newest"] == ["latest", "c", "b", "a"]
+    assert {item[0]: item[1] for item in seen["manifests"]} == {one: ["a", "b", "c"], two: ["latest"]}
+    assert {item[0]: item[2] for item in seen["manifests"]} == {one: 5_120_002, two: 5}
+    assert (seen["counts"], seen["created"]) == ([2, 4], True)
+    assert seen["manifest"] == [two, ["latest"], True, True]
+    assert seen["missing"] == [404, 404, 404, 404]
+
+
+def test_the_sdk_untags_locks_and_deletes(emulator: Emulator) -> None:
+    seen = emulator.client("change", script="registry_steps.py")
+    assert seen["after"] == ["b", "locked"]
+    assert seen["content"] == seen["digest"]
+    assert seen["locked"] == [False, False, True]
+    assert seen["refused"] == [["put", 405], ["untag", 405], ["manifest", 405], ["repository", 405], ["read", 405]]
+    assert seen["left"] == ["b", "locked"]
+    assert seen["listed"] == []
+    assert seen["gone"]
+    assert seen["again"] == [seen["digest"], "kept"]
+
+
+def test_the_sdk_is_refused(emulator: Emulator) -> None:
+    messages = emulator.client("anonymous", script="registry_steps.py")["messages"]
+    assert len(messages) == 2
+    assert all("Unauthorized" in message or "authentication required" in message for message in messages), messages
+
+
+def test_the_engine_pushes_and_pulls_with_a_token_of_entra_id(
+    engine: DockerClient, location: RegistryLocation, recorder: Recorder
+) -> None:
+    repository, tag = f"engine/{secrets.token_hex(4)}", "v1"
+    name = f"{location.push_name}/{repository}"
+    image = engine.images.get(BASE)
+    image.tag(f"{name}-candidate", tag)
+    try:
+        digest = push_image(engine, f"{name}-candidate", tag, auth=location.credentials(), listener=recorder)
+        with location.client() as registry:
+            manifest = read_back(registry, f"{repository}-candidate", digest, str(image.id))
+            release(registry, manifest, source=f"{repository}-candidate", repository=repository, tags=["a", "b"])
+            assert sorted(registry.tags(repository)) == ["a", "b"]
+        assert pull_image(engine, name, digest, auth=location.credentials(), listener=recorder) == image.id
+        wrong = RegistryAuth(username="00000000-0000-0000-0000-000000000000", password="no")
+        with pytest.raises(ImageError, match=r"the push of .* failed: .*(unauthorized|authentication required)"):
+            push_image(engine, f"{name}-candidate", tag, auth=wrong, listener=recorder)
+    finally:
+        for one in engine.images.list():
+            for known in one.attrs["RepoTags"] + one.attrs["RepoDigests"]:
+                if known.startswith(name):
+                    with contextlib.suppress(ImageNotFound):  # gone with another name of it
+                        engine.images.remove(known, noprune=True)
