@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
-import time
-import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +18,10 @@ from aml_train.errors import ImageError
 
 if TYPE_CHECKING:
     from docker import DockerClient
+    from docker.models.containers import Container
 
 DEFAULT_HOST: Final = "unix:///var/run/docker.sock"
-LABEL_OWNER: Final = "org.aml-train.owner"
-LABEL_LEASE: Final = "org.aml-train.lease"
-LABEL_KIND: Final = "org.aml-train.kind"
 
-_OWNER: Final = uuid.uuid4().hex
 _PROBE_TIMEOUT: Final = 30.0
 _CALL_TIMEOUT: Final = 600
 _VERSION = re.compile(r"Docker version (\d+)\.(\d+)")
@@ -65,14 +60,15 @@ def engine_platform(client: DockerClient) -> str:
     return f"{version['Os']}/{version['Arch']}"
 
 
-def container_labels(kind: str, seconds: float) -> dict[str, str]:
-    """Return labels by which a later sweep recognises what a killed process left behind.
+def remove_container(container: Container) -> None:
+    """Kill and remove a container with its anonymous volumes. One that is gone, or going, is no error."""
+    from docker.errors import APIError
 
-    Args:
-        kind: what the thing is for, such as ``tests``.
-        seconds: how long it may be in use; after that anybody may remove it.
-    """
-    return {LABEL_OWNER: _OWNER, LABEL_KIND: kind, LABEL_LEASE: str(int(time.time() + seconds))}
+    try:
+        container.remove(force=True, v=True)
+    except APIError as error:
+        if error.status_code not in (404, 409):
+            raise
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -160,6 +160,10 @@ def run_prepared(prepared: PreparedRun, options: Options, *, listeners: Sequence
 
 
 def _open_target(prepared: PreparedRun, listener: Listener) -> OpenTarget:
+    if prepared.plan.image is not None:
+        from aml_train.leases import sweep
+
+        sweep(prepared.engine(), listener)
     if prepared.config.target.kind == "azure":
         from aml_train.targets.azure import open_azure
         from aml_train.targets.azure_names import find_workspace

@@ -10,13 +10,16 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.engine import container_labels
+from aml_train.engine import remove_container
 from aml_train.errors import TestsFailedError
 from aml_train.events import Listener, LogLine, TestFailure, TestsFinished
 from aml_train.image.spec import TestSpec
 from aml_train.junit import JUnitReport, parse_junit
+from aml_train.leases import container_labels
+from aml_train.stopping import Stop
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -71,7 +74,9 @@ class TestResults:
     report: bool
 
 
-def run_tests(image: str, spec: TestSpec, *, engine: DockerClient, listener: Listener) -> TestResults:
+def run_tests(
+    image: str, spec: TestSpec, *, engine: DockerClient, listener: Listener, stop: Stop | None = None
+) -> TestResults:
     """Run *spec* in a container of *image*, which is always removed.
 
     The image's entrypoint is left out. Files are copied into :data:`WORKSPACE`; without ``network`` there is none.
@@ -81,23 +86,27 @@ def run_tests(image: str, spec: TestSpec, *, engine: DockerClient, listener: Lis
         spec: the tests.
         engine: the engine that has the image.
         listener: told each line as it comes, and the result.
+        stop: ends the tests at once.
 
     Raises:
+        StoppedError: if *stop* was set meanwhile.
         TestsFailedError: if a test failed, the command failed or took too long, or a report that must exist does not.
     """
     container = _create(image, spec, engine)
+    remove = partial(remove_container, container)
     try:
-        with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as archive:
-            spec.files.tar(archive, prefix=WORKSPACE.strip("/"), folder_mode=0o777)
-            archive.seek(0)
-            container.put_archive("/", archive)
-        seconds, timed_out = _run(container, spec.timeout, engine, listener)
-        container.reload()
-        state: dict[str, Any] = container.attrs["State"]
-        path = f"{WORKSPACE}/{spec.junit}" if spec.junit is not None else JUNIT_PATH
-        content = None if timed_out else fetch_file(container, path)
+        with (stop or Stop()).frees(remove):
+            with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as archive:
+                spec.files.tar(archive, prefix=WORKSPACE.strip("/"), folder_mode=0o777)
+                archive.seek(0)
+                container.put_archive("/", archive)
+            seconds, timed_out = _run(container, spec.timeout, engine, listener)
+            container.reload()
+            state: dict[str, Any] = container.attrs["State"]
+            path = f"{WORKSPACE}/{spec.junit}" if spec.junit is not None else JUNIT_PATH
+            content = None if timed_out else fetch_file(container, path)
     finally:
-        container.remove(force=True, v=True)
+        remove()
     report, damage = _read_report(content, path)
     listener(
         TestsFinished(
@@ -197,7 +206,7 @@ def _create(image: str, spec: TestSpec, engine: DockerClient) -> Container:
         command=[],
         working_dir=WORKSPACE,
         environment=environment,
-        labels=container_labels("tests", spec.timeout + _LEASE),
+        labels=container_labels(engine, "tests", spec.timeout + _LEASE),
         network_mode="bridge" if spec.network else "none",
         shm_size="1g",
         stdin_open=False,

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from aml_train.engine import CliProbe, choose_cli, container_labels, parse_version
+from aml_train.engine import CliProbe, choose_cli, parse_version
 
 
 def _probe(path: str, version: tuple[int, int] | None, *, buildx: bool = False) -> CliProbe:
@@ -42,10 +40,3 @@ def test_which_client_builds(probes: list[CliProbe], chosen: str | None) -> None
 )
 def test_version(text: str, version: tuple[int, int] | None) -> None:
     assert parse_version(text) == version
-
-
-def test_labels_expire() -> None:
-    labels = container_labels("tests", 60)
-    assert labels["org.aml-train.kind"] == "tests"
-    assert 0 < int(labels["org.aml-train.lease"]) - time.time() <= 60
-    assert container_labels("x", 1)["org.aml-train.owner"] == labels["org.aml-train.owner"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from aml_train.engine import container_labels
+from aml_train.engine import remove_container
 from aml_train.errors import ImageError
+from aml_train.leases import container_labels
+from aml_train.stopping import Stop
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -22,29 +25,40 @@ exit 0
 _LEASE: Final = 600.0
 
 
-def installed_packages(engine: DockerClient, image: str) -> dict[str, str]:
+def installed_packages(engine: DockerClient, image: str, *, stop: Stop | None = None) -> dict[str, str]:
     """Return ``pip:name`` and ``apt:name`` → version for *image*, which the engine has. Sorted.
 
     Raises:
         ImageError: if the image cannot run a shell.
+        StoppedError: if *stop* was set meanwhile.
     """
-    from docker.errors import APIError, ContainerError
+    from docker.errors import APIError
 
     try:
-        output: bytes = engine.containers.run(
+        container = engine.containers.create(
             image,
             entrypoint=["/bin/sh", "-c", _SCRIPT],
             command=[],
-            labels=container_labels("packages", _LEASE),
+            labels=container_labels(engine, "packages", _LEASE),
             network_mode="none",
-            stderr=False,
-            remove=True,
         )
-    except (APIError, ContainerError) as error:
-        raise ImageError(
-            f"the packages of the image cannot be listed: {error}", hint="It must have /bin/sh."
-        ) from error
+        remove = partial(remove_container, container)
+        try:
+            with (stop or Stop()).frees(remove):
+                container.start()
+                exit_code: int = container.wait()["StatusCode"]
+                output: bytes = container.logs(stdout=True, stderr=exit_code != 0)
+        finally:
+            remove()
+    except APIError as error:
+        raise _failed(str(error.explanation or error)) from error
+    if exit_code != 0:
+        raise _failed(f"exit code {exit_code}: {output.decode(errors='replace').strip()}")
     return parse_packages(output.decode(errors="replace"))
+
+
+def _failed(reason: str) -> ImageError:
+    return ImageError(f"the packages of the image cannot be listed: {reason}", hint="It must have /bin/sh.")
 
 
 def parse_packages(text: str) -> dict[str, str]:

@@ -2,41 +2,102 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from aml_train.errors import ImageError
-from aml_train.events import Listener, Progress
+from aml_train.events import Event, Listener, Progress
 from aml_train.image.manifest import Manifest
 from aml_train.image.registry import Registry
 from aml_train.image.registry_auth import RegistryAuth
 from aml_train.references import is_digest
+from aml_train.stopping import Stop
 
 if TYPE_CHECKING:
+    import requests
     from docker import DockerClient
 
 _INTERVAL: Final = 0.2
+_CHUNK: Final = 1 << 13
 
 
 def push_image(
-    engine: DockerClient, repository: str, tag: str, *, auth: RegistryAuth | None, listener: Listener
+    engine: DockerClient,
+    repository: str,
+    tag: str,
+    *,
+    auth: RegistryAuth | None,
+    listener: Listener,
+    stop: Stop | None = None,
 ) -> str:
     """Push ``repository:tag``; return the manifest's digest as the engine tells it.
+
+    The engine breaks a push off when the connection of whoever asked for it closes: so does *stop*, and so does the end of
+    this process, however it comes. docker-py's own ``push`` gives nobody the connection to close.
 
     Args:
         engine: the engine that has it.
         repository: with the registry's name as the engine knows it.
         tag: the tag.
-        auth: credentials, or None.
+        auth: credentials, or None for what the engine's client is configured with.
         listener: told the bytes that were sent.
+        stop: breaks the push off.
 
     Raises:
         ImageError: if the push fails: the engine reports that in the stream, not as an exception.
+        StoppedError: if *stop* was set meanwhile.
     """
+    import requests
+    from docker.auth import encode_header, get_config_header, resolve_repository_name
+
+    stop = stop or Stop()
+    name = f"{repository}:{tag}"
+
+    def tell(event: Event) -> None:
+        if not stop.is_set:
+            listener(event)
+
+    api = engine.api
     login = _engine_login(auth)
-    stream = engine.api.push(repository, tag=tag, stream=True, decode=True, auth_config=login)
-    return follow_push(stream, f"{repository}:{tag}", listener)
+    configured = None if login else get_config_header(api, resolve_repository_name(repository)[0])
+    try:
+        # https://docs.docker.com/reference/api/engine/version/v1.41/#tag/Image/operation/ImagePush
+        response = api.post(
+            f"{api.base_url}/v{api.api_version}/images/{quote(repository, safe='/:')}/push",
+            params={"tag": tag},
+            headers={"X-Registry-Auth": configured or encode_header(login or {})},
+            timeout=api.timeout,
+            stream=True,
+        )
+        with response, stop.frees(partial(_hang_up, response)):
+            if not response.ok:
+                raise _push_failed(name, response.json().get("message") or f"HTTP {response.status_code}")
+            lines = response.iter_lines(chunk_size=_CHUNK)
+            return follow_push((json.loads(line) for line in lines if line), name, tell)
+    except (requests.RequestException, ValueError) as error:
+        stop.check()
+        raise _push_failed(name, f"the engine's answer broke off: {error}") from error
+
+
+def _hang_up(response: requests.Response) -> None:
+    """Close the connection of *response* under the thread that reads from it, which sees the end of it at once."""
+    connection = response.raw.connection
+    if connection is not None and connection.sock is not None:
+        with contextlib.suppress(OSError):  # it has just been closed by the engine
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _push_failed(name: str, reason: object) -> ImageError:
+    return ImageError(
+        f"the push of {name} failed: {reason}",
+        hint="Check that the registry runs and that you may push to it; see the engine's log (journalctl -u docker).",
+    )
 
 
 def follow_push(stream: Iterable[Mapping[str, Any]], name: str, listener: Listener) -> str:
@@ -46,10 +107,7 @@ def follow_push(stream: Iterable[Mapping[str, Any]], name: str, listener: Listen
     told = 0.0
     for message in stream:
         if error := message.get("error") or (message.get("errorDetail") or {}).get("message"):
-            raise ImageError(
-                f"the push of {name} failed: {error}",
-                hint="Check that the registry runs and that you may push to it; see the engine's log (journalctl -u docker).",
-            )
+            raise _push_failed(name, error)
         aux = message.get("aux") or {}
         digest = aux.get("Digest", digest)
         detail = message.get("progressDetail") or {}

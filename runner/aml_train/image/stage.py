@@ -6,31 +6,34 @@ after the tests the same manifest bytes are put under the release tags.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from aml_train.engine import BuildCli
 from aml_train.errors import ImageError
-from aml_train.events import ImageReady, Listener, Stage, StageFinished, StageStarted, TestsFinished
-from aml_train.image.build import build_image
+from aml_train.events import ImageReady, Listener, Notice, Stage, StageFinished, StageStarted, TestsFinished
+from aml_train.image.build import BUILD_TIMEOUT, build_image
 from aml_train.image.manifest import Manifest
 from aml_train.image.packages import installed_packages
 from aml_train.image.push import pull_image, push_image, read_back, release
 from aml_train.image.registry import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
 from aml_train.image.test_record import load_record, store_record
+from aml_train.leases import candidate_tag
 from aml_train.references import ImageRef
+from aml_train.stopping import PATIENCE, Stop, together
 from aml_train.tests_in_image import TestResults, run_tests
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+# Build, tests and push of any sane length; it counts only where an owner's life cannot be asked for.
+_CANDIDATE_LEASE: Final = BUILD_TIMEOUT + 24 * 3600
 
 
 def ensure_image(
@@ -136,53 +139,86 @@ class _Stage:
     def _make(self, started: float, force: bool) -> Tested:
         """Build, push and test at once, release."""
         name = f"{self.location.push_name}/{self.candidate}"
-        tag = f"candidate-{secrets.token_hex(8)}"
-        local = f"{name}:{tag}"
-        pushing: Future[Manifest] | None = None
+        tag = candidate_tag(self.engine, _CANDIDATE_LEASE)
+        pushed: list[Manifest] = []
         try:
-            image_id = build_image(
-                self.spec, cli=self.cli(), engine=self.engine, tag=local, listener=self.listener, no_cache=force
+            manifest, record = self._release_built(name, tag, started, force, pushed)
+        except Exception:
+            self._forget(name, tag, pushed=bool(pushed))
+            raise
+        except BaseException:
+            # Interrupted: whoever did it waits, and what is not done in time is left to the next run's sweep.
+            forget = threading.Thread(
+                target=self._forget, args=(name, tag), kwargs={"pushed": bool(pushed)}, daemon=True
             )
-            self._finish("image", f"built {image_id[:19]}", started)
-            with ThreadPoolExecutor(1, thread_name_prefix="push") as pool:
-                pushing = pool.submit(self._push, name, tag, image_id)
-                results = self._run_tests(image_id)
-                packages = installed_packages(self.engine, image_id) if self.tests is not None else {}
-                manifest = pushing.result()
-            record = self._record(manifest.digest, results, packages)
-            tags = (_digest_tag(manifest.digest), *self.release_tags, self.spec.address_tag)
-            release(self.registry, manifest, source=self.candidate, repository=self.spec.repository, tags=tags)
-            if record is not None:
-                store_record(self.registry, self.spec.repository, record)
-            if self.location.engine_runs_jobs:
-                # Everything is there: this only names it by its digest, so that the job finds it in the engine.
-                self._pull(manifest)
-        finally:
-            self._forget(local, tag, pushed=pushing is not None and pushing.exception() is None)
+            forget.start()
+            forget.join(PATIENCE)
+            raise
+        self._forget(name, tag, pushed=True)
         return self._ready(manifest, "built", record)
 
-    def _push(self, name: str, tag: str, image_id: str) -> Manifest:
+    def _release_built(
+        self, name: str, tag: str, started: float, force: bool, pushed: list[Manifest]
+    ) -> tuple[Manifest, TestRecord | None]:
+        """Build ``name:tag``, push and test it at once, release it. *pushed* gets the manifest as soon as it is pushed."""
+        image_id = build_image(
+            self.spec,
+            cli=self.cli(),
+            engine=self.engine,
+            tag=f"{name}:{tag}",
+            listener=self.listener,
+            no_cache=force,
+        )
+        self._finish("image", f"built {image_id[:19]}", started)
+
+        def push(stop: Stop) -> Manifest:
+            manifest = self._push(name, tag, image_id, stop)
+            pushed.append(manifest)
+            return manifest
+
+        (results, packages), manifest = together(
+            lambda stop: self._look_inside(image_id, stop), push, name="push", ended="The tests were ended."
+        )
+        record = self._record(manifest.digest, results, packages)
+        tags = (_digest_tag(manifest.digest), *self.release_tags, self.spec.address_tag)
+        release(self.registry, manifest, source=self.candidate, repository=self.spec.repository, tags=tags)
+        if record is not None:
+            store_record(self.registry, self.spec.repository, record)
+        if self.location.engine_runs_jobs:
+            # Everything is there: this only names it by its digest, so that the job finds it in the engine.
+            self._pull(manifest)
+        return manifest, record
+
+    def _push(self, name: str, tag: str, image_id: str, stop: Stop) -> Manifest:
         """Push the candidate and check what arrived."""
         with self._stage("push", f"push to {self.location.push_name}") as done:
-            digest = push_image(self.engine, name, tag, auth=self.location.credentials(), listener=self.listener)
+            auth = self.location.credentials()
+            digest = push_image(self.engine, name, tag, auth=auth, listener=self.listener, stop=stop)
             manifest = read_back(self.registry, self.candidate, digest, image_id)
+            stop.check()
             done(f"pushed {digest[:19]}")
         return manifest
+
+    def _look_inside(self, image_id: str, stop: Stop) -> tuple[TestResults | None, dict[str, str]]:
+        """Run the tests in the image, and list its packages; neither where there are no tests."""
+        results = self._run_tests(image_id, stop)
+        packages = installed_packages(self.engine, image_id, stop=stop) if self.tests is not None else {}
+        return results, packages
 
     def _test_found(self, found: Manifest, key: str) -> TestRecord | None:
         """Run the tests in an image that the registry has; keep the record."""
         image_id = self._pull(found)
-        results = self._run_tests(image_id)
-        record = self._record(found.digest, results, installed_packages(self.engine, image_id), key)
+        results, packages = self._look_inside(image_id, Stop())
+        record = self._record(found.digest, results, packages, key)
         if record is not None:
             store_record(self.registry, self.spec.repository, record)
         return record
 
-    def _run_tests(self, image_id: str) -> TestResults | None:
+    def _run_tests(self, image_id: str, stop: Stop) -> TestResults | None:
         if self.tests is None:
             return None
         with self._stage("tests", f"tests in the image: {self.tests.command}") as done:
-            results = run_tests(image_id, self.tests, engine=self.engine, listener=self.listener)
+            results = run_tests(image_id, self.tests, engine=self.engine, listener=self.listener, stop=stop)
             done(f"{results.passed} passed" if results.report else "passed")
         return results
 
@@ -229,14 +265,25 @@ class _Stage:
             raise ImageError(f"the engine has {image_id} as {name}@{manifest.digest}, which is another image")
         return image_id
 
-    def _forget(self, local: str, tag: str, *, pushed: bool) -> None:
-        """Take the candidate's tag away, in the engine and, where the registry can, there."""
-        from docker.errors import ImageNotFound
+    def _forget(self, name: str, tag: str, *, pushed: bool) -> None:
+        """Take the candidate's tag away, in the engine and, where the registry can, there. A failure is told, and no more."""
+        import requests
+        from docker.errors import APIError
 
-        with contextlib.suppress(ImageNotFound):  # the build failed before there was an image
-            self.engine.images.remove(local, noprune=True)
+        try:
+            self.engine.images.remove(f"{name}:{tag}", noprune=True)
+        except APIError as error:
+            # 404: the build failed before there was an image. 409: a test container of another run uses the same image.
+            if error.status_code not in (404, 409):
+                self._warn(f"The candidate {name}:{tag} stays on the engine until the next run: {error.explanation}")
         if pushed:
-            self.registry.untag(self.candidate, tag)
+            try:
+                self.registry.untag(self.candidate, tag)
+            except (requests.RequestException, ImageError) as error:
+                self._warn(f"The candidate {name}:{tag} stays in the registry: {error}")
+
+    def _warn(self, text: str) -> None:
+        self.listener(Notice(text=text, level="warning"))
 
     def _ready(self, manifest: Manifest, how: Literal["built", "found"], record: TestRecord | None) -> Tested:
         reference = ImageRef.parse(f"{self.location.job_name}/{self.spec.repository}@{manifest.digest}")

@@ -6,25 +6,17 @@ container) loopback is another one, unless the container shares the engine's net
 
 from __future__ import annotations
 
-import secrets
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from aml_train.own_container import in_container, own_container
 from aml_train.targets.emulator_settings import EmulatorSettings
 
 if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
 
-_MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
 _MOST_HOPS: Final = 5
-
-
-def in_container() -> bool:
-    """Tell whether this process runs in a container: Docker and Podman leave a file in each."""
-    return any(mark.exists() for mark in _MARKS)
 
 
 def reached(client: DockerClient, container: Container, settings: EmulatorSettings) -> EmulatorSettings:
@@ -50,31 +42,6 @@ def reached(client: DockerClient, container: Container, settings: EmulatorSettin
         shared = [next(iter(theirs))]
         client.networks.get(shared[0]).connect(own)
     return replace(settings, host=theirs[shared[0]], inside=True)
-
-
-def own_container(client: DockerClient) -> Container | None:
-    """Return the container that this process runs in: the one that has a file which was just written here.
-
-    The host name does not tell: under act it is the machine's.
-    """
-    from docker.errors import APIError, NotFound
-
-    with tempfile.TemporaryDirectory(prefix="aml-train-") as folder:
-        mark = Path(folder) / secrets.token_hex(16)
-        mark.touch()
-        for candidate in client.containers.list():
-            try:
-                stream, _ = client.api.get_archive(str(candidate.id), str(mark))
-            except NotFound:
-                continue
-            except APIError as error:
-                # A container that ends while it is asked is not this one.
-                if error.status_code in (404, 409, 500):
-                    continue
-                raise
-            stream.close()
-            return candidate
-    return None
 
 
 def _network_owner(client: DockerClient, container: Container) -> Container:

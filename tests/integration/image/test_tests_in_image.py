@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train.engine import LABEL_KIND
 from aml_train.errors import TestsFailedError
 from aml_train.events import Event, LogLine, TestsFinished
 from aml_train.image.spec import TestSpec
+from aml_train.leases import LABEL_OWNER, this_owner
 from aml_train.tests_in_image import run_tests
 from tests.integration.conftest import BASE, Recorder
 
@@ -26,7 +26,7 @@ REPORT = '<testsuite tests="1"><testcase classname="a" name="b">{}</testcase></t
 @pytest.fixture(autouse=True)
 def _nothing_left(engine: DockerClient) -> Iterator[None]:
     yield
-    assert engine.containers.list(all=True, filters={"label": f"{LABEL_KIND}=tests"}) == []
+    assert engine.containers.list(all=True, filters={"label": f"{LABEL_OWNER}={this_owner(engine)}"}) == []
 
 
 def test_files_environment_and_output(

@@ -1,0 +1,134 @@
+"""Two pieces of work at once, of which either ends the other at once when it fails.
+
+Python cannot end a thread. Work that waits in a call is freed from it by taking away what it waits for: the container that
+it follows, the connection that it reads from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from aml_train.errors import AmlTrainError
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+PATIENCE: Final = 0.5
+"""Seconds that what was told to end is waited for; its thread keeps no process from exiting."""
+
+
+class StoppedError(Exception):
+    """The work ended because it was told to. Whoever told it catches this."""
+
+
+class Stop:
+    """Tells work in another thread to end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._set = False
+        self._ways: list[Callable[[], object]] = []
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the work is to end."""
+        return self._set
+
+    def set(self) -> None:
+        """End the work; what it waits in is taken away, from this thread."""
+        with self._lock:
+            ways, self._ways = self._ways, []
+            self._set = True
+        for free in ways:
+            free()
+
+    def check(self) -> None:
+        """Raise StoppedError if the work is to end."""
+        if self._set:
+            raise StoppedError
+
+    @contextlib.contextmanager
+    def frees(self, free: Callable[[], object]) -> Iterator[None]:
+        """Call *free* when the work is to end, as long as the block lasts. The block does not begin where that is said already.
+
+        Args:
+            free: makes the calls in the block return or fail; runs in another thread.
+
+        Raises:
+            StoppedError: in place of any error of the block, and at its end, if the work is to end.
+        """
+        with self._lock:
+            if not self._set:
+                self._ways.append(free)
+        try:
+            self.check()
+            yield
+            self.check()
+        except Exception as error:
+            if self._set:
+                raise StoppedError from error
+            raise
+        finally:
+            with self._lock:
+                if free in self._ways:
+                    self._ways.remove(free)
+
+
+def together(main: Callable[[Stop], A], aside: Callable[[Stop], B], *, name: str, ended: str) -> tuple[A, B]:
+    """Run *main* in this thread and *aside* in another; return what they return.
+
+    What fails first ends the other. Its error is raised, and says what became of the other. An interruption of this thread
+    (KeyboardInterrupt) ends *aside*, too, and waits for that no longer than :data:`PATIENCE`.
+
+    Args:
+        main: the work of this thread; raises StoppedError where it was ended.
+        aside: the work of the other thread, likewise.
+        name: of the other thread.
+        ended: what the error says where *main* was ended, such as ``The tests were ended.``
+    """
+    main_stop, aside_stop = Stop(), Stop()
+    failures: list[BaseException] = []
+    mains: list[A] = []
+    asides: list[B] = []
+
+    def work() -> None:
+        try:
+            asides.append(aside(aside_stop))
+        except StoppedError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - it is raised in the other thread
+            failures.append(error)
+            main_stop.set()
+
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    was_ended = False
+    try:
+        try:
+            mains.append(main(main_stop))
+        except StoppedError:
+            was_ended = True
+        except Exception as error:  # noqa: BLE001 - it is raised below
+            failures.append(error)
+        else:
+            thread.join()
+    finally:
+        aside_stop.set()
+        thread.join(PATIENCE)
+    if failures:
+        raise _first(failures, ended if was_ended else None)
+    return mains[0], asides[0]
+
+
+def _first(failures: list[BaseException], ended: str | None) -> BaseException:
+    """Return the first failure; it tells of the other one."""
+    first, *others = failures
+    for text in [*(f"Also: {error}" for error in others), *([ended] if ended else [])]:
+        if isinstance(first, AmlTrainError):
+            first.message += f"\n{text}"
+        else:
+            first.add_note(text)
+    return first

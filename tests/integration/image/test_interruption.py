@@ -1,0 +1,243 @@
+"""What ends the image stage before its time, and that nothing goes on or stays behind: the tests, the push, the build."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aml_train.engine import BuildCli
+from aml_train.errors import ImageError, TestsFailedError
+from aml_train.events import Event, LogLine, Notice
+from aml_train.image.build import build_image
+from aml_train.image.packages import installed_packages
+from aml_train.image.registry import RegistryLocation
+from aml_train.image.spec import ImageSpec, TestSpec
+from aml_train.image.stage import ensure_image
+from aml_train.leases import LABEL_KIND, LABEL_OWNER, this_owner
+from aml_train.stopping import Stop, StoppedError
+from tests.integration.conftest import BASE, Recorder
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+MakeTests = Callable[..., TestSpec]
+SOON = 60.0
+HOLD = "echo holding; exec sleep 600"
+
+
+class HalfRegistry(ThreadingHTTPServer):
+    """A registry whose uploads begin, and then either take no end or are denied.
+
+    Attributes:
+        begun: set when the engine sends the first layer.
+        broken_off: set when the engine closes a connection on which it was sending.
+        deny: once set, uploads are denied.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.begun, self.broken_off, self.deny = threading.Event(), threading.Event(), threading.Event()
+        self.denies = False
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: HalfRegistry
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self._answer(200 if self.path == "/v2/" else 404)
+
+    def do_HEAD(self) -> None:
+        self._answer(404)
+
+    def do_POST(self) -> None:
+        self._answer(202, Location=f"/v2/upload/{secrets.token_hex(8)}", Range="0-0")
+
+    def do_PATCH(self) -> None:
+        self.server.begun.set()
+        self.close_connection = True
+        if self.server.denies:
+            self.server.deny.wait(SOON)
+            body = b'{"errors": [{"code": "DENIED", "message": "this registry takes nothing"}]}'
+            self._answer(403, body, **{"Content-Type": "application/json"})
+            return
+        with contextlib.suppress(ConnectionError):
+            while self.connection.recv(1 << 16):
+                pass
+        self.server.broken_off.set()
+
+
+@pytest.fixture
+def half() -> Iterator[HalfRegistry]:
+    server = HalfRegistry()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def ensure(
+    engine: DockerClient, cli: BuildCli, half: HalfRegistry, spec: ImageSpec
+) -> Iterator[Callable[..., object]]:
+    """The stage against that registry; afterwards nothing of it is on the engine."""
+    host = f"localhost:{half.server_address[1]}"
+    location = RegistryLocation(push_name=host, job_name="amltest.azurecr.io", url=f"http://{host}")
+
+    def call(tests: TestSpec, listener: Callable[[Event], None]) -> object:
+        return ensure_image(spec, tests, engine=engine, cli=lambda: cli, location=location, listener=listener)
+
+    yield call
+    assert nothing_left(engine)
+    assert not [tag for image in engine.images.list() for tag in image.tags if tag.startswith(host)]
+    assert not [thread for thread in threading.enumerate() if thread.name == "push"]
+
+
+def nothing_left(engine: DockerClient) -> bool:
+    return engine.containers.list(all=True, filters={"label": f"{LABEL_OWNER}={this_owner(engine)}"}) == []
+
+
+def on_line(text: str, act: Callable[[], None], recorder: Recorder) -> Callable[[Event], None]:
+    """Return a listener that calls *act* when the tests print *text*."""
+
+    def listener(event: Event) -> None:
+        recorder(event)
+        if isinstance(event, LogLine) and event.source == "tests" and event.text == text:
+            act()
+
+    return listener
+
+
+def test_an_interruption_ends_tests_and_push(
+    ensure: Callable[..., object], half: HalfRegistry, tests: MakeTests, recorder: Recorder
+) -> None:
+    def interrupt() -> None:
+        assert half.begun.wait(SOON)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        ensure(tests(command=HOLD, timeout=600.0), on_line("holding", interrupt, recorder))
+    assert half.broken_off.wait(SOON), "the engine goes on with the push"
+    assert not recorder.of(Notice)
+
+
+def test_a_push_that_fails_ends_the_tests(
+    ensure: Callable[..., object], half: HalfRegistry, tests: MakeTests, recorder: Recorder
+) -> None:
+    half.denies = True
+    expected = r"the push of localhost:\d+/.*-candidate:candidate-.* failed: .*denied.*\nThe tests were ended\."
+    with pytest.raises(ImageError, match=expected):
+        ensure(tests(command=HOLD, timeout=600.0), on_line("holding", half.deny.set, recorder))
+
+
+def test_tests_that_fail_break_the_push_off(
+    ensure: Callable[..., object], half: HalfRegistry, tests: MakeTests, recorder: Recorder
+) -> None:
+    def wait_for_push() -> None:
+        assert half.begun.wait(SOON)
+
+    with pytest.raises(
+        TestsFailedError, match=r"the tests failed \(exit code 3\): echo failing; exit 3\nThe tests' output"
+    ):
+        ensure(tests(command="echo failing; exit 3"), on_line("failing", wait_for_push, recorder))
+    assert half.broken_off.wait(SOON), "the engine goes on with the push"
+
+
+def when_listing(engine: DockerClient, act: Callable[[], None]) -> threading.Thread:
+    """Call *act* from another thread as soon as this process's container for the packages runs."""
+    wanted = {"label": [f"{LABEL_OWNER}={this_owner(engine)}", f"{LABEL_KIND}=packages"], "status": "running"}
+
+    def wait() -> None:
+        deadline = time.monotonic() + SOON
+        while not engine.api.containers(filters=wanted):
+            assert time.monotonic() < deadline, "the listing has not begun"
+            time.sleep(0.02)
+        act()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_the_listing_of_packages_can_be_ended(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aml_train.image.packages._SCRIPT", "exec sleep 600")
+    stop = Stop()
+    thread = when_listing(engine, stop.set)
+    with pytest.raises(StoppedError):
+        installed_packages(engine, BASE, stop=stop)
+    thread.join()
+    assert nothing_left(engine)
+
+
+def test_an_interruption_ends_the_listing_of_packages(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aml_train.image.packages._SCRIPT", "exec sleep 600")
+    thread = when_listing(engine, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        installed_packages(engine, BASE)
+    thread.join()
+    assert nothing_left(engine)
+
+
+def test_an_image_whose_packages_cannot_be_listed(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aml_train.image.packages._SCRIPT", "echo no way >&2; exit 9")
+    with pytest.raises(ImageError, match=r"the packages of the image cannot be listed: exit code 9: no way"):
+        installed_packages(engine, BASE)
+    assert nothing_left(engine)
+
+
+def test_an_interruption_ends_the_build_in_the_engine(spec: ImageSpec, engine: DockerClient, cli: BuildCli) -> None:
+    seconds = f"{600 + secrets.randbelow(1000)}.{secrets.randbelow(10**6)}"
+
+    def running() -> bool:
+        """Tell whether the step's process runs: the builder's containers are in no list of the engine."""
+        found = False
+        for file in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                found = found or file.read_bytes() == f"sleep\0{seconds}\0".encode()
+        return found
+
+    def listener(event: Event) -> None:
+        if isinstance(event, LogLine) and event.text == "holding":
+            deadline = time.monotonic() + SOON
+            while not running():
+                if time.monotonic() > deadline:
+                    pytest.skip("the engine's processes cannot be seen from here")
+                time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    tag = f"aml-train-test:{secrets.token_hex(4)}"
+    spec = replace(spec, dockerfile=f"FROM {spec.base.pinned}\nRUN echo holding; exec sleep {seconds}\n")
+    with pytest.raises(KeyboardInterrupt):
+        build_image(spec, cli=cli, engine=engine, tag=tag, listener=listener)
+    deadline = time.monotonic() + SOON
+    while running():
+        assert time.monotonic() < deadline, "the engine goes on with the build"
+        time.sleep(0.05)
+    assert not engine.images.list(name=tag)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from aml_train.errors import ImageError, TestsFailedError
+from aml_train.stopping import Stop, StoppedError, together
+
+
+def _waiting(stop: Stop, begun: threading.Event | None = None) -> str:
+    """Work that only its stop ends."""
+    freed = threading.Event()
+    with stop.frees(freed.set):
+        if begun is not None:
+            begun.set()
+        freed.wait()
+    raise AssertionError("it is not told that it was stopped")
+
+
+def test_both_results_come_back() -> None:
+    assert together(lambda _: 1, lambda _: "two", name="aside", ended="") == (1, "two")
+
+
+def test_a_failure_aside_ends_the_main_work_and_says_so() -> None:
+    def push(_: Stop) -> None:
+        raise ImageError("the push failed: denied", hint="Sign in.")
+
+    with pytest.raises(ImageError, match=r"^the push failed: denied\nThe tests were ended\.\nSign in\.$"):
+        together(_waiting, push, name="push", ended="The tests were ended.")
+
+
+def test_a_failure_of_the_main_work_ends_the_other() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def tests(_: Stop) -> None:
+        begun.wait()
+        raise TestsFailedError("1 of 2 tests failed")
+
+    def push(stop: Stop) -> None:
+        try:
+            _waiting(stop, begun)
+        finally:
+            ended.set()
+
+    with pytest.raises(TestsFailedError, match=r"^1 of 2 tests failed$"):
+        together(tests, push, name="push", ended="")
+    assert ended.is_set()
+
+
+def test_the_first_failure_is_raised_and_tells_of_the_second() -> None:
+    failed = threading.Event()
+
+    def tests(_: Stop) -> None:
+        raise TestsFailedError("1 of 2 tests failed")
+
+    def push(stop: Stop) -> None:
+        with pytest.raises(StoppedError):
+            _waiting(stop)
+        failed.set()
+        raise ImageError("denied", hint="Sign in.")
+
+    with pytest.raises(TestsFailedError, match=r"^1 of 2 tests failed\nAlso: denied\nSign in\.$"):
+        together(tests, push, name="push", ended="")
+    assert failed.is_set()
+
+
+def test_an_interruption_ends_the_other() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def tests(_: Stop) -> None:
+        begun.wait()
+        raise KeyboardInterrupt
+
+    def push(stop: Stop) -> None:
+        try:
+            _waiting(stop, begun)
+        finally:
+            ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        together(tests, push, name="push", ended="")
+    assert ended.is_set()
+
+
+def test_an_interruption_waits_for_no_work_that_cannot_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aml_train.stopping.PATIENCE", 0.01)
+    release = threading.Event()
+
+    def tests(_: Stop) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        together(tests, lambda _: release.wait(), name="push", ended="")
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "push"]
+    assert thread.daemon, "it would keep the process from exiting"
+    release.set()
+    thread.join()
+
+
+def test_a_fault_of_ours_keeps_its_type_and_gets_a_note() -> None:
+    def broken(_: Stop) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        together(_waiting, broken, name="push", ended="The tests were ended.")
+    assert caught.value.__notes__ == ["The tests were ended."]
+
+
+def test_what_is_stopped_beforehand_is_freed_at_once() -> None:
+    stop, freed = Stop(), []
+    stop.set()
+    with pytest.raises(StoppedError), stop.frees(lambda: freed.append(1)):
+        raise AssertionError("the block must not run")
+    assert freed == []
+
+
+def test_an_error_after_the_stop_is_its_consequence() -> None:
+    stop = Stop()
+
+    def lose_connection() -> None:
+        stop.set()
+        raise OSError("connection reset")
+
+    with pytest.raises(StoppedError), stop.frees(lambda: None):
+        lose_connection()
+
+
+def test_a_way_out_is_not_used_after_its_block() -> None:
+    stop, freed = Stop(), []
+    with stop.frees(lambda: freed.append(1)):
+        pass
+    stop.set()
+    assert freed == []
