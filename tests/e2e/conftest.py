@@ -16,7 +16,18 @@ from typing import Any
 
 import pytest
 
+from aml_train.engine import buildkit_cli
+from aml_train.targets.emulator_settings import IMAGE
+from tests.e2e.hosted_runner import HostedRunner
+
 ROOT = Path(__file__).parents[2]
+#: Which local AzureML is meant.
+EMULATOR = (
+    "AML_TRAIN_EMULATOR_NAME",
+    "AML_TRAIN_EMULATOR_PORT",
+    "AML_TRAIN_EMULATOR_REGISTRY_PORT",
+    "AML_TRAIN_EMULATOR_IMAGE",
+)
 TIMEOUT = 420.0
 
 
@@ -92,6 +103,7 @@ class Local:
 @pytest.fixture(scope="session")
 def local() -> Iterator[Local]:
     environment = {
+        "AML_TRAIN_EMULATOR_IMAGE": IMAGE,
         **os.environ,
         "AML_TRAIN_EMULATOR_NAME": f"aml-emulator-e2e-{secrets.token_hex(3)}",
         "AML_TRAIN_EMULATOR_PORT": str(free_port()),
@@ -103,6 +115,23 @@ def local() -> Iterator[Local]:
         yield local
     finally:
         local.command("emulator", "reset", "--yes")
+
+
+@pytest.fixture(scope="session")
+def action_image() -> str:
+    """The action, built as the runner and act build it: by the classic builder where there is one. Its id."""
+    cli = buildkit_cli(os.environ)
+    environment = {**cli.environ, "DOCKER_BUILDKIT": "0"} if not cli.buildx else dict(cli.environ)
+    argv = [cli.path, "build", "--quiet", "--tag", "aml-train-action:e2e", str(ROOT)]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def runner(action_image: str, local: Local, tmp_path: Path) -> HostedRunner:
+    """A hosted runner whose steps find the tests' own local AzureML."""
+    return HostedRunner(action_image, tmp_path, {name: local.environment[name] for name in EMULATOR})
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
 RUNNER_UID = 1001
 TIMEOUT = 420.0
 _PROPERTY = re.compile(r"([a-zA-Z]+)=([^,]*)")
@@ -95,6 +97,12 @@ def read_outputs(text: str) -> dict[str, str]:
     return values
 
 
+def defaults() -> dict[str, str]:
+    """Return the inputs of action.yml with their defaults: the runner hands every one of them over."""
+    declared = yaml.safe_load((Path(__file__).parents[2] / "action.yml").read_text(encoding="utf-8"))["inputs"]
+    return {name: one.get("default", "") for name, one in declared.items()}
+
+
 class HostedRunner:
     """Runs the action's image as a step of a job on a hosted runner.
 
@@ -102,11 +110,17 @@ class HostedRunner:
         image: the built action.
         folder: stands for the runner's work folder.
         environment: variables of the step, such as those of the local AzureML.
+        inputs: what every step of this runner is given.
     """
 
-    def __init__(self, image: str, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, image: str, folder: Path, environment: Mapping[str, str], *, inputs: Mapping[str, str] | None = None
+    ) -> None:
         self._image = image
+        self._inputs = dict(inputs or {})
         self._temp = folder / "_temp"
+        #: The folder that is the step's HOME, /github/home.
+        self.home = self._temp / "_github_home"
         self.workspace = folder / "repository" / "repository"
         self._environment = dict(environment)
         self.container = f"action-{secrets.token_hex(4)}"
@@ -128,7 +142,10 @@ class HostedRunner:
             os.chown(folder, RUNNER_UID, RUNNER_UID)
         files = {"GITHUB_OUTPUT": "set_output", "GITHUB_STEP_SUMMARY": "step_summary", "GITHUB_ENV": "set_env"}
         variables = {
-            **{f"INPUT_{name.upper().replace(' ', '_')}": value for name, value in inputs.items()},
+            **{
+                f"INPUT_{name.upper().replace(' ', '_')}": value
+                for name, value in {**defaults(), **self._inputs, **inputs}.items()
+            },
             "CI": "true",
             "GITHUB_ACTIONS": "true",
             "GITHUB_WORKSPACE": "/github/workspace",

@@ -4,35 +4,12 @@ from __future__ import annotations
 
 import html
 import json
-import os
-import subprocess
 import time
 from pathlib import Path
 
-import pytest
-
-from aml_train.engine import buildkit_cli
-from tests.e2e.conftest import ROOT, Local, edit
+from tests.e2e.conftest import Local, edit
 from tests.e2e.hosted_runner import RUNNER_UID, HostedRunner
 from tests.e2e.test_endings import quick
-
-EMULATOR = ("AML_TRAIN_EMULATOR_NAME", "AML_TRAIN_EMULATOR_PORT", "AML_TRAIN_EMULATOR_REGISTRY_PORT")
-
-
-@pytest.fixture(scope="session")
-def action_image() -> str:
-    """The action, built as the runner and act build it: by the classic builder where there is one."""
-    cli = buildkit_cli(os.environ)
-    environment = {**cli.environ, "DOCKER_BUILDKIT": "0"} if not cli.buildx else dict(cli.environ)
-    argv = [cli.path, "build", "--quiet", "--tag", "aml-train-action:e2e", str(ROOT)]
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return "aml-train-action:e2e"
-
-
-@pytest.fixture
-def runner(action_image: str, local: Local, tmp_path: Path) -> HostedRunner:
-    return HostedRunner(action_image, tmp_path, {name: local.environment[name] for name in EMULATOR})
 
 
 def test_a_step_passes_and_its_outputs_can_be_used(runner: HostedRunner, digits: Path) -> None:
