@@ -20,6 +20,7 @@ RUN python -m venv --without-pip /opt/aml-train \
     && /opt/aml-train/bin/python -m compileall -q -f --invalidation-mode unchecked-hash /opt/aml-train/lib
 COPY runner/aml_train /opt/aml-train/lib/python3.11/site-packages/aml_train
 COPY action/aml_train_action /opt/aml-train/lib/python3.11/site-packages/aml_train_action
+COPY action/post /opt/aml-train/bin/aml-train-post
 # Unchecked: what lies in an image does not change, so that no source file is looked at when a module is imported.
 RUN /opt/aml-train/bin/python -m compileall -q -f --invalidation-mode unchecked-hash \
         /opt/aml-train/lib/python3.11/site-packages/aml_train \

@@ -7,12 +7,14 @@ kept; inputs that are not given are there with their defaults.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
 from aml_train.errors import Fault, InvalidError
+from aml_train.outcome import Group
 from aml_train_action.azure_inputs import AzureInputs, read_azure
 from aml_train_action.legacy import LEGACY_INPUTS, translate
 from aml_train_action.log import LogLevel
@@ -49,6 +51,8 @@ INPUTS: Final[Mapping[str, str]] = {
 }
 #: GitHub's own inputs of container actions.
 _RUNNER_INPUTS: Final = frozenset({"args", "entrypoint"})
+#: Of a tag's value in Azure: https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources#limitations
+_LONGEST_TAG: Final = 256
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -64,7 +68,6 @@ class Inputs:
         sets: changes of the configuration, ``key=value``, in order; *timeout* and former names are among them.
         azure: who signs in to Azure, and the workspace that is meant.
         wait: whether the job is followed to its end.
-        on_cancel: what becomes of the job when the workflow is cancelled; None for what the configuration says.
         supersede: whether older runs of the same pull request or branch are cancelled.
         job_name: the job that ``attach`` attaches to; None for the one that the configuration leads to.
         fresh: whether to train again.
@@ -81,7 +84,6 @@ class Inputs:
     sets: tuple[str, ...]
     azure: AzureInputs = field(default_factory=AzureInputs)
     wait: bool
-    on_cancel: OnCancel | None = None
     supersede: bool = False
     job_name: str | None = None
     fresh: bool
@@ -119,12 +121,16 @@ class Step:
         output: file for outputs; None outside GitHub.
         summary: file for the summary; None outside GitHub.
         title: what the summary is headed with.
+        state: file for what the post action must know; None outside GitHub.
+        group: the pull request or branch that the run belongs to; None outside GitHub.
     """
 
     workspace: Path
     output: Path | None
     summary: Path | None
     title: str
+    state: Path | None = None
+    group: Group | None = None
 
 
 def read_step(environment: Mapping[str, str]) -> Step:
@@ -140,7 +146,25 @@ def read_step(environment: Mapping[str, str]) -> Step:
         output=path("GITHUB_OUTPUT"),
         summary=path("GITHUB_STEP_SUMMARY"),
         title=repository or "aml-train",
+        state=path("GITHUB_STATE"),
+        group=_group(environment),
     )
+
+
+def _group(environment: Mapping[str, str]) -> Group | None:
+    """Return what a later run supersedes: the same job of the same workflow, on the same pull request or branch.
+
+    Source: https://docs.github.com/actions/reference/workflows-and-actions/variables (``GITHUB_RUN_ID`` grows from run to
+    run; a pull request's ``GITHUB_REF`` is ``refs/pull/NUMBER/merge``).
+    """
+    run, ref = environment.get("GITHUB_RUN_ID", ""), environment.get("GITHUB_REF", "")
+    if not run.isdecimal() or not ref:
+        return None
+    pull = re.fullmatch(r"refs/pull/(\d+)/\w+", ref)
+    place = f"#{pull[1]}" if pull else "@" + re.sub(r"^refs/(heads|tags)/", "", ref)
+    words = [environment.get("GITHUB_REPOSITORY", "") + place]
+    words += [environment[name] for name in ("GITHUB_WORKFLOW", "GITHUB_JOB") if environment.get(name)]
+    return Group(name=" / ".join(words)[:_LONGEST_TAG], sequence=int(run))
 
 
 def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
@@ -169,6 +193,8 @@ def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
     sets = [*former.sets, *(line.strip() for line in given.get("set", "").splitlines() if line.strip())]
     if timeout := text("timeout"):
         sets.append(f"watch.timeout={timeout}")
+    if text("on-cancel"):
+        sets.append(f"watch.on-cancel={_word('on-cancel', text('on-cancel'), get_args(OnCancel), faults)}")
     command = cast("Command", _word("command", text("command"), get_args(Command), faults))
     if text("job-name") and command != "attach":
         remedy = "write `command: attach`; a name for a new job is `set: job.name=NAME`"
@@ -181,10 +207,6 @@ def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
         sets=tuple(sets),
         azure=read_azure(given, environment, faults),
         wait=wait,
-        on_cancel=cast(
-            "OnCancel | None",
-            _word("on-cancel", text("on-cancel"), get_args(OnCancel), faults) if text("on-cancel") else None,
-        ),
         supersede=_boolean("supersede", text("supersede"), faults),
         job_name=text("job-name") or None,
         fresh=_boolean("fresh", text("fresh"), faults),

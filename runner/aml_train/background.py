@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -40,10 +41,11 @@ def leave(code: int) -> NoReturn:
 
     Azure's SDK uploads in executors, which Python would let finish everything that they have queued.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
     main = threading.main_thread()
     if any(thread is not main and thread.is_alive() and not thread.daemon for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more, or it is closed
+                stream.flush()
         logging.shutdown()
         os._exit(code)
     sys.exit(code)

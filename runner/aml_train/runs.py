@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from aml_train.credentials.azure import Assertion, Fetched
     from aml_train.image.spec import BaseImage
+    from aml_train.jobs.service import JobService
     from aml_train.references import ImageRef
 
 
@@ -157,6 +158,36 @@ def run_prepared(prepared: PreparedRun, options: Options, *, listeners: Sequence
         listener=listener,
         prewarm=prewarm,
     ).run()
+
+
+def open_service(
+    config: Config,
+    *,
+    environment: Mapping[str, str],
+    assertion: Assertion | None = None,
+    fetched: Fetched = lambda _token: None,
+) -> JobService | None:
+    """Return the workspace's jobs, to look at and to cancel. Nothing is started and nothing checked.
+
+    Returns:
+        None where there can be no live job: the local AzureML does not run.
+
+    Raises:
+        InvalidError: the target's workspace is not said.
+        ServiceError: the sign-in fails.
+    """
+    if config.target.kind == "azure":
+        from aml_train.targets.azure import connect_azure
+        from aml_train.targets.azure_names import find_workspace
+
+        where = find_workspace(config.target, config.directory, environment)
+        service, _ = connect_azure(where, outer=environment, assertion=assertion, fetched=fetched)
+        return service
+    from aml_train.targets.emulator import EmulatorSettings, find_running
+    from aml_train.targets.local import connect_local
+
+    info = find_running(EmulatorSettings.from_environment(environment))
+    return None if info is None else connect_local(info, environment)
 
 
 def _open_target(prepared: PreparedRun, listener: Listener) -> OpenTarget:

@@ -131,6 +131,7 @@ class JobService:
         if run is None or run.job is None:
             raise not_found(f"job '{name}'")
         if not run.terminal:
+            logger.info("job %s: asked to cancel", name)
             self._services.store.runs.advance(name, "CancelRequested")
             if not self._runner.cancel(name):
                 # Nothing executes it: it was never handed over, or its end is being written down just now.

@@ -38,13 +38,13 @@ class Jobs:
     def list(self, call: Call) -> dict[str, Any]:
         """Return jobs, newest first, in pages."""
         query = {key.lower(): value for key, value in call.query.items()}
-        for name in ("jobtype", "tag", "properties", "scheduleid", "assetname"):
+        for name in ("jobtype", "properties", "scheduleid", "assetname"):
             if query.get(name) and query[name].lower() != "command":
                 raise NotSupportedError(f"listing jobs by '{name}'")
         skip = call.integer("$skip", 0)
         size = call.integer("$top", PAGE, low=1, high=PAGE)
         archived = {"All": None, "ArchivedOnly": True}.get(query.get("listviewtype", ""), False)
-        runs = self._services.store.runs.jobs(limit=size + 1, offset=skip, archived=archived)
+        runs = self._services.store.runs.jobs(limit=size + 1, offset=skip, archived=archived, tag=query.get("tag"))
         return page(call, [self._view(run) for run in runs[:size]], offset=skip + size, more=len(runs) > size)
 
     def get(self, call: Call) -> dict[str, Any]:

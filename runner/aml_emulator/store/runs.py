@@ -188,16 +188,22 @@ class RunStore:
             raise KeyError(run_id)
         return run
 
-    def jobs(self, *, limit: int, offset: int = 0, archived: bool | None = False) -> list[Run]:
+    def jobs(
+        self, *, limit: int, offset: int = 0, archived: bool | None = False, tag: str | None = None
+    ) -> list[Run]:
         """Return submitted jobs, newest first.
 
         Args:
             limit: at most so many.
             offset: how many to leave out at the start.
             archived: only those archived or not; None for both.
+            tag: only those that have it, whatever its value.
         """
         condition = "" if archived is None else "AND r.archived = ?"
         values: list[object] = [] if archived is None else [int(archived)]
+        if tag:
+            condition += " AND EXISTS (SELECT 1 FROM json_each(r.tags) AS t WHERE t.key = ?)"
+            values.append(tag)
         rows = self._db.rows(
             f"{_SELECT} WHERE r.job IS NOT NULL {condition} ORDER BY r.created DESC, r.id LIMIT ? OFFSET ?",
             [*values, limit, offset],

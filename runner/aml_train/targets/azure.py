@@ -129,10 +129,8 @@ def open_azure(
         ServiceError: the sign-in fails, or there is no such workspace.
         InvalidError: there is no such compute.
     """
-    cloud = cloud_named(outer.get("AZURE_ENVIRONMENT", ""))
-    identity = sign_in(outer, cloud=cloud, assertion=assertion, fetched=fetched)
-    listener(Notice(text=f"Signing in to {_cloud_title(cloud)} with {identity.title}."))
-    service = AzureV2(workspace, identity, cloud)
+    service, identity = connect_azure(workspace, outer=outer, assertion=assertion, fetched=fetched)
+    listener(Notice(text=f"Signing in to {_cloud_title(service.cloud)} with {identity.title}."))
     _check_workspace(service)
     if compute is not None:
         _check_compute(service, compute)
@@ -147,6 +145,20 @@ def open_azure(
         listener=listener,
         fetched=fetched,
     )
+
+
+def connect_azure(
+    workspace: Workspace, *, outer: Mapping[str, str], assertion: Assertion | None, fetched: Fetched
+) -> tuple[AzureV2, SignIn]:
+    """Return the workspace and the identity to use it with, as *outer* chooses it. Nothing is asked of Azure yet.
+
+    Raises:
+        ServiceError: nothing to sign in with.
+        InvalidError: the choice is unknown or ambiguous.
+    """
+    cloud = cloud_named(outer.get("AZURE_ENVIRONMENT", ""))
+    identity = sign_in(outer, cloud=cloud, assertion=assertion, fetched=fetched)
+    return AzureV2(workspace, identity, cloud), identity
 
 
 def _cloud_title(cloud: Cloud) -> str:

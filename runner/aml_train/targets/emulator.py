@@ -22,6 +22,7 @@ __all__ = [
     "EmulatorInfo",
     "EmulatorSettings",
     "environment",
+    "find_running",
     "info",
     "logs",
     "reset",
@@ -110,6 +111,18 @@ def _await_ready(container: Container, settings: EmulatorSettings) -> EmulatorIn
 def info(settings: EmulatorSettings) -> EmulatorInfo | None:
     """Return what the running local AzureML says of itself, or None where none answers."""
     return read_info(settings)
+
+
+def find_running(settings: EmulatorSettings) -> EmulatorInfo | None:
+    """Return what the local AzureML says of itself where it runs and answers, reached also from a container; else None."""
+    client = containers.connect()
+    try:
+        container = containers.find(client, settings)
+        if container is None or container.status != "running":
+            return None
+        return read_info(reached(client, container, settings))
+    finally:
+        client.close()
 
 
 def status(settings: EmulatorSettings) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from aml_train.jobs.azure_rest import Workspace
 from aml_train.jobs.azure_v2 import AzureV2
 from aml_train.jobs.service import JobService
 from aml_train.jobs.watch import Pace
-from aml_train.targets.emulator import EmulatorSettings, environment, start
+from aml_train.targets.emulator import EmulatorInfo, EmulatorSettings, environment, start
 from aml_train.targets.names import TargetNames
 
 if TYPE_CHECKING:
@@ -102,14 +102,8 @@ def open_local(
         ServiceError: if the emulator does not start.
     """
     info = start(settings, listener)
-    variables = environment(info, outer)
-    os.environ.update(variables)
-    workspace = Workspace(
-        subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
-    )
-    service = AzureV2(workspace, sign_in({**variables, "AML_TRAIN_SIGN_IN": "secret"}))
     return LocalTarget(
-        service=service,
+        service=connect_local(info, outer),
         pace=_PACE,
         engine=engine,
         outer=outer,
@@ -117,3 +111,13 @@ def open_local(
         registry_address=info.registry_address,
         listener=listener,
     )
+
+
+def connect_local(info: EmulatorInfo, outer: Mapping[str, str]) -> AzureV2:
+    """Point this process at the local AzureML, and return its workspace."""
+    variables = environment(info, outer)
+    os.environ.update(variables)
+    workspace = Workspace(
+        subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
+    )
+    return AzureV2(workspace, sign_in({**variables, "AML_TRAIN_SIGN_IN": "secret"}))

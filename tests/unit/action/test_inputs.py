@@ -40,13 +40,14 @@ def test_every_input_is_read(tmp_path: Path) -> None:
         resource__group="g", workspace="w", registry="r.azurecr.io", compute="n", on__cancel="detach", supersede="true",
     )  # fmt: skip
     assert inputs == Inputs(
-        command="plan", config=Path("c.yml"), target="local", job=Path("j.yml"), sets=("a.b=1", "c=x y", "watch.timeout=2h"),
+        command="plan", config=Path("c.yml"), target="local", job=Path("j.yml"),
+        sets=("a.b=1", "c=x y", "watch.timeout=2h", "watch.on-cancel=detach"),
         wait=False, fresh=True, force_build=True, directory=tmp_path / "a b", log_level="warning",
         azure=AzureInputs(
             client_id="c", tenant_id="t", subscription_id="s", client_secret="x", environment="AzureChinaCloud",
             resource_group="g", workspace="w", registry="r.azurecr.io", compute="n",
         ),
-        on_cancel="detach", supersede=True,
+        supersede=True,
     )  # fmt: skip
 
 

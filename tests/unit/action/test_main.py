@@ -17,8 +17,17 @@ from urllib.parse import quote
 import pytest
 
 from aml_train.errors import GateFailedError, ImageError
-from aml_train.events import JobSubmitted, Listener, LogLine, MetricsSettled, Notice, RunFinished, StageStarted
-from aml_train.outcome import Options, Outcome
+from aml_train.events import (
+    JobNamed,
+    JobSubmitted,
+    Listener,
+    LogLine,
+    MetricsSettled,
+    Notice,
+    RunFinished,
+    StageStarted,
+)
+from aml_train.outcome import Group, Options, Outcome
 from aml_train_action.main import main
 from aml_train_action.outputs import outputs_of
 from aml_train_action.record import Record
@@ -83,7 +92,12 @@ def pipeline(
     environments: list[Mapping[str, str]] = []
 
     def prepare(
-        _config: Any, *, environment: Mapping[str, str], assertion: object, fetched: Callable[[str], object]
+        _config: Any,
+        *,
+        environment: Mapping[str, str],
+        assertion: object,
+        fetched: Callable[[str], object],
+        image: bool,
     ) -> object:
         assert assertion is None
         for token in tokens:
@@ -393,8 +407,39 @@ def test_a_secret_beside_oidc_is_remarked(act: Callable[..., Ran], monkeypatch: 
     assert not done(ran, "notice")
 
 
-@pytest.mark.parametrize("given", [{"command": "attach"}, {"on__cancel": "detach"}, {"supersede": "true"}])
-def test_what_is_not_there_yet_is_refused(given: dict[str, str], act: Callable[..., Ran]) -> None:
-    ran = act(**given)
-    assert ran.code == 2
-    assert "this is not there yet" in done(ran, "error")[0]
+def test_the_pipeline_gets_what_the_inputs_say(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Options] = []
+    pipeline(monkeypatch, lambda _listeners, options: seen.append(options))
+    github = {
+        "GITHUB_REPOSITORY": "octo/digits", "GITHUB_REF": "refs/pull/7/merge", "GITHUB_RUN_ID": "42", "GITHUB_WORKFLOW": "train",
+        "GITHUB_JOB": "gpu",
+    }  # fmt: skip
+    group = Group(name="octo/digits#7 / train / gpu", sequence=42)
+    act(supersede="true", wait="false", more=github)
+    act(command="attach", job__name="digits-1", wait="false", more=github)
+    act(more=github | {"GITHUB_REF": "refs/heads/main"})
+    act()
+    assert seen == [
+        Options(wait=False, group=group, supersede=True),
+        Options(attach=True, job="digits-1", group=group),
+        Options(group=Group(name="octo/digits@main / train / gpu", sequence=42)),
+        Options(),
+    ]
+
+
+def test_the_step_leaves_its_job_and_its_end_to_the_post_action(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+
+    def run(listeners: Sequence[Listener], _options: Options) -> None:
+        for listener in listeners:
+            listener(JobNamed(job="digits-1"))
+            listener(RunFinished(status="passed", exit_code=0, message="done"))
+
+    pipeline(monkeypatch, run)
+    act(more={"GITHUB_STATE": str(state)})
+    assert _read_outputs(state.read_text()) == {"job": "digits-1", "status": "passed"}
+    state.unlink()
+    act(command="attach", more={"GITHUB_STATE": str(state)})
+    assert "job" not in _read_outputs(state.read_text()), "who attaches does not answer for the job"

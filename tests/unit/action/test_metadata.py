@@ -98,7 +98,7 @@ def test_inputs_of_secrets_are_masked() -> None:
 
 def test_words_of_the_action_are_those_of_the_typed_inputs(action: Any) -> None:
     fields = {field.name for kind in (Inputs, AzureInputs) for field in dataclasses.fields(kind)}
-    others = {"set": "sets", "working-directory": "directory", "timeout": "sets"}
+    others = {"set": "sets", "working-directory": "directory", "timeout": "sets", "on-cancel": "sets"}
     for name in INPUTS:
         assert others.get(name, name.replace("-", "_")) in fields, name
     for word in (*get_args(Command), *get_args(LogLevel)):
@@ -110,7 +110,12 @@ def test_words_of_the_action_are_those_of_the_typed_inputs(action: Any) -> None:
 def test_names_are_in_kebab_case(action: Any) -> None:
     for name in (*INPUTS, *OUTPUTS):
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
-    assert action["runs"] == {"using": "docker", "image": "Dockerfile"}
+    assert action["runs"] == {
+        "using": "docker",
+        "image": "Dockerfile",
+        "post-entrypoint": "/opt/aml-train/bin/aml-train-post",
+        "post-if": "cancelled() || failure()",
+    }
     assert set(action["branding"]) == {"icon", "color"}
 
 

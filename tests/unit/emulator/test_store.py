@@ -58,6 +58,9 @@ def test_runs_are_numbered_and_listed_newest_first(store: Store) -> None:
     assert [run.id for run in store.runs.jobs(limit=9)] == ["c", "a"]
     assert [run.id for run in store.runs.jobs(limit=9, archived=True)] == ["b"]
     assert len(store.runs.jobs(limit=9, archived=None)) == 3
+    store.runs.change("a", tags={"aml-train.group": "octo/digits#7"})
+    assert [run.id for run in store.runs.jobs(limit=9, tag="aml-train.group")] == ["a"]
+    assert store.runs.jobs(limit=9, tag="aml-train.sequence") == []
     with pytest.raises(sqlite3.IntegrityError):
         _run(store, "a")
 

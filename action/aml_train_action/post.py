@@ -1,0 +1,68 @@
+"""After the step: the backstop of cancelling. Where the step was ended before it could cancel its job, this does.
+
+The runner gives a step that is cancelled ten seconds. Its post action runs afterwards, in a new container, with the step's inputs.
+Source: https://docs.github.com/actions/reference/workflows-and-actions/metadata-syntax#runspost-entrypoint
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, BinaryIO
+
+from aml_train_action.configuration import load
+from aml_train_action.inputs import read_inputs
+from aml_train_action.process import signals
+from aml_train_action.session import Session, session
+from aml_train_action.state import abandoned_job
+
+if TYPE_CHECKING:
+    from aml_train.jobs.service import JobService
+
+
+def post(environment: Mapping[str, str], stdout: BinaryIO) -> int:
+    """Cancel the job that the step left behind, if it did and the workflow wants it cancelled.
+
+    Returns:
+        the exit code of the table of endings: 0 also where there was nothing to do.
+    """
+    with session(environment, stdout) as here, signals() as ignore_signals:
+        job = abandoned_job(environment)
+        if job is None:
+            here.channel.text("The step left no job behind.", sign="·")
+            return 0
+        here.record.exit_code = 0
+        with here.boundary(here.record, settle=ignore_signals):
+            _see_to(job, here)
+        if here.record.exit_code:
+            here.channel.text(f"The job {job} may still be running: cancel it in the studio.", sign="✗")
+        return here.record.exit_code
+
+
+def _see_to(job: str, here: Session) -> None:
+    from aml_train.jobs.cancel import tell_to_cancel
+    from aml_train.jobs.clock import Clock
+
+    inputs = read_inputs(here.environment, here.step.workspace)
+    config, _ = load(inputs)
+    if config.watch.on_cancel != "cancel":
+        here.channel.text(f"The job {job} goes on.", sign="·")
+        return
+    from aml_train.runs import open_service
+    from aml_train_action.oidc import github_assertion
+
+    service: JobService | None = open_service(
+        config,
+        environment=inputs.azure.variables(here.environment),
+        assertion=github_assertion(here.environment, fetched=here.hide),
+        fetched=here.hide,
+    )
+    found = None if service is None else service.find(job)
+    if service is None or found is None:
+        here.channel.text(f"There is no job {job}.", sign="·")
+    elif found.status.terminal:
+        here.channel.text(f"The job {job} is {found.status.value}.", sign="·")
+    elif tell_to_cancel(service, job, clock=Clock(now=time.monotonic, sleep=time.sleep)):
+        here.annotate(
+            "warning", f"The step was ended before its job {job} was cancelled; it has been told to cancel now."
+        )

@@ -1,0 +1,96 @@
+"""The post action: the backstop of cancelling."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_train.errors import ServiceError
+from aml_train.jobs.service import JobView
+from aml_train.jobs.states import JobStatus
+from aml_train_action.post import post
+from aml_train_action.state import abandoned_job
+from tests.fake_service import FakeService
+from tests.unit.action.runner_model import Runner
+
+S = JobStatus
+
+
+@pytest.mark.parametrize(
+    ("state", "job"),
+    [
+        ({}, None),
+        ({"STATE_status": "invalid"}, None),
+        ({"STATE_job": "j-1"}, "j-1"),
+        ({"STATE_job": "j-1", "STATE_status": "cancelled"}, "j-1"),
+        ({"STATE_job": "j-1", "STATE_status": "passed"}, None),
+        ({"STATE_job": "j-1", "STATE_status": "submitted"}, None),
+        ({"STATE_job": "j-1", "STATE_status": "gate-failed"}, None),
+    ],
+)
+def test_which_job_may_have_been_left_behind(state: dict[str, str], job: str | None) -> None:
+    assert abandoned_job(state) == job
+
+
+@pytest.fixture
+def after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, Runner]]:
+    (tmp_path / "job.yml").write_text("command: python train.py\nenvironment: azureml:sklearn:1\n")
+
+    def run(service: FakeService | Exception | None, more: Mapping[str, str]) -> tuple[int, Runner]:
+        def opened(_config: Any, **_options: Any) -> FakeService | None:
+            if isinstance(service, Exception):
+                raise service
+            return service
+
+        monkeypatch.setattr("aml_train.runs.open_service", opened)
+        stdout = io.BytesIO()
+        code = post({"GITHUB_WORKSPACE": str(tmp_path), **more}, stdout)
+        return code, Runner().read(stdout.getvalue().decode())
+
+    return run
+
+
+def with_job(status: JobStatus) -> FakeService:
+    return FakeService(jobs={"j-1": JobView(name="j-1", status=status)})
+
+
+LEFT = {"STATE_job": "j-1"}
+
+
+def test_a_job_that_was_left_behind_is_cancelled(after: Callable[..., tuple[int, Runner]]) -> None:
+    service = with_job(S.RUNNING)
+    code, runner = after(service, LEFT)
+    assert (code, service.cancelled) == (0, ["j-1"])
+    (warning,) = [command for command in runner.done if command.name == "warning"]
+    assert "its job j-1 was cancelled; it has been told to cancel now" in warning.data
+
+
+@pytest.mark.parametrize(
+    ("service", "more", "shown"),
+    [
+        (with_job(S.RUNNING), {}, "The step left no job behind."),
+        (with_job(S.RUNNING), {**LEFT, "STATE_status": "submitted"}, "The step left no job behind."),
+        (with_job(S.RUNNING), {**LEFT, "INPUT_ON-CANCEL": "detach"}, "The job j-1 goes on."),
+        (with_job(S.CANCELED), LEFT, "The job j-1 is Canceled."),
+        (FakeService(), LEFT, "There is no job j-1."),
+        (None, LEFT, "There is no job j-1."),
+    ],
+)
+def test_nothing_is_cancelled_that_need_not_be(
+    service: FakeService | None, more: dict[str, str], shown: str, after: Callable[..., tuple[int, Runner]]
+) -> None:
+    code, runner = after(service, more)
+    assert code == 0
+    assert any(shown in line for line in runner.shown)
+    assert service is None or service.cancelled == []
+
+
+def test_what_cannot_be_cancelled_is_an_error(after: Callable[..., tuple[int, Runner]]) -> None:
+    code, runner = after(ServiceError("Sign-in to Azure failed"), LEFT)
+    assert code == 8
+    assert any("Sign-in to Azure failed" in line for line in runner.shown)
+    assert any("The job j-1 may still be running: cancel it in the studio." in line for line in runner.shown)
