@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from aml_train._version import __version__
+from aml_train.cli_image import image
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
@@ -42,6 +43,7 @@ def cli() -> None:
     aml-train plan         show what a run would do: the Dockerfile, the job, the gate
     aml-train run          build, test, submit, follow, gate, register
     aml-train attach       follow and gate what `run --no-wait` submitted
+    aml-train image check  is an image ready for AzureML and InfiniBand?
 
     Without a cloud: the target `local` runs everything against the local AzureML, an emulator in a container.
     """
@@ -261,6 +263,9 @@ def _terminate_like_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+cli.add_command(image)
 
 
 @cli.group()

@@ -68,6 +68,25 @@ class BaseImage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckPolicy:
+    """What is wanted of an image beyond its being built; see :mod:`aml_train.image.readiness`. Enters no address.
+
+    Attributes:
+        ignore: names of checks whose errors and warnings are allowed.
+        packages: Python distributions that must be there.
+        infiniband: InfiniBand drivers were asked for, so their absence is an error.
+        several_nodes: the job runs on several nodes, so their absence is a warning.
+        where: ``file:line`` that findings are shown at; empty where there is none.
+    """
+
+    ignore: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    infiniband: bool = False
+    several_nodes: bool = False
+    where: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ImageSpec:
     """An image to have, entirely described. Equal specs have equal addresses.
 
@@ -80,6 +99,7 @@ class ImageSpec:
         repository: the repository it is released to.
         dockerfile: the rendered Dockerfile.
         address: the content address, 64 hexadecimal digits.
+        checks: what the readiness checks want of it; not covered by the address.
     """
 
     base: BaseImage
@@ -93,6 +113,7 @@ class ImageSpec:
     repository: str
     dockerfile: str
     address: str
+    checks: CheckPolicy = CheckPolicy()
 
     @property
     def address_tag(self) -> str:

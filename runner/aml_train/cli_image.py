@@ -1,0 +1,97 @@
+"""The commands ``aml-train image …``: what concerns the image alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from aml_train.checks import CHECKS, Level
+
+_MARKS: Final[dict[Level, tuple[str, str]]] = {
+    "error": ("✗", "red"),
+    "warning": ("!", "yellow"),
+    "info": ("·", "cyan"),
+}
+
+
+@click.group()
+def image() -> None:
+    """The training image, without a job."""
+
+
+@image.command("check")
+@click.argument("reference", metavar="IMAGE")
+@click.option(
+    "--ignore",
+    "ignored",
+    multiple=True,
+    type=click.Choice(list(CHECKS)),
+    metavar="CHECK",
+    help="Allow what a check finds; may be repeated.",
+)
+@click.option(
+    "--require",
+    "packages",
+    multiple=True,
+    metavar="PACKAGE",
+    help="A Python package that must be there, such as azureml-defaults; may be repeated.",
+)
+@click.option("--infiniband", is_flag=True, help="InfiniBand drivers must be there.")
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write findings and facts as JSON."
+)
+def check(
+    reference: str, ignored: tuple[str, ...], packages: tuple[str, ...], *, infiniband: bool, json_file: Path | None
+) -> None:
+    """Tell whether IMAGE, which the Docker engine has, is ready for AzureML and InfiniBand.
+
+    It is run once, without a network and without its entrypoint. Exit code 3 if a check fails.
+
+    \b
+    aml-train image check nvcr.io/nvidia/pytorch:24.10-py3 --infiniband
+    aml-train image check myregistry.azurecr.io/digits@sha256:… --require azureml-defaults
+    """
+    from docker.errors import ImageNotFound
+
+    from aml_train.console import printable
+    from aml_train.engine import connect
+    from aml_train.errors import ImageError
+    from aml_train.image.readiness import failure, judge
+    from aml_train.image.readiness_run import look_into
+    from aml_train.image.spec import CheckPolicy
+
+    engine = connect(dict(os.environ))
+    try:
+        facts = look_into(engine, reference)
+    except ImageNotFound as error:
+        raise ImageError(f"the engine does not have {reference}", hint=f"Pull it: docker pull {reference}") from error
+    finally:
+        engine.close()
+    policy = CheckPolicy(
+        ignore=ignored, packages=tuple(name.lower().replace("_", "-") for name in packages), infiniband=infiniband
+    )
+    findings = judge(facts, policy)
+    if json_file is not None:
+        _write(json_file, {"image": reference, "findings": [vars(finding) for finding in findings], "facts": facts})
+    for finding in findings:
+        mark, colour = _MARKS[finding.counts_as]
+        click.echo(f"{click.style(mark, fg=colour)} {printable(str(finding))}")
+    if (failed := failure(findings)) is not None:
+        count = sum(finding.counts_as == "error" for finding in findings)
+        click.echo(f"{reference} is not ready: {count} {'error' if count == 1 else 'errors'}", err=True)
+        sys.exit(failed.exit_code)
+    click.echo(f"{reference} is ready")
+
+
+def _write(path: Path, document: dict[str, object]) -> None:
+    from aml_train.errors import InvalidError
+
+    try:
+        path.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidError(f"--json {path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,256 @@
+"""The readiness checks on real images: one that is ready, and each kind that is not."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from aml_train.checks import Finding
+from aml_train.cli import cli
+from aml_train.engine import BuildCli
+from aml_train.errors import ImageError
+from aml_train.image.readiness import failure, judge
+from aml_train.image.readiness_run import look_into
+from aml_train.image.spec import CheckPolicy
+from aml_train.leases import LABEL_KIND
+from tests.integration.conftest import BASE
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+MakeImage = Callable[[str], str]
+
+DRIVERS = f"""\
+FROM {BASE}
+RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \\
+    ca-certificates ibverbs-providers ibverbs-utils infiniband-diags libfuse2 libibverbs1 librdmacm1 rdma-core
+"""
+READY = f"""{DRIVERS}
+RUN --mount=type=cache,target=/root/.cache/pip,sharing=locked PIP_BREAK_SYSTEM_PACKAGES=1 \\
+    python3 -m pip install azureml-defaults azureml-mlflow
+"""
+LIB = "/usr/lib/$(uname -m)-linux-gnu"
+WANTED = CheckPolicy(packages=("azureml-defaults", "azureml-mlflow"), infiniband=True)
+
+
+@pytest.fixture
+def make_image(cli: BuildCli, engine: DockerClient, tmp_path: Path) -> Iterator[MakeImage]:
+    """Build an image from a Dockerfile's text; it is removed afterwards, what it is made of stays in the build cache."""
+    names: list[str] = []
+
+    def make(dockerfile: str) -> str:
+        name = f"aml-train-test:{secrets.token_hex(6)}"
+        context = tmp_path / "context"
+        context.mkdir(exist_ok=True)
+        argv = [
+            cli.path,
+            *(["buildx"] if cli.buildx else []),
+            "build",
+            "--quiet",
+            f"--tag={name}",
+            "--file=-",
+            str(context),
+        ]
+        # Standard input carries the Dockerfile; the context is an empty folder.
+        done = subprocess.run(
+            argv, input=dockerfile, env=dict(cli.environ), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        names.append(name)
+        return name
+
+    yield make
+    for name in names:
+        engine.images.remove(name, force=True, noprune=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(engine: DockerClient) -> Iterator[None]:
+    yield
+    assert engine.containers.list(all=True, filters={"label": f"{LABEL_KIND}=checks"}) == []
+
+
+def _look(engine: DockerClient, image: str, policy: CheckPolicy = WANTED) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for finding in judge(look_into(engine, image), policy):
+        found.setdefault(finding.check, []).append(finding)
+    return found
+
+
+def _errors(found: dict[str, list[Finding]]) -> set[str]:
+    return {name for name, findings in found.items() if any(finding.level == "error" for finding in findings)}
+
+
+def test_an_image_with_azureml_defaults_and_the_distributions_drivers_is_ready(
+    engine: DockerClient, make_image: MakeImage
+) -> None:
+    found = _look(engine, make_image(READY))
+
+    everything = [finding for findings in found.values() for finding in findings]
+    assert failure(everything) is None, [str(finding) for finding in everything]
+    assert found["libibverbs"][0].what.startswith("libibverbs loads: /usr/lib/")
+    assert found["mlx5"][0].what.startswith("the mlx5 provider loads: /usr/lib/")
+    assert "(ibverbs-providers " in found["mlx5"][0].what
+    # True on a machine without InfiniBand; on one with it, the devices are told.
+    assert "device" in found["infiniband-device"][0].what
+    assert found["azureml-packages"][0].what.startswith("azureml-defaults 1.")
+    assert "azureml-import" not in found
+
+
+def test_no_device_is_no_fault_though_the_tool_fails(engine: DockerClient, make_image: MakeImage) -> None:
+    image = make_image(DRIVERS)
+    if Path("/sys/class/infiniband").is_dir():
+        pytest.skip("this machine has InfiniBand")
+    code = engine.containers.create(image, ["ibv_devinfo"], labels={LABEL_KIND: "checks"})
+    try:
+        code.start()
+        assert code.wait()["StatusCode"] == 255
+    finally:
+        code.remove(force=True)
+
+    found = _look(engine, image, CheckPolicy(infiniband=True))
+
+    assert [f.level for f in found["infiniband-device"]] == ["info"]
+    assert found["infiniband-device"][0].what.startswith("no device here: nothing is broken")
+    assert _errors(found) == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "text"),
+    [
+        (f"truncate -s 4096 $(readlink -f {LIB}/libibverbs.so.1)", "libibverbs", "is there and does not load: "),
+        (f"truncate -s 4096 $(readlink -f {LIB}/libmlx5.so.1)", "mlx5", "libmlx5-rdmav34.so is there and does not load: "),
+        (f"truncate -s 200 $(readlink -f {LIB}/librdmacm.so.1)", "librdmacm", "librdmacm.so.1 is there and does not load: "),
+        (f"mv {LIB}/libibverbs/libmlx5-rdmav34.so {LIB}/libibverbs/libmlx5-rdmav25.so", "mlx5", "but the image has /usr/lib/"),
+        (f"rm -r {LIB}/libibverbs", "mlx5", "without its provider libmlx5-rdmav34.so"),
+        ("rm /etc/libibverbs.d/mlx5.driver", "mlx5", "no file in /etc/libibverbs.d names the driver mlx5"),
+        ("dpkg --purge --force-depends libibverbs1", "libibverbs", "the image has no InfiniBand drivers"),
+        ("rm -rf /etc/ssl/certs", "certificates", "Python finds no certificate authorities"),
+        ("rm /bin/bash", "shell", "the image has no bash"),
+        ("chmod 755 /tmp && useradd me", "user", "may not write to /tmp"),
+    ],
+)  # fmt: skip
+def test_what_is_broken_is_told(
+    engine: DockerClient, make_image: MakeImage, change: str, check: str, text: str
+) -> None:
+    user = "USER me\n" if "useradd" in change else ""
+    found = _look(engine, make_image(f"{DRIVERS}RUN {change}\n{user}"), CheckPolicy(infiniband=True))
+
+    assert any(finding.level == "error" and text in finding.what for finding in found[check]), found[check]
+    # Nothing else is blamed but what rests on the same thing.
+    assert _errors(found) <= {check, *({"librdmacm"} if check == "libibverbs" else ())}
+
+
+def test_an_image_without_azureml_packages(engine: DockerClient, make_image: MakeImage) -> None:
+    found = _look(engine, make_image(DRIVERS))
+
+    assert _errors(found) == {"azureml-packages"}
+    assert found["azureml-packages"][0].what == "the image lacks azureml-defaults, azureml-mlflow"
+
+
+def test_conflicting_packages(engine: DockerClient, make_image: MakeImage) -> None:
+    image = make_image(
+        f"{READY}RUN PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install --no-deps urllib3==1.25.2 pytest==9.0.1\n"
+    )
+    found = _look(engine, image)
+
+    assert "azureml-conflicts" in _errors(found)
+    assert "urllib3 1.25.2" in found["azureml-conflicts"][0].what
+    assert "azureml" in found["azureml-conflicts"][0].what
+    # pytest without what it needs is nobody's but the user's.
+    assert [finding.level for finding in found["pip-conflicts"]] == ["warning"]
+    assert "pytest 9.0.1 requires" in found["pip-conflicts"][0].what
+
+
+def test_an_import_that_fails(engine: DockerClient, make_image: MakeImage) -> None:
+    image = make_image(f"{READY}RUN rm -r $(python3 -c 'import msrest; print(msrest.__path__[0])')\n")
+
+    found = _look(engine, image)
+
+    assert any("No module named 'msrest'" in finding.what for finding in found["azureml-import"])
+
+
+def test_the_entrypoint_is_left_out_and_no_user_is_no_crash(engine: DockerClient, make_image: MakeImage) -> None:
+    image = make_image(f'{DRIVERS}ENTRYPOINT ["/bin/false"]\nUSER 12345\n')
+    found = _look(engine, image, CheckPolicy(infiniband=True))
+
+    assert found["entrypoint"][0].what.startswith("the entrypoint /bin/false")
+    assert "(uid 12345) has no entry in /etc/passwd" in found["user"][0].what
+    assert _errors(found) == set()
+
+
+OLD = (
+    "printf '#!/bin/sh\\ntest \"$1\" = --version && echo Python 2.7.18 && exit 0; exit 1\\n' > /old && chmod 755 /old"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ("rm -f $(which -a python python3)", "the image has no Python on PATH"),
+        (
+            f"{OLD} && for name in python python3; do cp -f /old $(command -v $name); done",
+            "the image's Python is Python 2.7.18",
+        ),
+    ],
+)
+def test_without_a_usable_python(engine: DockerClient, make_image: MakeImage, change: str, text: str) -> None:
+    found = _look(engine, make_image(f"FROM {BASE}\nRUN {change}\n"))
+
+    assert _errors(found) == {"python"}
+    assert found["python"][0].what == text
+
+
+def test_without_a_shell(engine: DockerClient, make_image: MakeImage) -> None:
+    found = _look(
+        engine, make_image(f"FROM {BASE} AS a\nFROM scratch\nCOPY --from=a /etc/os-release /etc/os-release\n")
+    )
+
+    assert _errors(found) == {"shell", "python"}
+    assert found["shell"][0].what == "the image has no /bin/sh"
+
+
+def test_a_probe_that_comes_to_no_result_is_never_ready(engine: DockerClient, make_image: MakeImage) -> None:
+    broken = make_image(
+        f"FROM {BASE}\nRUN echo 'raise OSError(\"on purpose\")' > $(python3 -c 'import json; print(json.__file__)')\n"
+    )
+    with pytest.raises(ImageError, match=r"came to no result \(exit code 1\)\n(?s:.*)OSError: on purpose"):
+        look_into(engine, broken)
+
+    slow = make_image(
+        f"FROM {BASE}\nRUN echo 'import time; time.sleep(60)' >> $(python3 -c 'import json; print(json.__file__)')\n"
+    )
+    with pytest.raises(ImageError, match="the checks of the image took longer than 3 seconds"):
+        look_into(engine, slow, timeout=3)
+
+
+def test_the_command(make_image: MakeImage, tmp_path: Path) -> None:
+    image = make_image(DRIVERS)
+    report = tmp_path / "report.json"
+    ready = CliRunner().invoke(cli, ["image", "check", image, "--infiniband", "--json", str(report)])
+    lacking = CliRunner().invoke(cli, ["image", "check", image, "--require", "azureml_defaults"])
+    allowed = CliRunner().invoke(
+        cli, ["image", "check", image, "--require", "azureml-defaults", "--ignore", "azureml-packages"]
+    )
+
+    assert (ready.exit_code, ready.stdout.splitlines()[-1]) == (0, f"{image} is ready")
+    assert "· mlx5: the mlx5 provider loads: " in ready.stdout
+    document = json.loads(report.read_text())
+    assert document["image"] == image
+    assert {"check", "level", "what"} <= document["findings"][0].keys()
+    assert document["facts"]["python_packages"]["pip"]
+    assert lacking.exit_code == 3
+    assert "✗ azureml-packages: the image lacks azureml-defaults: " in lacking.stdout
+    assert f"{image} is not ready: 1 error" in lacking.stderr
+    assert allowed.exit_code == 0
+
+    unknown = CliRunner().invoke(cli, ["image", "check", "no-such-image:x"])
+    assert isinstance(unknown.exception, ImageError)
+    assert unknown.exception.message == "the engine does not have no-such-image:x"
