@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 
+from aml_emulator.federation import FederatedCredential
 from aml_emulator.jobs.service import JobService
 from aml_emulator.routes.computes import create_default
 from aml_emulator.services import Services
 
 logger = logging.getLogger(__name__)
 
+_FEDERATION = "/_emulator/federated-credentials"
 CANCEL_SECONDS = 30.0
 POLL_SECONDS = 0.1
 
@@ -57,11 +60,15 @@ class Admin:
     async def answer(self, method: str, target: str) -> tuple[int, bytes]:
         """Return status and JSON for one request."""
         parts = urlsplit(target)
+        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         handlers: dict[tuple[str, str], Callable[[], tuple[int, dict[str, Any]]]] = {
             ("GET", "/_emulator/health"): self.health,
             ("GET", "/_emulator/info"): self.info,
             ("GET", "/_emulator/status"): self.status,
-            ("POST", "/_emulator/reset"): lambda: self.reset(force=parse_qs(parts.query).get("force") == ["1"]),
+            ("POST", "/_emulator/reset"): lambda: self.reset(force=query.get("force") == "1"),
+            ("GET", _FEDERATION): self.federation,
+            ("POST", _FEDERATION): lambda: self.trust(query),
+            ("DELETE", _FEDERATION): self.trust_all,
         }
         handler = handlers.get((method, parts.path))
         if handler is None:
@@ -111,6 +118,23 @@ class Admin:
             "assets": self._services.store.assets.count(),
             "unsupported": self._services.unsupported.seen(),
         }
+
+    def federation(self) -> tuple[int, dict[str, Any]]:
+        """Return the federated credentials; none means that every issuer and subject is trusted."""
+        return 200, {"federated_credentials": [asdict(one) for one in self._services.federation.credentials]}
+
+    def trust(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Add a federated credential: ``issuer``, ``subject``, ``audience``, ``keys``; 400 where it is none."""
+        try:
+            self._services.federation.add(FederatedCredential(**query))
+        except (TypeError, ValueError) as error:
+            return 400, {"error": str(error)}
+        return self.federation()
+
+    def trust_all(self) -> tuple[int, dict[str, Any]]:
+        """Forget all federated credentials."""
+        self._services.federation.clear()
+        return self.federation()
 
     def reset(self, *, force: bool) -> tuple[int, dict[str, Any]]:
         """Delete every job, asset and blob; identity and names stay.

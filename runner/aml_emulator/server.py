@@ -36,6 +36,7 @@ from aml_emulator.children import Child, ChildError, ChildSpec
 from aml_emulator.executor.runner import JobRunner
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import RunSink
+from aml_emulator.federation import Federation
 from aml_emulator.hosts import Destination, decide
 from aml_emulator.identity import Identity, load_or_create
 from aml_emulator.jobs.service import JobService, RunProgress
@@ -114,7 +115,14 @@ async def _run(settings: Settings, lock: int, stack: contextlib.AsyncExitStack, 
     )
     stack.callback(blobs.close)
     tokens = Tokens(identity)
-    services = Services(identity=identity, store=store, blobs=blobs, tokens=tokens, clock=time.time)
+    services = Services(
+        identity=identity,
+        store=store,
+        blobs=blobs,
+        tokens=tokens,
+        clock=time.time,
+        federation=Federation(settings.data / "federation.json"),
+    )
     await run_in_threadpool(prepare, services, max_jobs=settings.max_jobs)
 
     listener = _listen(settings.host, settings.port)

@@ -12,6 +12,7 @@ from typing import Protocol
 from aml_emulator.blobs import Blobs
 from aml_emulator.errors import bad_request, not_found
 from aml_emulator.executor.spec import Folder, RunSpec
+from aml_emulator.federation import Federation
 from aml_emulator.identity import Identity
 from aml_emulator.locations import AssetId, BlobPath, DatastorePath, JobOutput, Location, LocationError, parse
 from aml_emulator.store import Store
@@ -77,6 +78,7 @@ class Services:
     blobs: Blobs
     tokens: Tokens
     clock: Callable[[], float]
+    federation: Federation = field(default_factory=Federation)
     unsupported: Unsupported = field(default_factory=Unsupported)
 
     @property

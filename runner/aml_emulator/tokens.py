@@ -203,7 +203,7 @@ class Tokens:
     def check_assertion(self, token: str) -> None:
         """Return if a federated client assertion is well formed and not expired.
 
-        The issuer's signature is not checked: there is no trust to configure, and nothing real to protect.
+        Whether it is trusted is another question: :mod:`aml_emulator.federation`.
 
         Raises:
             TokenError: malformed or expired.
@@ -244,8 +244,8 @@ def decode(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     parts = token.split(".")
     try:
-        header, claims = (json.loads(_unbase64(part)) for part in parts[:2])
-        _unbase64(parts[2])
+        header, claims = (json.loads(unbase64(part)) for part in parts[:2])
+        unbase64(parts[2])
     except (ValueError, IndexError, binascii.Error) as error:
         raise TokenError("InvalidAuthenticationToken", "The access token is not a JSON Web Token.") from error
     if len(parts) != 3 or not isinstance(header, dict) or not isinstance(claims, dict):
@@ -261,5 +261,10 @@ def _base64(value: bytes) -> str:
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode("ascii")
 
 
-def _unbase64(value: str) -> bytes:
+def unbase64(value: str) -> bytes:
+    """Return what base64url without padding stands for.
+
+    Raises:
+        ValueError: it is none.
+    """
     return base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True)

@@ -105,6 +105,7 @@ class Login:
                 return _refused("invalid_request", "AADSTS50027: The client assertion's type is not supported.")
             try:
                 self._services.tokens.check_assertion(form["client_assertion"])
+                self._services.federation.check(form["client_assertion"])
             except TokenError as error:
                 return _refused("invalid_client", error.message)
             return None

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from aml_emulator.executor.spec import Folder, RunError
+from aml_emulator.federation import AUDIENCE
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 API = IDENTITY.api_host
@@ -30,7 +31,11 @@ def test_signing_in_gives_a_token_that_is_taken(service: Service) -> None:
 
 
 def test_signing_in_with_an_assertion(service: Service) -> None:
-    claims = base64.urlsafe_b64encode(json.dumps({"exp": service.clock.now + 99}).encode()).rstrip(b"=").decode()
+    claims = (
+        base64.urlsafe_b64encode(json.dumps({"exp": service.clock.now + 99, "aud": AUDIENCE}).encode())
+        .rstrip(b"=")
+        .decode()
+    )
     kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     answer = _sign_in(service, client_secret="", client_assertion_type=kind, client_assertion=f"e30.{claims}.c2ln")
     assert answer.status == 200

@@ -1,0 +1,148 @@
+"""Which assertions of other issuers are trusted."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import anyio
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from aml_emulator.admin import Admin
+from aml_emulator.federation import AUDIENCE, FederatedCredential, Federation
+from aml_emulator.tokens import TokenError
+from tests.unit.emulator.parts import IDENTITY, Service
+
+ISSUER = "https://token.actions.githubusercontent.com"
+SUBJECT = "repo:octo/digits:ref:refs/heads/main"
+KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def encoded(value: bytes) -> str:
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def token(key: rsa.RSAPrivateKey = KEY, **changes: object) -> str:
+    claims = {"iss": ISSUER, "sub": SUBJECT, "aud": AUDIENCE, "exp": 2**40, **changes}
+    content = ".".join(encoded(json.dumps(part).encode()) for part in ({"alg": "RS256", "kid": "one"}, claims))
+    return f"{content}.{encoded(key.sign(content.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
+
+
+def keys(key: rsa.RSAPrivateKey = KEY, kid: str = "one") -> str:
+    numbers = key.public_key().public_numbers()
+    n, e = (encoded(value.to_bytes(256, "big").lstrip(b"\x00")) for value in (numbers.n, numbers.e))
+    return json.dumps({"keys": [{"kty": "EC"}, {"kty": "RSA", "kid": kid, "n": n, "e": e}]})
+
+
+def trusting(**changes: Any) -> Federation:
+    federation = Federation()
+    federation.add(FederatedCredential(**{"issuer": ISSUER, "subject": SUBJECT, **changes}))
+    return federation
+
+
+def test_as_long_as_nothing_is_configured_only_the_audience_counts() -> None:
+    Federation().check(token(iss="anybody", sub="anything"))
+    with pytest.raises(TokenError, match=r"AADSTS700212: .* presented assertion audience 'other'"):
+        Federation().check(token(aud="other"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"iss": "https://other"}, "AADSTS700211: No matching federated identity record found for presented assertion issuer 'https://other'. Please"),
+        ({"aud": "other"}, "AADSTS700212: No matching federated identity record found for presented assertion audience 'other'. Please"),
+        ({"sub": "repo:octo/digits:pull_request"}, "AADSTS700213: No matching federated identity record found for presented assertion subject 'repo:octo/digits:pull_request'. Please"),
+        ({"key": rsa.generate_private_key(public_exponent=65537, key_size=2048)}, "AADSTS50013: Assertion failed signature validation."),
+    ],
+)  # fmt: skip
+def test_issuer_audience_subject_and_signature_must_fit(changes: dict[str, Any], message: str) -> None:
+    federation = trusting(keys=keys())
+    federation.check(token())
+    federation.check(token(aud=["other", AUDIENCE]))
+    with pytest.raises(TokenError) as caught:
+        federation.check(token(**changes))
+    assert caught.value.message.startswith(message)
+
+
+def test_without_keys_the_signature_does_not_count() -> None:
+    trusting().check(token()[:-8] + "AAAAAAAA")
+
+
+def test_another_key_is_not_tried() -> None:
+    with pytest.raises(TokenError, match="signature validation"):
+        trusting(keys=keys(kid="two")).check(token())
+    unsigned = ".".join([encoded(b'{"alg": "none"}'), token().split(".")[1], ""])
+    with pytest.raises(TokenError, match="signature validation"):
+        trusting(keys=keys()).check(unsigned)
+
+
+@pytest.mark.parametrize("wrong", ["", "{", "[]", '{"keys": []}', '{"keys": [{"kty": "RSA", "n": "!"}]}'])
+def test_keys_that_are_none(wrong: str) -> None:
+    with pytest.raises(ValueError, match="not a JSON Web Key Set"):
+        trusting(keys=wrong)
+
+
+def test_they_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "federation.json"
+    federation = Federation(file)
+    federation.add(FederatedCredential(issuer=ISSUER, subject="a"))
+    federation.add(FederatedCredential(issuer=ISSUER, subject="b"))
+    assert [one.subject for one in Federation(file).credentials] == ["a", "b"]
+    assert file.stat().st_mode & 0o777 == 0o600
+    federation.clear()
+    assert not Federation(file).credentials
+
+
+@pytest.fixture
+def emulator() -> Iterator[Service]:
+    made = Service()
+    yield made
+    made.close()
+
+
+def test_trusts_by_the_admin_interface_decide_a_sign_in(emulator: Service) -> None:
+    admin = Admin(
+        services=emulator.services, jobs=emulator.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
+        children_alive=lambda: True,
+    )  # fmt: skip
+    path = "/_emulator/federated-credentials"
+
+    def ask(method: str, query: str = "") -> tuple[int, Any]:
+        status, body = anyio.run(admin.answer, method, f"{path}?{query}")
+        return status, json.loads(body)
+
+    def sign_in() -> Any:
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": IDENTITY.client_id,
+            "scope": "https://management.azure.com/.default",
+            "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+            "client_assertion": token(),
+        }
+        return emulator.call(
+            "POST",
+            f"/{IDENTITY.tenant_id}/oauth2/v2.0/token",
+            host="login.microsoftonline.com",
+            token=None,
+            content=urlencode(form).encode(),
+        )
+
+    assert sign_in().status == 200
+    status, answer = ask("POST", f"issuer={quote(ISSUER)}&subject=repo:octo/other")
+    assert (status, answer["federated_credentials"][0]["subject"]) == (200, "repo:octo/other")
+    refused = sign_in()
+    assert refused.status == 401
+    assert "AADSTS700213" in str(refused.json)
+    assert ask("POST", urlencode({"issuer": ISSUER, "subject": SUBJECT, "keys": keys()}))[0] == 200
+    assert sign_in().status == 200
+    status, answer = ask("POST", "issuer=x")
+    assert (status, "subject" in answer["error"]) == (400, True)
+    assert ask("POST", "issuer=x&subject=y&keys=%5B%5D")[0] == 400
+    assert len(ask("GET")[1]["federated_credentials"]) == 2
+    assert ask("DELETE") == (200, {"federated_credentials": []})
