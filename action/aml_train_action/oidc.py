@@ -85,7 +85,7 @@ def _fetch(
         problem = f"answered {response.status_code}"
         if response.status_code < 500 and response.status_code != requests.codes.too_many_requests:
             raise ServiceError(f"{what} {problem}.", hint=_PERMISSIONS)
-    raise ServiceError(f"{what} {problem}, {_ATTEMPTS} times.", hint=_OUTAGE)
+    raise ServiceError(f"{what} {problem}, {_ATTEMPTS} times.", hint=_OUTAGE, transient=True)
 
 
 def _token_in(response: requests.Response, what: str) -> str:
@@ -94,5 +94,5 @@ def _token_in(response: requests.Response, what: str) -> str:
     except (ValueError, KeyError, TypeError):
         token = None
     if not isinstance(token, str) or not token:
-        raise ServiceError(f"{what} gave no token.", hint=_OUTAGE)
+        raise ServiceError(f"{what} gave no token.", hint=_OUTAGE, transient=True)
     return token

@@ -7,7 +7,8 @@ those of Azure Blob Storage: https://learn.microsoft.com/rest/api/storageservice
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -59,14 +60,25 @@ class Blobs:
         endpoint: where the store listens, path style: ``https://127.0.0.1:10000/amllocalstore``.
         public_endpoint: what clients call it: ``https://amllocalstore.blob.core.windows.net``.
         ca_file: path of the PEM file with the CA that signed the store's certificate.
+        clock: seconds since the epoch: what the validity of signed addresses is counted from.
     """
 
-    def __init__(self, *, account: str, key: str, endpoint: str, public_endpoint: str, ca_file: str) -> None:
+    def __init__(
+        self,
+        *,
+        account: str,
+        key: str,
+        endpoint: str,
+        public_endpoint: str,
+        ca_file: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.account = account
         self.public_endpoint = public_endpoint.rstrip("/")
         self._key = key
         self._endpoint = endpoint
         self._ca_file = ca_file
+        self._clock = clock
 
     @cached_property
     def _service(self) -> Any:
@@ -180,7 +192,7 @@ class Blobs:
             blob_name=name,
             account_key=self._key,
             permission=permissions,
-            **_validity(hours),
+            **self._validity(hours),
         )
         return f"{self.url(container, name)}?{token}"
 
@@ -191,7 +203,7 @@ class Blobs:
             container_name=container,
             account_key=self._key,
             permission=permissions,
-            **_validity(hours),
+            **self._validity(hours),
         )
         return f"{self.url(container)}?{token}"
 
@@ -203,6 +215,10 @@ class Blobs:
         """Close the connections."""
         if "_service" in vars(self):
             self._service.close()
+
+    def _validity(self, hours: float) -> dict[str, datetime]:
+        now = datetime.fromtimestamp(self._clock(), UTC)
+        return {"start": now - CLOCK_SKEW, "expiry": now + timedelta(hours=hours)}
 
     def _blob(self, container: str, name: str) -> Any:
         return self._service.get_blob_client(container, name)
@@ -221,8 +237,3 @@ def _folder(prefix: str) -> str:
     """Return the prefix as a folder: with one slash at its end, or empty."""
     stripped = prefix.strip("/")
     return f"{stripped}/" if stripped else ""
-
-
-def _validity(hours: float) -> dict[str, datetime]:
-    now = datetime.now(UTC)
-    return {"start": now - CLOCK_SKEW, "expiry": now + timedelta(hours=hours)}

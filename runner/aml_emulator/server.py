@@ -14,7 +14,7 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -70,10 +70,14 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
     """Run the service until SIGTERM or SIGINT.
 
     When it is ready, one line of JSON is written to stdout: ``{"event": "ready", "port", "registry_port", ...}``.
+
+    Args:
+        settings: see there.
+        clock: seconds since the epoch: what tokens, signed addresses and records are dated by.
 
     Raises:
         StartError: a port or the data folder is taken, no container engine answers, or a child cannot be started or
@@ -86,7 +90,7 @@ async def serve(settings: Settings) -> None:
     async with contextlib.AsyncExitStack() as stack:
         lock = stack.enter_context(_lock(settings.data / "lock"))
         try:
-            await _run(settings, lock, stack, stop)
+            await _run(settings, lock, stack, stop, clock)
         except ChildError as error:
             raise StartError(str(error)) from error
         except docker.errors.DockerException as error:
@@ -99,10 +103,16 @@ async def serve(settings: Settings) -> None:
             raise StartError(f"the local AzureML cannot run: {error}") from error
 
 
-async def _run(settings: Settings, lock: int, stack: contextlib.AsyncExitStack, stop: asyncio.Event) -> None:
+async def _run(
+    settings: Settings,
+    lock: int,
+    stack: contextlib.AsyncExitStack,
+    stop: asyncio.Event,
+    clock: Callable[[], float],
+) -> None:
     identity = load_or_create(settings.data, location=settings.location)
     certificates = prepare_certificates(settings.data / "tls")
-    store = Store(settings.data / "store.db")
+    store = Store(settings.data / "store.db", clock=clock)
     stack.callback(store.close)
     registry_port = settings.registry_port or _free_port()
     children, storage_port = await _start_children(settings, identity, certificates, registry_port, lock, stack)
@@ -112,15 +122,16 @@ async def _run(settings: Settings, lock: int, stack: contextlib.AsyncExitStack, 
         endpoint=f"https://127.0.0.1:{storage_port}/{identity.storage_account}",
         public_endpoint=f"https://{identity.blob_host}",
         ca_file=str(certificates.ca_file),
+        clock=clock,
     )
     stack.callback(blobs.close)
-    tokens = Tokens(identity)
+    tokens = Tokens(identity, clock=clock)
     services = Services(
         identity=identity,
         store=store,
         blobs=blobs,
         tokens=tokens,
-        clock=time.time,
+        clock=clock,
         federation=Federation(settings.data / "federation.json"),
     )
     await run_in_threadpool(prepare, services, max_jobs=settings.max_jobs)

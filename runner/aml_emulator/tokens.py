@@ -201,16 +201,17 @@ class Tokens:
         return claims
 
     def check_assertion(self, token: str) -> None:
-        """Return if a federated client assertion is well formed and not expired.
+        """Return if a federated client assertion is well formed, valid already and not expired.
 
         Whether it is trusted is another question: :mod:`aml_emulator.federation`.
 
         Raises:
-            TokenError: malformed or expired.
+            TokenError: malformed, expired, or not valid yet.
         """
         _, claims = decode(token)
-        expiry = claims.get("exp")
-        if not isinstance(expiry, (int, float)) or expiry <= self._clock():
+        now, expiry, start = self._clock(), claims.get("exp"), claims.get("nbf", 0)
+        valid = isinstance(expiry, (int, float)) and isinstance(start, (int, float)) and start <= now < expiry
+        if not valid:
             raise TokenError("invalid_client", "AADSTS700024: Client assertion is not within its valid time range.")
 
     def _sign(self, *, audience: str, seconds: int, extra: Mapping[str, Any]) -> str:

@@ -24,6 +24,8 @@ OUTPUT_TYPES = {
     "triton_model": "TritonModel",
 }
 
+LOG_HOURS = 1
+"""How long the address of a log can be read; whoever follows it asks for the run's details again."""
 OWNERS = ("", "/experiments/{experiment}", "/experimentids/{experiment_id}")
 """What may stand before ``/runs/{run}`` in a path."""
 
@@ -111,7 +113,8 @@ class History:
             "outputDatasets": [],
             "runDefinition": None,
             "logFiles": {
-                log.path: self._services.blobs.sas_url(folder.container, folder.name_of(log.path)) for log in logs
+                log.path: self._services.blobs.sas_url(folder.container, folder.name_of(log.path), hours=LOG_HOURS)
+                for log in logs
             },
             "jobCost": None,
             "revision": int(run.modified * 1000),

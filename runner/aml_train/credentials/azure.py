@@ -60,6 +60,7 @@ class SignIn:
         way: a word of :data:`WAYS`.
         claims: gives the claims of the assertion that was sent last.
         fetched: is told each access token that is new.
+        again: makes another *inner*, which keeps no token yet; None where there is nothing to forget.
     """
 
     def __init__(
@@ -69,8 +70,10 @@ class SignIn:
         way: str,
         claims: Callable[[], Mapping[str, Any] | None] = lambda: None,
         fetched: Fetched = lambda _token: None,
+        again: Callable[[], TokenCredential] | None = None,
     ) -> None:
         self._inner = inner
+        self._again = again
         self._claims = claims
         self._fetched = fetched
         self._known: dict[tuple[str, ...], str] = {}
@@ -105,6 +108,11 @@ class SignIn:
             self._fetched(token.token)
             self._known[scopes] = token.token
         return token
+
+    def forget(self) -> None:
+        """Drop the tokens that are kept. A service may refuse one that this machine's clock takes for valid."""
+        if self._again is not None:
+            self._inner = self._again()
 
     def token(self, scope: str) -> str:
         """Return the text of a token; see :meth:`get_token`."""
@@ -149,7 +157,8 @@ def sign_in(
         "certificate": lambda: _certificate(environment, cloud),
         "creds": lambda: _creds(environment, cloud),
     }
-    return SignIn(makers[way](), way=way, claims=lambda: claims if way == "oidc" else None, fetched=fetched)
+    make = makers[way]
+    return SignIn(make(), way=way, claims=lambda: claims if way == "oidc" else None, fetched=fetched, again=make)
 
 
 def _choose(environment: Mapping[str, str], *, has_assertion: bool) -> str:

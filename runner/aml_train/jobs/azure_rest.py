@@ -121,17 +121,33 @@ class AzureRest:
     ) -> requests.Response:
         """Send one request, again after a transient failure; any answer but a transient one is returned.
 
+        A refused token is replaced once: this machine's clock may have taken it for valid for too long. Signing in is not
+        repeated here, for it has retries of its own.
+
         Raises:
             ServiceError: if nobody answers, or the answers stay transient failures.
         """
+        response = self._answer(method, url, what, params, body)
+        if response.status_code == requests.codes.unauthorized:
+            self._credential.forget()
+            response = self._answer(method, url, what, params, body)
+        return response
+
+    def _answer(
+        self, method: str, url: str, what: str, params: Mapping[str, str] | None, body: object
+    ) -> requests.Response:
+        token = self._token()
         for attempt in stamina.retry_context(
             on=_is_transient, attempts=4, timeout=30.0, wait_initial=0.2, wait_max=5.0
         ):
             with attempt:
-                response = self._send(method, url, what, params, body)
+                response = self._send(method, url, what, params, body, token)
                 if response.status_code in _RETRIED:
                     raise error_for(response, what)
         return response
+
+    def _token(self) -> str:
+        return self._credential.token(self.cloud.scope)
 
     def _send(
         self,
@@ -140,9 +156,10 @@ class AzureRest:
         what: str,
         params: Mapping[str, str] | None,
         body: object,
+        token: str,
         timeout: tuple[float, float] = _TIMEOUT,
     ) -> requests.Response:
-        headers = {"Authorization": f"Bearer {self._credential.token(self.cloud.scope)}"}
+        headers = {"Authorization": f"Bearer {token}"}
         try:
             return self._session.request(method, url, params=params, json=body, headers=headers, timeout=timeout)
         except requests.RequestException as error:
@@ -243,7 +260,11 @@ class AzureRest:
         """See :meth:`aml_train.jobs.service.JobService.cancel`."""
         what = f"Cancelling the job {name}"
         url = self.arm(f"/jobs/{quote(name)}/cancel")
-        response = self._send("POST", url, what, {"api-version": _API["jobs"]}, None, timeout=_URGENT)
+        version = {"api-version": _API["jobs"]}
+        response = self._send("POST", url, what, version, None, self._token(), timeout=_URGENT)
+        if response.status_code == requests.codes.unauthorized:
+            self._credential.forget()
+            response = self._send("POST", url, what, version, None, self._token(), timeout=_URGENT)
         if response.ok:
             return True
         if response.status_code == requests.codes.not_found:

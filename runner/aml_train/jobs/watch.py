@@ -44,6 +44,7 @@ class Limits:
 
 
 _METRIC_READS: Final = 6
+_MAY_RUN: Final = "The job may still be running; run the same command again to attach to it."
 
 
 def watch(
@@ -98,7 +99,7 @@ def _outlast(error: ServiceError, since: float | None, clock: Clock, limits: Lim
     if clock.now() - since > limits.patience:
         raise ServiceError(
             f"AzureML has not answered for {clock.now() - since:.0f} s: {error.message}",
-            hint="The job may still be running; run the same command again to attach to it.",
+            hint="\n".join(filter(None, (_MAY_RUN, error.hint))),
         ) from error
     return since
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,9 +23,9 @@ REPOSITORY = "octo/digits"
 CLIENT_SECONDS = 240
 
 
-def assertion(audience: str, *, lifetime: float = 300.0, number: int = 0) -> str:
-    """Return a token as GitHub would issue it; its signature is nonsense."""
-    now = int(time.time())
+def assertion(audience: str, *, lifetime: float = 300.0, number: int = 0, now: float | None = None) -> str:
+    """Return a token as GitHub would issue it at *now*; its signature is nonsense."""
+    now = time.time() if now is None else now
     claims = {
         "iss": "https://token.actions.githubusercontent.com",
         "sub": f"repo:{REPOSITORY}:ref:refs/heads/main",
@@ -32,8 +33,9 @@ def assertion(audience: str, *, lifetime: float = 300.0, number: int = 0) -> str
         "repository": REPOSITORY,
         "ref": "refs/heads/main",
         "jti": str(number),
-        "iat": now,
-        "exp": now + lifetime,
+        "iat": int(now),
+        "nbf": int(now),
+        "exp": int(now) + lifetime,
     }
     parts = ({"alg": "RS256", "typ": "JWT"}, claims)
     encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
@@ -46,6 +48,7 @@ class GitHub:
 
     status: int = 200
     lifetime: float = 300.0
+    clock: Callable[[], float] = time.time
     asked: list[str] = field(default_factory=list)
     issued: list[str] = field(default_factory=list)
     port: int = 0
@@ -55,7 +58,7 @@ class GitHub:
         self.asked.append(audience)
         if self.status != 200 or authorization != f"Bearer {REQUEST_TOKEN}":
             return (self.status if self.status != 200 else 401), {"message": "no"}
-        token = assertion(audience, lifetime=self.lifetime, number=len(self.asked))
+        token = assertion(audience, lifetime=self.lifetime, number=len(self.asked), now=self.clock())
         self.issued.append(token)
         return 200, {"value": token}
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,24 @@ def azurite() -> str:
 
 
 class Emulator:
-    """An emulator that can be stopped and started again on the same data and ports."""
+    """An emulator that can be stopped and started again on the same data and ports.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: of its data and its log.
+        command: what Python is told to run.
+        environment: variables on top of this process's own.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        command: Sequence[str] = ("-m", "aml_emulator"),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
+        self.command = command
+        self.variables = dict(environment or {})
         self.log = folder / "log.txt"
         self.port = 0
         self.registry_port = 0
@@ -42,7 +57,7 @@ class Emulator:
 
     def start(self) -> dict[str, Any]:
         """Start it and return what its readiness line says."""
-        argv = [sys.executable, "-m", "aml_emulator", "serve", "--data", str(self.folder / "data")]
+        argv = [sys.executable, *self.command, "serve", "--data", str(self.folder / "data")]
         argv += ["--port", str(self.port), "--registry-port", str(self.registry_port)]
         argv += ["--registry-tls-port", str(self.registry_tls_port), "--azurite", azurite()]
         clean = {key: value for key, value in os.environ.items() if not key.startswith("AML_EMULATOR_")}
@@ -52,7 +67,7 @@ class Emulator:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env={**clean, "PYTHONPATH": str(ROOT / "runner")},
+                env={**clean, "PYTHONPATH": str(ROOT / "runner"), **self.variables},
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

@@ -75,6 +75,7 @@ def test_a_client_assertion_must_be_a_token_that_has_not_expired() -> None:
     clock = Clock()
     tokens = Tokens(IDENTITY, clock=clock)
     tokens.check_assertion(_unsigned(exp=clock.now + 60))
-    for bad in (_unsigned(exp=clock.now - 60), _unsigned(iss="x"), "nonsense"):
+    early = _unsigned(nbf=clock.now + 60, exp=clock.now + 120)
+    for bad in (_unsigned(exp=clock.now - 60), early, _unsigned(iss="x"), "nonsense"):
         with pytest.raises(TokenError):
             tokens.check_assertion(bad)

@@ -66,10 +66,12 @@ def test_an_outage_is_borne_and_told_once() -> None:
 
 
 def test_an_outage_beyond_patience_ends_the_watch_without_a_verdict() -> None:
-    service = FakeService(script=[S.RUNNING, lost("connection refused")])
+    out = ServiceError("connection refused", hint="look at the status page", transient=True)
+    service = FakeService(script=[S.RUNNING, out])
     with pytest.raises(ServiceError, match=r"has not answered for \d+ s: connection refused") as caught:
         _watch(service, FakeClock(), patience=600.0)
     assert "attach" in (caught.value.hint or "")
+    assert "look at the status page" in (caught.value.hint or "")
 
 
 def test_a_lasting_refusal_is_not_retried() -> None:

@@ -1,0 +1,322 @@
+"""A watch of 24 hours: access tokens of an hour, assertions of five seconds, signed addresses of an hour, and what can go wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from aml_train.config.load import load_config
+from aml_train.engine import connect
+from aml_train.events import Event, JobStatusChanged, JobSubmitted, LogLine, ModelRegistered, Notice
+from aml_train.jobs.azure_rest import AzureRest
+from aml_train.jobs.service import JobView
+from aml_train.outcome import Options, Outcome
+from aml_train.runs import prepare_run, run_prepared
+from aml_train_action.oidc import github_assertion
+from tests.integration.azure.clocked_emulator import CLOCK, PRELOAD, read_clock
+from tests.integration.azure.night import HOUR, Night
+from tests.integration.azure.stand_in import GitHub, assertion, serve
+from tests.integration.azure.test_azure import BASE, configure
+from tests.integration.emulator.service import Emulator
+
+#: The job says what it is told, and ends when it is told to.
+JOB = f"""\
+command: >-
+  mkdir outputs; echo weights > outputs/model; mkfifo /tmp/told; exec 3<>/tmp/told;
+  while read -r line <&3; do test "$line" = end && exit 0; echo "$line"; done
+environment: {{image: '{BASE}'}}
+"""
+MODEL = "model: {name: night, path: outputs/model}\n"
+#: azure-ai-ml is imported in this process, and warns of its own libraries.
+pytestmark = pytest.mark.filterwarnings("ignore")
+AUDIENCE = "api://AzureADTokenExchange"
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
+    return Night(tmp_path_factory.mktemp("clock") / "now")
+
+
+@pytest.fixture(scope="module")
+def emulator(night: Night, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    preload = night.file.with_name("clock.js")
+    preload.write_text(PRELOAD)
+    service = Emulator(
+        tmp_path_factory.mktemp("emulator"),
+        command=("-m", "tests.integration.azure.clocked_emulator"),
+        environment={CLOCK: str(night.file), "NODE_OPTIONS": f"--require={preload}"},
+    )
+    service.start()
+    yield service
+    service.admin("POST", "reset?force=1")
+    service.stop()
+
+
+@pytest.fixture
+def github(night: Night) -> Iterator[GitHub]:
+    github = GitHub(clock=lambda: night.now, lifetime=5)
+    server = serve(github)
+    yield github
+    server.shutdown()
+    server.server_close()
+
+
+@dataclass
+class Client:
+    """The pipeline in this process, as the action composes it, on the night's clock.
+
+    Attributes:
+        heard: what happened, and at which hour.
+        views: each answer to the question for the job's details.
+    """
+
+    night: Night
+    emulator: Emulator
+    github: GitHub
+    project: Path
+    environment: dict[str, str]
+    real_sleep: Callable[[float], None]
+    heard: list[tuple[float, Event]] = field(default_factory=list)
+    views: list[JobView] = field(default_factory=list)
+
+    def run(self) -> Outcome:
+        """Run the pipeline to its end."""
+        assertion = github_assertion(self.environment, sleep=self.night.sleep)
+        prepared = prepare_run(
+            load_config(None, directory=self.project), environment=self.environment, assertion=assertion
+        )
+        return run_prepared(
+            prepared, Options(), listeners=[lambda event: self.heard.append((self.night.hours, event))]
+        )
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        """Return the events of one kind."""
+        return [event for _, event in self.heard if isinstance(event, kind)]
+
+    def notices(self) -> list[tuple[float, str]]:
+        """Return hours and texts of all notices."""
+        return [(hour, event.text) for hour, event in self.heard if isinstance(event, Notice)]
+
+    def until(self, met: Callable[[Mapping[str, int]], object]) -> None:
+        """Return when the numbers of jobs by status are as wanted. No time passes by the night's clock."""
+        for _ in range(600):
+            if met(self.emulator.admin("GET", "status").json()["jobs"]):
+                return
+            self.real_sleep(0.1)
+        pytest.fail("the job does not go on")
+
+    def until_running(self) -> None:
+        """Return when the job runs."""
+        self.until(lambda jobs: jobs.get("Running"))
+
+    def tell(self, line: str) -> None:
+        """Let the job hear *line*; return when it stands in the log that the storage has, or the job has ended."""
+        job = self.views[-1].name
+        engine = connect(os.environ)
+        (container,) = engine.containers.list(filters={"label": f"org.aml-train.emulator.run={job}"})
+        code, said = container.exec_run(["sh", "-c", 'echo "$0" > /tmp/told', line])
+        assert code == 0, said
+        if line == "end":
+            self.until(lambda jobs: set(jobs) <= {"Completed"})
+        else:
+            (address,) = (url for path, url in self.views[-1].log_files.items() if path.endswith("std_log.txt"))
+            for _ in range(300):
+                if f"{line}\n" in requests.get(address, timeout=10).text:
+                    break
+                self.real_sleep(0.1)
+            else:
+                pytest.fail(f"{line!r} never came into the log")
+        engine.close()
+
+    def asked(self, pattern: str) -> int:
+        """Return how often the emulator has answered 200 to what *pattern* describes, by its log."""
+        return len(re.findall(rf"{pattern}\S* -> 200 in", self.emulator.log.read_text()))
+
+
+@pytest.fixture
+def client(
+    night: Night, emulator: Emulator, github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Client:
+    """A client of a project whose target is the emulator's workspace."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "job.yml").write_text(f"{JOB}experiment_name: night-{secrets.token_hex(3)}\n")
+    configure(project, emulator, MODEL)
+    known = emulator.environment()
+    del known["AZURE_CLIENT_SECRET"]
+    for name in ("HTTPS_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"):
+        monkeypatch.setenv(name, known[name])
+    environment = {**os.environ, **known, **github.environment()}
+    client = Client(night, emulator, github, project, environment, night.take_over(monkeypatch))
+    details = AzureRest.details
+
+    def spy(rest: AzureRest, name: str) -> JobView:
+        client.views.append(details(rest, name))
+        return client.views[-1]
+
+    monkeypatch.setattr(AzureRest, "details", spy)
+    return client
+
+
+def polls(hours: float) -> int:
+    """Return how often a job of so many hours is asked for at the pace of Azure."""
+    from aml_train.targets.azure import _PACE
+
+    elapsed, count = 0.0, 0
+    while elapsed < hours * HOUR:
+        elapsed += _PACE.pause(elapsed)
+        count += 1
+    return count
+
+
+def test_a_watch_of_24_hours(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    night, emulator, github = client.night, client.emulator, client.github
+    old: list[str] = []
+    refused: list[int] = []
+
+    def keep() -> None:
+        old.extend(client.views[-1].log_files.values())
+
+    def look() -> None:
+        refused.extend(requests.get(address, timeout=10).status_code for address in old)
+
+    def say(hour: int) -> Callable[[], None]:
+        return lambda: client.tell(f"hour {hour}")
+
+    def outage(over: bool) -> None:
+        with monkeypatch.context() as patch:
+            patch.delenv("HTTPS_PROXY")  # it is no client of its own
+            emulator.start() if over else emulator.stop()
+
+    night.at(0.005, client.until_running)
+    for hour in range(1, 24):
+        night.at(hour, say(hour))
+    night.at(1.1, keep)
+    night.at(2.2, look)
+    night.at(3.3, lambda: setattr(night, "skew", 2 * HOUR))  # the machine's clock jumps ahead …
+    night.at(6.2, lambda: outage(over=False))
+    night.at(6.9, lambda: outage(over=True))
+    night.at(9.3, lambda: setattr(night, "skew", -3 * HOUR))  # … and back: its tokens look good for hours too long
+    night.at(12.1, lambda: setattr(github, "status", 500))
+    night.at(13.6, lambda: setattr(github, "status", 200))
+    night.at(16.5, lambda: setattr(night, "skew", 0.0))
+    night.at(24, lambda: client.tell("end"))
+
+    outcome = client.run()
+
+    assert (outcome.exit_code, outcome.status) == (0, "passed"), outcome.message
+    assert 24 <= night.hours < 24.1
+    assert not night.due
+    lines = [(hour, event.text) for hour, event in client.heard if isinstance(event, LogLine)]
+    assert [text for _, text in lines if text.startswith("hour ")] == [f"hour {hour}" for hour in range(1, 24)]
+    late = [text for at, text in lines if text.startswith("hour ") and at - int(text[5:]) > 0.02]
+    assert late == ["hour 13"], "each line is heard with the next look, unless GitHub has no assertion for it"
+    assert [event.status for event in client.of(JobStatusChanged)][-1] == "Completed"
+    assert [event.version for event in client.of(ModelRegistered)] == ["1"]
+
+    assert refused
+    assert set(refused) == {403}, "a log's address ends after an hour"
+
+    told = client.notices()
+    (down, up), (silent, heard_again) = (
+        [at for at, text in told if text.startswith("AzureML does not answer") and (6 < at < 7) == first]
+        + [at for at, text in told if text == "AzureML answers again." and (6 < at < 7) == first]
+        for first in (True, False)
+    )
+    assert 6.2 <= down < 6.25
+    assert 6.9 <= up < 6.95
+    # The token was good for a while; then each look asked GitHub again.
+    assert 12.1 < silent < 13.2
+    assert 13.6 <= heard_again < 13.65
+    (said,) = [text for at, text in told if at == silent]
+    assert "GitHub's OIDC service answered 500, 3 times." in said
+
+    wanted = polls(24)
+    looks = client.asked(r"GET \S+/runs/[^/ ]+/details")
+    missed = (up - down + heard_again - silent) * 120
+    assert wanted - missed - 20 <= looks <= wanted, f"{looks} status calls, {wanted} without outages"
+    sign_ins = client.asked(r"POST login\.microsoftonline\.com/\S+/token")
+    # A token is good for 55 of its 60 minutes; each jump costs one more.
+    assert 26 <= sign_ins <= 28, f"{sign_ins} sign-ins"
+    # Each had an assertion of its own, no older than five seconds.
+    assert len(github.issued) == len(set(github.issued)) >= sign_ins
+    print(
+        f"{looks} status calls ({wanted} without outages), {sign_ins} sign-ins, {len(github.asked)} calls of GitHub"
+    )
+
+
+def test_old_assertions_and_tokens_are_refused(night: Night, emulator: Emulator, tmp_path: Path) -> None:
+    """The emulator is no easier than Entra ID: else the night shows nothing."""
+    info, known = emulator.info, emulator.environment()
+    with requests.Session() as session:
+        session.trust_env = False
+        session.proxies, session.verify = {"https": known["HTTPS_PROXY"]}, known["REQUESTS_CA_BUNDLE"]
+
+        def sign_in(text: str) -> requests.Response:
+            form = {
+                "grant_type": "client_credentials",
+                "client_id": info["client_id"],
+                "scope": "https://management.azure.com/.default",
+                "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+                "client_assertion": text,
+            }
+            return session.post(f"https://login.microsoftonline.com/{info['tenant_id']}/oauth2/v2.0/token", form)
+
+        made = assertion(AUDIENCE, lifetime=5, now=night.now)
+        night.sleep(4)
+        answer = sign_in(made)
+        assert answer.status_code == 200, answer.text
+        night.sleep(2)
+        assert "AADSTS700024" in sign_in(made).json()["error_description"]
+        early = assertion(AUDIENCE, lifetime=300, now=night.now + 60)
+        assert "AADSTS700024" in sign_in(early).json()["error_description"]
+
+        token = answer.json()["access_token"]
+        address = f"https://management.azure.com/subscriptions/{info['subscription_id']}"
+        address += f"/resourceGroups/{info['resource_group']}/providers/Microsoft.MachineLearningServices/workspaces"
+
+        def read() -> requests.Response:
+            where = f"{address}/{info['workspace']}?api-version=2024-10-01-preview"
+            return session.get(where, headers={"Authorization": f"Bearer {token}"})
+
+        assert read().status_code == 200
+        night.sleep(HOUR)
+        assert read().status_code == 401
+        assert read().json()["error"]["code"] == "ExpiredAuthenticationToken"
+
+
+def test_an_oidc_endpoint_that_stays_down_ends_the_watch_and_the_next_run_attaches(client: Client) -> None:
+    night, github = client.night, client.github
+    night.at(0.005, client.until_running)
+    night.at(1.5, lambda: setattr(github, "status", 503))
+
+    outcome = client.run()
+
+    assert (outcome.exit_code, outcome.status) == (8, "service-error"), outcome.message
+    assert re.match(r"AzureML has not answered for 36\d\d s: Cannot sign in to Azure: ", outcome.message)
+    assert "GitHub's OIDC service answered 503, 3 times." in outcome.message
+    assert outcome.hint is not None
+    assert "run the same command again to attach to it" in outcome.hint
+    assert "https://www.githubstatus.com" in outcome.hint
+    assert "id-token: write" in outcome.hint
+    assert 2.5 < night.hours < 3.5, "the token was good for up to an hour, patience lasts another"
+    # Every half minute, three times each.
+    assert len(github.asked) - len(github.issued) > 300
+    (first,) = client.of(JobSubmitted)
+
+    github.status = 200
+    night.at(night.hours + 1, lambda: client.tell("end"))
+    again = client.run()
+
+    assert again.exit_code == 0, again.message
+    assert again.attached
+    assert [event.job for event in client.of(JobSubmitted)] == [first.job, first.job]
+    assert read_clock(night.file)() == night.now
