@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from aml_train.errors import AmlTrainError, Fault, InvalidError
-from aml_train.events import Event, LogLine, RuleDecided, RunFinished, TestsFinished
+from aml_train.events import Event, ImageChecked, LogLine, RuleDecided, RunFinished, TestsFinished
 from aml_train_action.commands import ANNOTATIONS_SHOWN, annotation
 from aml_train_action.log import Channel
 from aml_train_action.masking import Masker
@@ -76,6 +76,8 @@ class Annotations:
             case LogLine():
                 if event.source == "job":
                     self._finder.feed(event.origin, event.text)
+            case ImageChecked():
+                self._checks(event)
             case TestsFinished():
                 for failure in event.failures:
                     file = self._places.relative(failure.file, start=self._places.project) if failure.file else None
@@ -103,6 +105,15 @@ class Annotations:
             message = f"{'1 fault' if len(faults) == 1 else f'{len(faults)} faults'}; nothing was done."
         self._verdict(error.status, message, error.hint)
 
+    def _checks(self, event: ImageChecked) -> None:
+        """Annotate the image's place in the configuration; a warning only by the run that looked."""
+        file, line = self._places.split(event.where)
+        for finding in event.findings:
+            if finding.counts_as == "error":
+                self._error(str(finding), file, line, f"The image is not ready: {finding.check}")
+            elif finding.counts_as == "warning" and not event.cached:
+                self._write(str(finding), file, line, f"The image: {finding.check}", level="warning")
+
     def _exception(self) -> None:
         found, code = self._finder.last, self._places.code
         place = innermost(found, code) if found and code else None
@@ -117,8 +128,16 @@ class Annotations:
         if self._count <= _MOST:
             self._write(message, file, line, title)
 
-    def _write(self, message: str, file: str | None, line: int | None, title: str) -> None:
+    def _write(
+        self,
+        message: str,
+        file: str | None,
+        line: int | None,
+        title: str,
+        *,
+        level: Literal["error", "warning"] = "error",
+    ) -> None:
         text = "\n".join(lines_of(self._masker.mask(message)))
         shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "\n… (the log has all of it)"
         title = harmless(self._masker.mask(title))[:200]
-        self._channel.command(annotation("error", shown, file=file, line=line, title=title))
+        self._channel.command(annotation(level, shown, file=file, line=line, title=title))

@@ -15,6 +15,7 @@ from typing import BinaryIO, Final, Literal, Protocol
 
 from aml_train.events import (
     Event,
+    ImageChecked,
     ImageReady,
     JobStatusChanged,
     JobSubmitted,
@@ -38,6 +39,7 @@ LogLevel = Literal["debug", "info", "warning"]
 
 _WIDEST: Final = 60_000
 _PROGRESS_EVERY: Final = datetime.timedelta(seconds=15)
+_SIGNS: Final = {"error": "✗", "warning": "!", "info": "·"}
 
 
 class TextStream(Protocol):
@@ -212,6 +214,10 @@ class GitHubLog:
             case ImageReady():
                 extra = f", {size(event.compressed_bytes)} compressed" if event.compressed_bytes else ""
                 self._say("·", f"image {event.reference} ({event.how}{extra})")
+            case ImageChecked():
+                for finding in event.findings:
+                    if finding.counts_as != "info" or not event.cached:
+                        self._say(_SIGNS[finding.counts_as], f"check: {finding}")
             case TestsFinished():
                 if event.passed is not None:
                     self._say("·", f"tests: {event.passed} passed, {event.failed} failed, {event.skipped} skipped")

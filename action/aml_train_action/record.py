@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from aml_train.events import (
     Event,
+    ImageChecked,
     ImageReady,
     JobStatusChanged,
     JobSubmitted,
@@ -62,6 +63,7 @@ class Record:
     started: dict[str, str] = field(default_factory=dict)
     finished: dict[str, StageFinished] = field(default_factory=dict)
     image: ImageReady | None = None
+    checks: ImageChecked | None = None
     tests: TestsFinished | None = None
     job: JobSubmitted | None = None
     job_status: str | None = None
@@ -95,6 +97,8 @@ class Record:
                 self.finished[event.stage] = event
             case ImageReady():
                 self.image = event
+            case ImageChecked():
+                self.checks = event
             case TestsFinished():
                 self.tests = event
             case JobSubmitted():

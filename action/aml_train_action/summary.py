@@ -30,6 +30,8 @@ _SIGNS: Final = {
     "timed-out": "⚪",
 }
 
+_FINDINGS: Final = {"error": "❌", "warning": "⚠️"}
+
 
 @dataclass(kw_only=True)
 class Section:
@@ -69,6 +71,7 @@ def render_summary(record: Record, *, title: str, reproduce: str, text: str = ""
         _message(record, text),
         _gate(record),
         _failures(record),
+        _checks(record),
         _facts(record),
         _charts(record),
         _metrics(record),
@@ -150,6 +153,21 @@ def _failures(record: Record) -> Section:
     return Section(
         name="failed tests", importance=6, head="### Failed tests\n\n| test | at | |\n|---|---|---|", rows=rows
     )
+
+
+def _checks(record: Record) -> Section:
+    """Errors and warnings of the readiness checks, and in one more row what else was found."""
+    findings = record.checks.findings if record.checks else ()
+    rows = [
+        f"| {_FINDINGS[one.counts_as]} | {code(one.check)} | {escape(one.what)} | {escape('; '.join(part for part in (one.why, one.remedy) if part), most=1000)} |"
+        for one in findings
+        if one.counts_as != "info"
+    ]
+    good = "; ".join(str(one) for one in findings if one.counts_as == "info")
+    if good:
+        rows.append(f"| ℹ️ | | {escape(good, most=3000)} | |")
+    head = "### Checks of the image\n\n| | check | found | why, and what to do |\n|---|---|---|---|"
+    return Section(name="checks of the image", importance=6, head=head, rows=rows)
 
 
 def _facts(record: Record) -> Section:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from aml_train.events import (
     Event,
+    ImageChecked,
     ImageReady,
     JobStatusChanged,
     JobSubmitted,
@@ -40,6 +41,7 @@ _PROGRESS_EVERY: Final = datetime.timedelta(seconds=15)
 _NAME_WIDTH: Final = 9
 _LABEL: Final = 80
 _MOST_METRICS: Final = 20
+_FINDINGS: Final = {"error": ("✗", "red"), "warning": ("!", "yellow"), "info": ("·", "cyan")}
 _VERDICTS: Final = {0: "green", 6: "yellow", 7: "yellow"}
 
 
@@ -112,6 +114,8 @@ class ConsoleListener:
                 extra = f", {size(event.compressed_bytes)} compressed" if event.compressed_bytes else ""
                 self._facts["image"] = f"{event.reference}"
                 self._facts["digest"] = f"{event.digest} ({event.how}{extra})"
+            case ImageChecked():
+                self._checks(event)
             case TestsFinished():
                 counts = "no counts: they wrote no JUnit report"
                 if event.passed is not None:
@@ -131,6 +135,12 @@ class ConsoleListener:
                 )
             case _:
                 pass
+
+    def _checks(self, event: ImageChecked) -> None:
+        for finding in event.findings:
+            mark, style = _FINDINGS[finding.counts_as]
+            if finding.counts_as != "info" or not event.cached:
+                self._say(mark, "check", str(finding), style)
 
     def _progress(self, event: Progress) -> None:
         if not self._console.is_terminal:

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Stage = Literal["resolve", "target", "image", "push", "tests", "submit", "watch", "gate", "register"]
+from aml_train.checks import Finding
+
+Stage = Literal["resolve", "target", "image", "push", "check", "tests", "submit", "watch", "gate", "register"]
 Source = Literal["build", "push", "tests", "job", "emulator"]
 
 
@@ -87,6 +89,18 @@ class ImageReady(Event):
     address: str
     how: Literal["built", "found", "given"]
     compressed_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageChecked(Event):
+    """The readiness checks of the image were judged: *findings*, the worst first; *cached* where the facts were known already.
+
+    *where* is ``file:line`` of the image in the configuration; empty where there is none.
+    """
+
+    findings: tuple[Finding, ...]
+    cached: bool
+    where: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

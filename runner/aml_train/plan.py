@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -56,6 +56,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
         if resolved.base is None:
             raise ValueError("an image needs a resolved base")
         image = plan_image(config.image, resolved.base, resolved.requirements, resolved.platform)
+        image = replace(image, checks=replace(image.checks, several_nodes=_nodes(config) > 1))
     tests = None
     if config.tests is not None:
         if resolved.test_files is None:
@@ -98,6 +99,12 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
         watch=config.watch,
         notices=(*config.notices, *notices),
     )
+
+
+def _nodes(config: Config) -> int:
+    """Return how many nodes the job runs on."""
+    count = (config.job.document.get("resources") or {}).get("instance_count", 1)
+    return count if isinstance(count, int) else 1
 
 
 def _document(config: Config, names: TargetNames, image: ImageSpec | None) -> tuple[dict[str, Any], list[str]]:

@@ -77,7 +77,9 @@ class Stop:
                     self._ways.remove(free)
 
 
-def together(main: Callable[[Stop], A], aside: Callable[[Stop], B], *, name: str, ended: str) -> tuple[A, B]:
+def together(
+    main: Callable[[Stop], A], aside: Callable[[Stop], B], *, name: str, ended: str, stop: Stop | None = None
+) -> tuple[A, B]:
     """Run *main* in this thread and *aside* in another; return what they return.
 
     What fails first ends the other. Its error is raised, and says what became of the other. An interruption of this thread
@@ -88,8 +90,29 @@ def together(main: Callable[[Stop], A], aside: Callable[[Stop], B], *, name: str
         aside: the work of the other thread, likewise.
         name: of the other thread.
         ended: what the error says where *main* was ended, such as ``The tests were ended.``
+        stop: ends both.
+
+    Raises:
+        StoppedError: if *stop* was set meanwhile.
     """
     main_stop, aside_stop = Stop(), Stop()
+
+    def end_both() -> None:
+        main_stop.set()
+        aside_stop.set()
+
+    with (stop or Stop()).frees(end_both):
+        return _together(main, aside, main_stop, aside_stop, name, ended)
+
+
+def _together(
+    main: Callable[[Stop], A],
+    aside: Callable[[Stop], B],
+    main_stop: Stop,
+    aside_stop: Stop,
+    name: str,
+    ended: str,
+) -> tuple[A, B]:
     failures: list[BaseException] = []
     mains: list[A] = []
     asides: list[B] = []
@@ -120,6 +143,8 @@ def together(main: Callable[[Stop], A], aside: Callable[[Stop], B], *, name: str
         thread.join(PATIENCE)
     if failures:
         raise _first(failures, ended if was_ended else None)
+    if not (mains and asides):  # both were told to end
+        raise StoppedError
     return mains[0], asides[0]
 
 

@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from aml_train.checks import Finding
 from aml_train.console import ConsoleListener, printable
 from aml_train.events import (
     Broadcast,
     Event,
+    ImageChecked,
     ImageReady,
     LogLine,
     MetricsSettled,
@@ -122,3 +124,20 @@ def test_every_listener_hears_every_event_in_order() -> None:
     for event in events:
         broadcast(event)
     assert heard == [(n, event) for event in events for n in (1, 2)]
+
+
+def test_findings_are_shown_and_what_is_merely_good_to_know_only_once() -> None:
+    findings = (
+        Finding(check="mlx5", level="error", what="does not load", why="sockets", remedy="install anew"),
+        Finding(check="shell", level="error", what="no bash", ignored=True),
+        Finding(check="size", level="warning", what="large"),
+    )
+    first = shown(ImageChecked(findings=findings, cached=False)).splitlines()
+    later = shown(ImageChecked(findings=findings, cached=True)).splitlines()
+
+    assert first == [
+        "✗ check    mlx5: does not load: sockets; install anew",
+        "· check    shell: no bash (ignored)",
+        "! check    size: large",
+    ]
+    assert later == [first[0], first[2]]

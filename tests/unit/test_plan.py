@@ -75,3 +75,19 @@ def test_a_bare_job_keeps_its_environment(tmp_path: Path) -> None:
 def test_the_stem_is_the_jobs_own_name(tmp_path: Path) -> None:
     project(tmp_path, "job: job.yml\n")
     assert plan_of(tmp_path).job.stem == "mine"
+
+
+def test_the_checks_know_what_the_configuration_allows_and_whether_there_are_several_nodes(tmp_path: Path) -> None:
+    config = "job: job.yml\nimage: {base: 'python:3.11', checks: {ignore: [size, mlx5]}}\n"
+    project(tmp_path, config)
+    image = plan_of(tmp_path).image
+    assert image is not None
+    assert (image.checks.ignore, image.checks.several_nodes) == (("size", "mlx5"), False)
+    assert image.checks.where.endswith("aml-train.yml:2")
+
+    job = tmp_path / "job.yml"
+    job.write_text(job.read_text() + "resources: {instance_count: 2}\n")
+    several = plan_of(tmp_path).image
+    assert several is not None
+    assert several.checks.several_nodes
+    assert several.address == image.address

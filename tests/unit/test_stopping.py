@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -132,3 +133,33 @@ def test_a_way_out_is_not_used_after_its_block() -> None:
         pass
     stop.set()
     assert freed == []
+
+
+def test_a_stop_from_outside_ends_both() -> None:
+    stop, begun = Stop(), threading.Barrier(3)
+    ended: list[str] = []
+
+    def work(name: str) -> Callable[[Stop], None]:
+        def wait(inner: Stop) -> None:
+            freed = threading.Event()
+            try:
+                with inner.frees(freed.set):
+                    begun.wait()
+                    freed.wait()
+            finally:
+                ended.append(name)
+
+        return wait
+
+    def stopping() -> None:
+        begun.wait()
+        stop.set()
+
+    thread = threading.Thread(target=stopping)
+    thread.start()
+    with pytest.raises(StoppedError):
+        together(work("main"), work("aside"), name="aside", ended="", stop=stop)
+    thread.join()
+    assert sorted(ended) == ["aside", "main"]
+    with pytest.raises(StoppedError):
+        together(work("main"), work("aside"), name="aside", ended="", stop=stop)

@@ -44,6 +44,7 @@ def image_config(tree: MapNode, values: Mapping[str, Any], directory: Path, faul
         env=found.get("env", {}),
         repository=found.get("repository") or repository_name(directory.name),
         platform=found.get("platform"),
+        ignored_checks=tuple(found.get("checks", {}).get("ignore", ())),
         where=node.mark.where if node is not None else tree.mark.where,
     )
 

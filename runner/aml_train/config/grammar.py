@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from aml_train.config.checks_grammar import CHECKS_KEY
 from aml_train.config.job_grammar import ASSET_NAME, JOB
 from aml_train.config.nodes import Faults, Node, ScalarNode, shown
 from aml_train.config.shapes import Choice, Duration, Flag, Text, Variable, mismatch, needs_quotes
@@ -120,6 +121,7 @@ IMAGE: Final = Record(
         "platform": Key(
             Choice(words=("linux/amd64", "linux/arm64")), "`linux/amd64` or `linux/arm64`; the engine's by default."
         ),
+        "checks": CHECKS_KEY,
     },
 )
 TESTS: Final = Record(

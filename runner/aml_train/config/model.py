@@ -60,6 +60,7 @@ class ImageConfig:
         env: environment variables of the image.
         repository: the repository in the registry; the project folder's name by default.
         platform: ``linux/amd64`` or ``linux/arm64``; None for the engine's own.
+        ignored_checks: readiness checks whose errors and warnings are allowed, names of :data:`aml_train.checks.CHECKS`.
         where: ``file:line`` of ``image.base``, for errors that show later.
     """
 
@@ -71,6 +72,7 @@ class ImageConfig:
     env: Mapping[str, str] = field(default_factory=dict)
     repository: str
     platform: str | None = None
+    ignored_checks: tuple[str, ...] = ()
     where: str
 
 

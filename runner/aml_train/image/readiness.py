@@ -63,7 +63,7 @@ def failure(findings: Sequence[Finding]) -> ImageError | None:
     names = ", ".join(dict.fromkeys(finding.check for finding in errors))
     return ImageError(
         f"the image is not ready for AzureML: {len(errors)} {'check fails' if len(errors) == 1 else 'checks fail'}{listed}",
-        hint=f"Nothing was released. To go on all the same, add to aml-train.yml: `image: {{checks: {{ignore: [{names}]}}}}`.",
+        hint=f"To allow it all the same, add to aml-train.yml: `image: {{checks: {{ignore: [{names}]}}}}`.",
     )
 
 

@@ -17,7 +17,7 @@ from aml_train.image.address import content_address
 from aml_train.image.dockerfile import REQUIREMENTS_NAME, render_dockerfile
 from aml_train.references import ImageRef, is_digest
 
-TEST_FORMAT: Final = 1
+TEST_FORMAT: Final = 2
 """Enters every test key: raise it when the way tests are run changes what passing means."""
 
 
@@ -159,6 +159,16 @@ def plan_image(config: ImageConfig, base: BaseImage, requirements: bytes | None,
         address=content_address(
             dockerfile=dockerfile, base=base.identity, files=files, build_args={}, platform=platform
         ),
+        checks=_check_policy(config),
+    )
+
+
+def _check_policy(config: ImageConfig) -> CheckPolicy:
+    azureml = {"azureml-mlflow": config.azureml_mlflow, "azureml-defaults": config.azureml_defaults}
+    return CheckPolicy(
+        ignore=config.ignored_checks,
+        packages=tuple(name for name, version in azureml.items() if version is not None),
+        where=config.where,
     )
 
 
@@ -215,7 +225,8 @@ class TestRecord:
         seconds: how long the tests ran.
         at: when they ended, ISO 8601 in UTC.
         commit: the commit whose tests ran, where known.
-        packages: what pip and dpkg had really installed: ``pip:name`` or ``apt:name`` → version.
+        facts: what the probe of the readiness checks told of the image, see :mod:`aml_train.image.readiness_facts`.
+        probe: which probe that was.
         format: version of this record.
     """
 
@@ -228,9 +239,20 @@ class TestRecord:
     skipped: int | None
     seconds: float
     at: str
-    commit: str | None = None
-    packages: Mapping[str, str] = field(default_factory=dict)
+    commit: str | None
+    facts: Mapping[str, Any]
+    probe: str
     format: int = TEST_FORMAT
+
+    @property
+    def packages(self) -> dict[str, str]:
+        """What was really installed: ``pip:name`` or ``apt:name`` → version; ``apt`` stands for rpm, too."""
+        kinds = {"pip": "python_packages", "apt": "system_packages"}
+        return {
+            f"{kind}:{name}": version
+            for kind, key in kinds.items()
+            for name, version in sorted(self.facts.get(key, {}).items())
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,8 @@ after the tests the same manifest bytes are put under the release tags.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import datetime
 import threading
 import time
@@ -15,18 +17,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from aml_train.engine import BuildCli
-from aml_train.errors import ImageError
+from aml_train.errors import ImageError, TestsFailedError
 from aml_train.events import ImageReady, Listener, Notice, Stage, StageFinished, StageStarted, TestsFinished
 from aml_train.image.build import BUILD_TIMEOUT, build_image
+from aml_train.image.checking import Checks, load_facts, store_facts
 from aml_train.image.manifest import Manifest
-from aml_train.image.packages import installed_packages
 from aml_train.image.push import pull_image, push_image, read_back, release
+from aml_train.image.readiness import probe_key
+from aml_train.image.readiness_facts import Facts
 from aml_train.image.registry import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
 from aml_train.image.test_record import load_record, store_record
 from aml_train.leases import candidate_tag
 from aml_train.references import ImageRef
-from aml_train.stopping import PATIENCE, Stop, together
+from aml_train.stopping import PATIENCE, Stop, StoppedError, together
 from aml_train.tests_in_image import TestResults, run_tests
 
 if TYPE_CHECKING:
@@ -51,7 +55,7 @@ def ensure_image(
     """Return the image of *spec*, released in the registry, with *tests* passed in it.
 
     Image and record there: nothing is built, pulled or run. Image there without a record of these tests: they run. Otherwise
-    it is built, pushed as a candidate while the tests run in it, and released.
+    it is built, pushed as a candidate while it is checked and the tests run in it, and released.
 
     Args:
         spec: the image.
@@ -66,7 +70,7 @@ def ensure_image(
         release_tags: more tags for the released image.
 
     Raises:
-        ImageError: if it cannot be built, pushed, found or verified.
+        ImageError: if it cannot be built, pushed, found or verified, or a readiness check fails; nothing is released then.
         TestsFailedError: if the tests fail; nothing is released then.
         TimedOutError: if the build takes too long.
     """
@@ -112,6 +116,10 @@ class _Stage:
     registry: Registry
 
     @property
+    def _checks(self) -> Checks:
+        return Checks(policy=self.spec.checks, listener=self.listener)
+
+    @property
     def candidate(self) -> str:
         """The repository that the engine pushes to before the tests have passed."""
         return f"{self.spec.repository}-candidate"
@@ -125,11 +133,7 @@ class _Stage:
         if found is None:
             return self._make(started, force)
         self._finish("image", f"found {found.digest[:19]}", started, skipped=True)
-        record = None
-        if self.tests is not None:
-            key = self.tests.key(found.digest)
-            record = load_record(self.registry, self.spec.repository, found.digest, key)
-            record = self._test_found(found, key) if record is None else self._tell_cached(record)
+        record = self._verify_found(found)
         for tag in (_digest_tag(found.digest), *self.release_tags):
             head = self.registry.head_manifest(self.spec.repository, tag)
             if head is None or head.digest != found.digest:
@@ -176,14 +180,15 @@ class _Stage:
             pushed.append(manifest)
             return manifest
 
-        (results, packages), manifest = together(
+        (results, facts), manifest = together(
             lambda stop: self._look_inside(image_id, stop), push, name="push", ended="The tests were ended."
         )
-        record = self._record(manifest.digest, results, packages)
+        record = self._record(manifest.digest, results, facts)
         tags = (_digest_tag(manifest.digest), *self.release_tags, self.spec.address_tag)
         release(self.registry, manifest, source=self.candidate, repository=self.spec.repository, tags=tags)
         if record is not None:
             store_record(self.registry, self.spec.repository, record)
+        store_facts(self.registry, self.spec.repository, manifest.digest, facts)
         if self.location.engine_runs_jobs:
             # Everything is there: this only names it by its digest, so that the job finds it in the engine.
             self._pull(manifest)
@@ -199,19 +204,58 @@ class _Stage:
             done(f"pushed {digest[:19]}")
         return manifest
 
-    def _look_inside(self, image_id: str, stop: Stop) -> tuple[TestResults | None, dict[str, str]]:
-        """Run the tests in the image, and list its packages; neither where there are no tests."""
-        results = self._run_tests(image_id, stop)
-        packages = installed_packages(self.engine, image_id, stop=stop) if self.tests is not None else {}
-        return results, packages
+    def _look_inside(self, image_id: str, stop: Stop) -> tuple[TestResults | None, Facts]:
+        """Check the image and run its tests, both at once."""
+        if self.tests is None:
+            return None, self._checks.look(self.engine, image_id, stop)
+        checked = threading.Event()
 
-    def _test_found(self, found: Manifest, key: str) -> TestRecord | None:
-        """Run the tests in an image that the registry has; keep the record."""
-        image_id = self._pull(found)
-        results, packages = self._look_inside(image_id, Stop())
-        record = self._record(found.digest, results, packages, key)
+        def check(stop: Stop) -> Facts:
+            try:
+                return self._checks.look(self.engine, image_id, stop)
+            finally:
+                checked.set()
+
+        def test(stop: Stop) -> TestResults | None:
+            try:
+                return self._run_tests(image_id, stop)
+            except TestsFailedError:
+                # An image that is not ready is the likely reason, and the better one to hear of.
+                with contextlib.suppress(StoppedError), stop.frees(checked.set):
+                    checked.wait()
+                raise
+
+        return together(test, check, name="check", ended="The tests were ended.", stop=stop)
+
+    def _verify_found(self, found: Manifest) -> TestRecord | None:
+        """Have an image that the registry has checked and tested; do only what no record tells."""
+        repository, digest, record = self.spec.repository, found.digest, None
+        if self.tests is not None:
+            record = load_record(self.registry, repository, digest, self.tests.key(digest))
+        known = record.facts if record is not None and record.probe == probe_key() else None
+        if known is None:
+            known = load_facts(self.registry, repository, digest)
+        if known is not None:
+            self._checks.recall(known)
         if record is not None:
-            store_record(self.registry, self.spec.repository, record)
+            self._tell_cached(record)
+        if known is not None and (record is not None or self.tests is None):
+            return record
+        image_id = self._pull(found)
+        if record is not None or known is not None:
+            # One of the two is there.
+            facts = self._checks.look(self.engine, image_id, Stop()) if known is None else known
+            results = self._run_tests(image_id, Stop()) if record is None else None
+        else:
+            results, facts = self._look_inside(image_id, Stop())
+        if known is None:
+            store_facts(self.registry, repository, digest, facts)
+        if record is not None:
+            record = dataclasses.replace(record, facts=facts, probe=probe_key())
+        else:
+            record = self._record(digest, results, facts)
+        if record is not None:
+            store_record(self.registry, repository, record)
         return record
 
     def _run_tests(self, image_id: str, stop: Stop) -> TestResults | None:
@@ -222,14 +266,12 @@ class _Stage:
             done(f"{results.passed} passed" if results.report else "passed")
         return results
 
-    def _record(
-        self, digest: str, results: TestResults | None, packages: dict[str, str], key: str | None = None
-    ) -> TestRecord | None:
+    def _record(self, digest: str, results: TestResults | None, facts: Facts) -> TestRecord | None:
         if results is None or self.tests is None:
             return None
         return TestRecord(
             digest=digest,
-            key=key or self.tests.key(digest),
+            key=self.tests.key(digest),
             command=self.tests.command,
             passed=results.passed,
             failed=results.failed,
@@ -237,10 +279,11 @@ class _Stage:
             seconds=results.seconds,
             at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             commit=self.commit,
-            packages=packages,
+            facts=facts,
+            probe=probe_key(),
         )
 
-    def _tell_cached(self, record: TestRecord) -> TestRecord:
+    def _tell_cached(self, record: TestRecord) -> None:
         started = time.monotonic()
         self.listener(StageStarted(stage="tests", title=f"tests in the image: {record.command}"))
         self.listener(
@@ -253,7 +296,6 @@ class _Stage:
             )
         )
         self._finish("tests", f"passed in this image at {record.at}", started, skipped=True)
-        return record
 
     def _pull(self, manifest: Manifest) -> str:
         """Have a released image in the engine, named by its digest; return its image id."""

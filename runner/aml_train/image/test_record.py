@@ -1,8 +1,6 @@
 """Test records in the registry: that certain tests passed in the image of a certain manifest digest.
 
-A record is an artefact of its own beside the image (OCI image specification 1.1, "Guidelines for artifact usage"): a manifest
-whose configuration blob is the record as JSON, under a tag made of the digest and the tests' key. It is found by that tag, since
-older registries have no referrers interface.
+A record is an artefact beside the image (:mod:`aml_train.image.artifact`) under a tag made of the digest and the tests' key.
 """
 
 from __future__ import annotations
@@ -13,14 +11,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aml_train.errors import ImageError
-from aml_train.image.manifest import OCI_MANIFEST
+from aml_train.image.artifact import load, store
+from aml_train.image.readiness_facts import check_facts
 from aml_train.image.registry import Registry
 from aml_train.image.spec import TEST_FORMAT, TestRecord
 
 RECORD_TYPE: Final = "application/vnd.aml-train.test-record.v1+json"
-_EMPTY: Final = b"{}"
-_EMPTY_TYPE: Final = "application/vnd.oci.empty.v1+json"
-_SUBJECT: Final = "org.aml-train.subject"
+_HINT: Final = "Remove that tag from the registry, or change the tests; they will then run again."
 
 
 def record_tag(digest: str, key: str) -> str:
@@ -31,18 +28,8 @@ def record_tag(digest: str, key: str) -> str:
 def store_record(registry: Registry, repository: str, record: TestRecord) -> str:
     """Write *record* into *repository*; return its manifest's digest."""
     content = json.dumps(dataclasses.asdict(record), sort_keys=True).encode()
-    config = registry.upload_blob(repository, content)
-    empty = registry.upload_blob(repository, _EMPTY)
-    manifest = {
-        "schemaVersion": 2,
-        "mediaType": OCI_MANIFEST,
-        "artifactType": RECORD_TYPE,
-        "config": {"mediaType": RECORD_TYPE, "digest": config, "size": len(content)},
-        "layers": [{"mediaType": _EMPTY_TYPE, "digest": empty, "size": len(_EMPTY)}],
-        "annotations": {_SUBJECT: record.digest},
-    }
-    encoded = json.dumps(manifest, sort_keys=True).encode()
-    return registry.put_manifest(repository, record_tag(record.digest, record.key), encoded, OCI_MANIFEST)
+    tag = record_tag(record.digest, record.key)
+    return store(registry, repository, tag, media_type=RECORD_TYPE, content=content, subject=record.digest)
 
 
 def load_record(registry: Registry, repository: str, digest: str, key: str) -> TestRecord | None:
@@ -52,20 +39,16 @@ def load_record(registry: Registry, repository: str, digest: str, key: str) -> T
         ImageError: if there is something under the record's tag that is not that record; it never counts as tested.
     """
     tag = record_tag(digest, key)
-    manifest = registry.get_manifest(repository, tag)
-    if manifest is None:
+    content = load(registry, repository, tag, media_type=RECORD_TYPE, noun="test record", hint=_HINT)
+    if content is None:
         return None
     where = f"{registry.host}/{repository}:{tag}"
-    hint = "Remove that tag from the registry, or change the tests; they will then run again."
     try:
-        config = manifest.document["config"]
-        if config["mediaType"] != RECORD_TYPE:
-            raise ImageError(f"{where} is not a test record but {config['mediaType']}", hint=hint)
-        record = parse_record(registry.get_blob(repository, config["digest"]))
+        record = parse_record(content)
     except (KeyError, TypeError, ValueError) as error:
-        raise ImageError(f"the test record {where} is damaged: {error}", hint=hint) from error
+        raise ImageError(f"the test record {where} is damaged: {error}", hint=_HINT) from error
     if (record.digest, record.key) != (digest, key):
-        raise ImageError(f"the test record {where} is about another image or other tests", hint=hint)
+        raise ImageError(f"the test record {where} is about another image or other tests", hint=_HINT)
     return record
 
 
@@ -91,13 +74,14 @@ def parse_record(content: bytes) -> TestRecord:
 
 def _check_types(document: Mapping[str, Any]) -> None:
     """Raise ValueError unless every field has its type, and no test failed."""
-    texts = ("digest", "key", "command", "at")
+    texts = ("digest", "key", "command", "at", "probe")
     if wrong := [name for name in texts if not isinstance(document[name], str)]:
         raise ValueError(f"{', '.join(wrong)} must be text")
     for name in ("passed", "failed", "skipped"):
         if document[name] is not None and (not isinstance(document[name], int) or isinstance(document[name], bool)):
             raise ValueError(f"{name} must be a whole number or null")
-    if not isinstance(document["seconds"], int | float) or not isinstance(document["packages"], dict):
-        raise ValueError("seconds must be a number and packages a mapping")  # noqa: TRY004 - foreign input
+    if not isinstance(document["seconds"], int | float):
+        raise ValueError("seconds must be a number")  # noqa: TRY004 - foreign input
+    check_facts(document["facts"])
     if document["failed"]:
         raise ValueError(f"it records {document['failed']} failed tests")

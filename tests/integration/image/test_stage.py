@@ -42,7 +42,7 @@ def test_build_push_test_release_then_find(
     assert first.how == "built"
     assert str(first.reference) == f"amltest.azurecr.io/{spec.repository}@{first.digest}"
     assert next(e.stage for e in recorder.of(StageFinished)) == "image"
-    assert {e.stage for e in recorder.of(StageFinished)} == {"image", "push", "tests"}
+    assert {e.stage for e in recorder.of(StageFinished)} == {"image", "push", "check", "tests"}
     assert [(e.passed, e.failed, e.cached) for e in recorder.of(TestsFinished)] == [(1, 0, False)]
     assert any("1 passed" in line.text for line in recorder.of(LogLine) if line.source == "tests")
     assert any(e.unit == "steps" and e.done == e.total for e in recorder.of(Progress))

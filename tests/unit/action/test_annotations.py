@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from aml_train.checks import Finding
 from aml_train.errors import Fault, InvalidError, ServiceError
-from aml_train.events import Event, LogLine, RuleDecided, RunFinished, TestFailure, TestsFinished
+from aml_train.events import Event, ImageChecked, LogLine, RuleDecided, RunFinished, TestFailure, TestsFinished
 from aml_train_action.annotations import Annotations, Places
 from aml_train_action.log import Channel
 from aml_train_action.masking import Masker
@@ -163,3 +164,21 @@ def test_where_a_frame_leads(file: str, expected: str | None) -> None:
     there = {code / "train.py", code / "digits/data.py"}
     found = innermost(Traceback(frames=((file, 5),), message=""), code, is_file=there.__contains__)
     assert found == ((code / expected, 5) if expected else None)
+
+
+FINDINGS = (
+    Finding(check="mlx5", level="error", what="does not load", why="sockets", remedy="install anew"),
+    Finding(check="shell", level="error", what="no bash", ignored=True),
+    Finding(check="size", level="warning", what="large"),
+    Finding(check="python", level="info", what="3.11"),
+)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_what_is_wrong_with_the_image_stands_at_its_line(workspace: Path, cached: bool) -> None:
+    """A warning is shown by the run that looked; an error ends each run."""
+    done = annotated(workspace, ImageChecked(findings=FINDINGS, cached=cached, where="aml-train.yml:1"))
+
+    shown = [(one.name, one.properties.split(",title=")[0], unescape(one.data)) for one in done]
+    assert shown[0] == ("error", "file=p/aml-train.yml,line=1", "mlx5: does not load: sockets; install anew")
+    assert shown[1:] == ([] if cached else [("warning", "file=p/aml-train.yml,line=1", "size: large")])

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aml_train.checks import Finding
 from aml_train.events import (
+    ImageChecked,
     ImageReady,
     JobSubmitted,
     MetricsSettled,
@@ -245,3 +247,17 @@ def test_metrics_that_have_no_room_are_left_out_and_those_with_rules_stay() -> N
     assert values["zz"] == "-Infinity"
     assert 100 < len(values) < 3000
     assert outputs_of(record)["gate"] == "failed"
+
+
+def test_the_checks_of_the_image_are_told() -> None:
+    record = whole()
+    findings = (
+        Finding(check="mlx5", level="error", what="does not load | at all", why="sockets", remedy="install anew"),
+        Finding(check="python", level="info", what="Python 3.11"),
+    )
+    record(ImageChecked(findings=findings, cached=True))
+    text = html.unescape(render_summary(record, title="digits", reproduce="aml-train run"))
+
+    assert "### Checks of the image" in text
+    assert "| ❌ | <code>mlx5</code> | does not load | at all | sockets; install anew |" in text
+    assert "python: Python 3.11" in text

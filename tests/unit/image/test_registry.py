@@ -32,7 +32,14 @@ RECORD = TestRecord(
     seconds=1.5,
     at="2026-01-01T00:00:00+00:00",
     commit="c0ffee",
-    packages={"pip:a": "1"},
+    facts={
+        "format": 1,
+        "bash": None,
+        "python": None,
+        "python_packages": {"b": "2", "a": "1"},
+        "system_packages": {"libc6": "2.36"},
+    },
+    probe="0123456789abcdef",
 )
 
 
@@ -270,6 +277,7 @@ def test_record_comes_back() -> None:
     assert load_record(client, "r", DIGEST, KEY) is None
     store_record(client, "r", RECORD)
     assert load_record(client, "r", DIGEST, KEY) == RECORD
+    assert RECORD.packages == {"pip:a": "1", "pip:b": "2", "apt:libc6": "2.36"}
     assert load_record(client, "r", DIGEST, "c" * 64) is None
     assert len(record_tag(DIGEST, KEY)) <= 128
 
@@ -277,11 +285,14 @@ def test_record_comes_back() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 99}, "its format is 99, not 1"),
+        ({"format": 99}, "its format is 99, not 2"),
         ({"failed": 1}, "it records 1 failed tests"),
         ({"passed": "3"}, "passed must be a whole number or null"),
         ({"command": None}, "command must be text"),
-        ({"packages": []}, "packages a mapping"),
+        ({"facts": []}, "it is not a mapping"),
+        ({"facts": {"format": 1}}, "it lacks bash"),
+        ({"probe": None}, "probe must be text"),
+        ({"seconds": "1"}, "seconds must be a number"),
         ({"more": 1}, "the unknown field more"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from aml_train.config.model import ImageConfig, PipConfig
 from aml_train.files import FileSet
 from aml_train.image.dockerfile import render_dockerfile
-from aml_train.image.spec import BaseImage, ImageSpec, TestSpec, plan_image
+from aml_train.image.spec import BaseImage, CheckPolicy, ImageSpec, TestSpec, plan_image
 from aml_train.references import ImageRef
 
 DIGEST, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64
@@ -78,6 +78,7 @@ def test_address_covers_what_decides_the_contents() -> None:
     [
         replace(FULL, repository="other"),
         replace(FULL, where="aml-train.yml:9"),
+        replace(FULL, ignored_checks=("size",)),
         replace(FULL, apt=("curl=7.88", "libfuse-dev", "curl=7.88")),
         replace(FULL, pip=replace(FULL.pip, requirements=Path("/q/other.txt"))),
     ],
@@ -128,3 +129,10 @@ def test_test_key(tmp_path: Path) -> None:
     assert spec.key(DIGEST) == replace(spec, files=FileSet.collect(tmp_path)).key(DIGEST)
     (tmp_path / "t.py").write_text("2")
     assert spec.key(DIGEST) not in keys
+
+
+def test_what_the_checks_want_comes_from_the_configuration() -> None:
+    assert _plan(replace(FULL, ignored_checks=("size",))).checks == CheckPolicy(
+        ignore=("size",), packages=("azureml-mlflow", "azureml-defaults"), where="aml-train.yml:2"
+    )
+    assert _plan(replace(FULL, azureml_defaults=None, azureml_mlflow=None)).checks.packages == ()

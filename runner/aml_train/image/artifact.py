@@ -1,0 +1,62 @@
+"""Small documents in the registry beside an image, each under a tag of its own.
+
+An artefact of the OCI image specification 1.1 ("Guidelines for artifact usage"): a manifest whose configuration blob is the document.
+It is found by its tag, since older registries have no referrers interface.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from aml_train.errors import ImageError
+from aml_train.image.manifest import OCI_MANIFEST
+from aml_train.image.registry import Registry
+
+_EMPTY: Final = b"{}"
+_EMPTY_TYPE: Final = "application/vnd.oci.empty.v1+json"
+_SUBJECT: Final = "org.aml-train.subject"
+
+
+def store(registry: Registry, repository: str, tag: str, *, media_type: str, content: bytes, subject: str) -> str:
+    """Write *content* into *repository* under *tag*; return the digest of its manifest.
+
+    Args:
+        media_type: what *content* is.
+        subject: digest of the image that it is about.
+    """
+    config = registry.upload_blob(repository, content)
+    empty = registry.upload_blob(repository, _EMPTY)
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "artifactType": media_type,
+        "config": {"mediaType": media_type, "digest": config, "size": len(content)},
+        "layers": [{"mediaType": _EMPTY_TYPE, "digest": empty, "size": len(_EMPTY)}],
+        "annotations": {_SUBJECT: subject},
+    }
+    return registry.put_manifest(repository, tag, json.dumps(manifest, sort_keys=True).encode(), OCI_MANIFEST)
+
+
+def load(registry: Registry, repository: str, tag: str, *, media_type: str, noun: str, hint: str) -> bytes | None:
+    """Return what is in *repository* under *tag*, or None where there is nothing.
+
+    Args:
+        media_type: what it must be.
+        noun: what it is called in errors, such as ``test record``.
+        hint: what to do where it is something else.
+
+    Raises:
+        ImageError: if there is something else under the tag.
+    """
+    manifest = registry.get_manifest(repository, tag)
+    if manifest is None:
+        return None
+    where = f"{registry.host}/{repository}:{tag}"
+    try:
+        config = manifest.document["config"]
+        if config["mediaType"] != media_type:
+            raise ImageError(f"{where} is not a {noun} but {config['mediaType']}", hint=hint)
+        return registry.get_blob(repository, config["digest"])
+    except (KeyError, TypeError) as error:
+        raise ImageError(f"the {noun} {where} is damaged: {error}", hint=hint) from error

@@ -1,0 +1,136 @@
+"""The readiness checks in the image stage: nothing is released that is not ready, and nothing is looked into twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from aml_train.engine import BuildCli
+from aml_train.errors import ImageError, TestsFailedError
+from aml_train.events import ImageChecked, TestsFinished
+from aml_train.image import checking, stage
+from aml_train.image.readiness_facts import Facts
+from aml_train.image.readiness_run import look_into
+from aml_train.image.registry import Registry
+from aml_train.image.spec import CheckPolicy, ImageSpec, Tested, TestSpec
+from tests.integration.conftest import Recorder
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from aml_train.stopping import Stop
+
+Ensure = Callable[..., Tested]
+MakeTests = Callable[..., TestSpec]
+STRICT = CheckPolicy(packages=("azureml-defaults",), where="aml-train.yml:2")
+
+
+def _never() -> BuildCli:
+    raise AssertionError("nothing may be built")
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Image ids that were looked into."""
+    seen: list[str] = []
+    real = look_into
+
+    def look(engine: DockerClient, image: str, *, stop: Stop | None = None) -> Facts:
+        seen.append(image)
+        return real(engine, image, stop=stop)
+
+    monkeypatch.setattr(checking, "look_into", look)
+    return seen
+
+
+def test_what_is_not_ready_is_not_released(
+    spec: ImageSpec, tests: MakeTests, ensure: Ensure, registry: Registry, recorder: Recorder
+) -> None:
+    with pytest.raises(
+        ImageError, match=r"not ready for AzureML: 1 check fails\n  azureml-packages: the image lacks"
+    ):
+        ensure(replace(spec, checks=STRICT), tests(command="sleep 1; python -m pytest -q tests"))
+
+    assert registry.tags(spec.repository) == []
+    (checked,) = recorder.of(ImageChecked)
+    assert (checked.findings[0].check, checked.findings[0].level) == ("azureml-packages", "error")
+    assert (checked.cached, checked.where) == (False, "aml-train.yml:2")
+
+
+def test_the_reason_is_told_where_tests_fail_too(
+    spec: ImageSpec, tests: MakeTests, ensure: Ensure, recorder: Recorder
+) -> None:
+    """They fail at once, long before the checks are done."""
+    with pytest.raises(ImageError, match=r"(?s)azureml-packages: .*\nAlso: the tests failed \(exit code 3\)"):
+        ensure(replace(spec, checks=STRICT), tests(command="exit 3"))
+    with pytest.raises(TestsFailedError, match=r"^the tests failed \(exit code 3\)"):
+        ensure(spec, tests(command="exit 3"))
+    assert len(recorder.of(ImageChecked)) == 2
+
+
+def test_an_unchanged_image_is_not_looked_into_again(
+    spec: ImageSpec,
+    tests: MakeTests,
+    ensure: Ensure,
+    project: Path,
+    registry: Registry,
+    recorder: Recorder,
+    looks: list[str],
+) -> None:
+    first = ensure(spec, tests())
+    assert len(looks) == 1
+    assert first.record is not None
+    assert first.record.packages["pip:pytest"] == "9.0.1"
+
+    # Nothing changed, other tests, no tests: the facts are known each time, and judged by today's policy.
+    ensure(spec, tests(), cli=_never)
+    (project / "tests" / "test_two.py").write_text("def test_two():\n    pass\n")
+    assert ensure(spec, tests(), cli=_never).record != first.record
+    ensure(spec, None, cli=_never)
+    assert [event.cached for event in recorder.of(ImageChecked)] == [False, True, True, True]
+    with pytest.raises(ImageError, match="the image lacks azureml-defaults"):
+        ensure(replace(spec, checks=STRICT), tests(), cli=_never)
+    ensure(replace(spec, checks=replace(STRICT, ignore=("azureml-packages",))), tests(), cli=_never)
+    assert len(looks) == 1
+
+
+def test_another_probe_looks_once_more_and_does_not_test_again(
+    spec: ImageSpec,
+    tests: MakeTests,
+    ensure: Ensure,
+    recorder: Recorder,
+    looks: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = ensure(spec, tests())
+    for module in (checking, stage):
+        monkeypatch.setattr(module, "probe_key", lambda: "f" * 16)
+
+    second: Any = ensure(spec, tests(), cli=_never).record
+    third = ensure(spec, tests(), cli=_never).record
+
+    assert len(looks) == 2
+    assert first.record is not None
+    assert (second.probe, second.at) == ("f" * 16, first.record.at)
+    assert third == second
+    assert [event.cached for event in recorder.of(TestsFinished)] == [False, True, True]
+
+
+def test_an_image_without_tests_is_checked(spec: ImageSpec, ensure: Ensure, looks: list[str]) -> None:
+    assert ensure(spec, None).record is None
+    assert ensure(spec, None, cli=_never).how == "found"
+    assert len(looks) == 1
+
+
+def test_a_damaged_record_of_facts_is_an_error(spec: ImageSpec, ensure: Ensure, registry: Registry) -> None:
+    digest = ensure(spec, None).digest
+    checking.store_facts(registry, spec.repository, digest, {"format": 1})
+
+    with pytest.raises(
+        ImageError, match=r"the record of facts .*:facts-[0-9a-f]{40}-[0-9a-f]{16} is damaged: it lacks bash"
+    ):
+        ensure(spec, None, cli=_never)
