@@ -18,7 +18,9 @@ import pytest
 
 from aml_train.engine import buildkit_cli
 from aml_train.targets.emulator_settings import IMAGE
+from tests.e2e.azure import Azure, address_of, bridge
 from tests.e2e.hosted_runner import HostedRunner
+from tests.e2e.oidc import Provider, serving
 
 ROOT = Path(__file__).parents[2]
 #: Which local AzureML is meant.
@@ -132,6 +134,38 @@ def action_image() -> str:
 def runner(action_image: str, local: Local, tmp_path: Path) -> HostedRunner:
     """A hosted runner whose steps find the tests' own local AzureML."""
     return HostedRunner(action_image, tmp_path, {name: local.environment[name] for name in EMULATOR})
+
+
+@pytest.fixture(scope="session")
+def azure(local: Local) -> Azure:
+    """The local AzureML in Azure's place."""
+    return Azure(local)
+
+
+@pytest.fixture
+def github(azure: Azure) -> Iterator[Provider]:
+    """GitHub's OIDC provider, whose tokens for the main branch Azure trusts."""
+    with serving(Provider(), bridge()) as provider:
+        azure.trust(provider)
+        yield provider
+    azure.admin("DELETE", "federated-credentials")
+
+
+@pytest.fixture
+def azure_runner(action_image: str, azure: Azure, github: Provider, tmp_path: Path) -> HostedRunner:
+    """A hosted runner whose job may have OIDC tokens, and whose way to Azure leads to the local AzureML."""
+    made = HostedRunner(action_image, tmp_path, github.environment(), inputs=azure.inputs())
+    made.home.mkdir(parents=True)
+    proxy = f"http://{address_of(azure.local.environment['AML_TRAIN_EMULATOR_NAME'])}:7380"
+    made.environment |= azure.variables(made.home / "ca-bundle.pem", "/github/home/ca-bundle.pem", host=proxy)
+    return made
+
+
+@pytest.fixture(params=["local", "azure"])
+def any_runner(request: pytest.FixtureRequest) -> HostedRunner:
+    """A hosted runner, once for each target."""
+    chosen: HostedRunner = request.getfixturevalue({"local": "runner", "azure": "azure_runner"}[request.param])
+    return chosen
 
 
 @pytest.fixture

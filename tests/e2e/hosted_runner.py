@@ -117,12 +117,12 @@ class HostedRunner:
         self, image: str, folder: Path, environment: Mapping[str, str], *, inputs: Mapping[str, str] | None = None
     ) -> None:
         self._image = image
-        self._inputs = dict(inputs or {})
+        self.given = dict(inputs or {})
         self._temp = folder / "_temp"
         #: The folder that is the step's HOME, /github/home.
         self.home = self._temp / "_github_home"
         self.workspace = folder / "repository" / "repository"
-        self._environment = dict(environment)
+        self.environment = dict(environment)
         self.container = f"action-{secrets.token_hex(4)}"
 
     def checkout(self, project: Path) -> None:
@@ -144,7 +144,7 @@ class HostedRunner:
         variables = {
             **{
                 f"INPUT_{name.upper().replace(' ', '_')}": value
-                for name, value in {**defaults(), **self._inputs, **inputs}.items()
+                for name, value in {**defaults(), **self.given, **inputs}.items()
             },
             "CI": "true",
             "GITHUB_ACTIONS": "true",
@@ -157,7 +157,7 @@ class HostedRunner:
             "RUNNER_OS": "Linux",
             "RUNNER_TEMP": "/github/runner_temp",
             **{name: f"/github/file_commands/{file}" for name, file in files.items()},
-            **self._environment,
+            **self.environment,
         }
         for file in files.values():
             path = self._temp / "_runner_file_commands" / file

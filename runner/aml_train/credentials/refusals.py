@@ -15,6 +15,8 @@ from typing import Any, Final
 _CODE: Final = re.compile(r"AADSTS(\d+)")
 # Entra ID ends its words with the ids of the request; they say nothing to the reader.
 _TAIL: Final = re.compile(r"\s*(?:Trace ID|Correlation ID|Timestamp):.*", re.DOTALL)
+# azure-identity's own words around Entra ID's.
+_AROUND: Final = re.compile(r"Microsoft Entra ID error '\(\w+\) (?P<said>.*?)'?\s*", re.DOTALL)
 _JWT: Final = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]*")
 _LONGEST: Final = 600
 
@@ -34,6 +36,8 @@ _UNTRUSTED: Final = frozenset({"70021", "700211", "700212", "700213", "700223"})
 def reason(message: str) -> str:
     """Return what Azure said, in one line: without ids of the request, without anything like a token."""
     said = _TAIL.sub("", message.removeprefix("Authentication failed: "))
+    found = _AROUND.fullmatch(said)
+    said = found["said"] if found else said
     return " ".join(_JWT.sub("(token)", said).split())[:_LONGEST] or "no reason was given"
 
 

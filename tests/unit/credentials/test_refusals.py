@@ -22,6 +22,12 @@ CLAIMS = {
             "Authentication failed: AADSTS7000215: Invalid client secret provided. Trace ID: 1 Correlation ID: 2",
             "AADSTS7000215: Invalid client secret provided.",
         ),
+        (
+            "Microsoft Entra ID error '(invalid_client) AADSTS700213: No record for 'repo:a/b'. Trace ID: 1'",
+            "AADSTS700213: No record for 'repo:a/b'.",
+        ),
+        ("Microsoft Entra ID error '(invalid_client) AADSTS7: For 'x''", "AADSTS7: For 'x'"),
+        ("Authentication failed: unknown 'x'", "unknown 'x'"),
         ("the token eyJhbGciOi.eyJzdWIi.sig-nature is bad", "the token (token) is bad"),
         ("  \n ", "no reason was given"),
         ("a\r\nb", "a b"),

@@ -1,0 +1,227 @@
+"""The target azure under the hosted runner's contract: sign-in by inputs, above all with OIDC, and what is said when it fails."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.azure import Azure
+from tests.e2e.hosted_runner import HostedRunner, Step
+from tests.e2e.oidc import AUDIENCE, ISSUER, Provider
+
+JOB = """\
+command: python -c "print('hello from azure')"
+environment: {{image: 'python:3.11-slim-bookworm'}}
+experiment_name: {name}
+"""
+#: What the inputs win over.
+ELSEWHERE = """\
+job: job.yml
+targets:
+  azure: {resource-group: elsewhere, workspace: another, compute: none-such}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A project without an image of its own, so that only sign-in and job take time."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    name = request.node.name.replace("[", "-").rstrip("]")[:40]
+    (folder / "job.yml").write_text(JOB.format(name=name))
+    (folder / "aml-train.yml").write_text(ELSEWHERE)
+    return folder
+
+
+def shown(step: Step) -> str:
+    """Return the log without what only tells GitHub what to mask, and everything else that the step leaves."""
+    lines = [line for line in step.log.splitlines() if not line.startswith("::add-mask::")]
+    return "\n".join([*lines, html.unescape(step.summary), *step.outputs.values()])
+
+
+def told(step: Step) -> list[str]:
+    """Return what GitHub was told to mask, in order."""
+    return [line.removeprefix("::add-mask::") for line in step.log.splitlines() if line.startswith("::add-mask::")]
+
+
+def test_oidc_without_any_secret_and_inputs_over_the_configuration(
+    azure_runner: HostedRunner, github: Provider, project: Path
+) -> None:
+    azure_runner.checkout(project)
+    step = azure_runner.run()
+    assert step.code == 0, step.log
+    assert "Signing in to Azure with the OIDC token of the workflow" in step.log
+    assert "hello from azure" in step.log
+    assert step.outputs["run-url"].startswith("https://ml.azure.com/runs/")
+    assert azure_runner.given["subscription-id"] in step.outputs["run-url"]
+    assert set(github.asked) == {AUDIENCE}
+    assert len(github.issued) == len(set(github.issued)) > 0
+    # Every token that was fetched: GitHub's, and the access tokens that Azure gave for them.
+    assert {github.request_token, *github.issued} <= set(told(step))
+    fetched = [value for value in told(step) if value.startswith("eyJ")]
+    assert len(fetched) > len(github.issued)
+    for secret in (github.request_token, *fetched, azure_runner.given["client-id"]):
+        assert secret not in shown(step)
+
+
+def test_an_image_of_ours_is_pushed_with_tokens_that_are_masked(
+    azure_runner: HostedRunner, github: Provider, project: Path
+) -> None:
+    azure_runner.checkout(project)
+    with (azure_runner.workspace / "aml-train.yml").open("a") as file:
+        file.write("image: {base: 'python:3.11-slim-bookworm', repository: azure-e2e, azureml-mlflow: false}\n")
+    step = azure_runner.run()
+    assert step.code == 0, step.log
+    assert step.outputs["image"].startswith("amllocal.azurecr.io/azure-e2e@sha256:")
+    fetched = [value for value in told(step) if value.startswith("eyJ")]
+    # Of GitHub, of Azure for its two audiences, and two kinds of the registry.
+    assert len(fetched) >= len(github.issued) + 4
+    for secret in fetched:
+        assert secret not in shown(step)
+    kept = [path.read_text() for path in azure_runner.home.rglob("*") if path.is_file() and path.suffix != ".pem"]
+    assert not [text for text in kept if "auths" in text or any(secret in text for secret in fetched)]
+
+
+def creds(info: Mapping[str, str]) -> str:
+    """Return the JSON of azure/login."""
+    names = {
+        "clientId": "client_id",
+        "clientSecret": "client_secret",
+        "tenantId": "tenant_id",
+        "subscriptionId": "subscription_id",
+    }
+    return json.dumps({name: info[key] for name, key in names.items()}, indent=2)
+
+
+def principal(way: str, info: Mapping[str, str]) -> dict[str, str]:
+    """Return the inputs that sign in with a secret; the JSON names the identifiers itself."""
+    if way == "client-secret":
+        return {way: info["client_secret"]}
+    return {way: creds(info), "client-id": "", "tenant-id": "", "subscription-id": ""}
+
+
+@pytest.mark.parametrize("way", ["client-secret", "creds", "azure_credentials"])
+def test_a_service_principal_by_inputs(
+    azure_runner: HostedRunner, azure: Azure, github: Provider, project: Path, way: str
+) -> None:
+    azure_runner.checkout(project)
+    info = azure.admin("GET", "info")
+    step = azure_runner.run(principal(way, info))
+    assert step.code == 0, step.log
+    assert not github.asked
+    notices = [annotation.text for annotation in step.annotations if annotation.kind == "notice"]
+    assert any("OIDC tokens of GitHub, which need no secret" in notice for notice in notices)
+    assert any("former name: write `creds`" in notice for notice in notices) == (way == "azure_credentials")
+    assert info["client_secret"] in told(step)
+    assert info["client_secret"] not in shown(step)
+    assert info["subscription_id"] in step.outputs["run-url"]
+
+
+def refused(step: Step, *texts: str) -> None:
+    """Check that the step failed with the service's exit code, and that log, annotation and summary say *texts*."""
+    assert step.code == 8, step.log
+    assert step.outputs["status"] == "service-error"
+    assert not step.outputs["job-name"]
+    (verdict,) = [error for error in step.errors() if error.properties.get("title") == "aml-train: service-error"]
+    for text in texts:
+        for place in (step.log, verdict.text, html.unescape(step.summary)):
+            assert text in place, place
+
+
+PERMISSION = ("permissions:", "id-token: write")
+
+
+def test_a_job_without_the_permission_is_told_the_yaml_to_add(azure_runner: HostedRunner, project: Path) -> None:
+    for name in ("ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"):
+        del azure_runner.environment[name]
+    azure_runner.checkout(project)
+    refused(azure_runner.run(), "GitHub does not let this job have one", *PERMISSION)
+
+
+@pytest.mark.parametrize(
+    ("status", "texts", "calls"),
+    [
+        (403, ("GitHub's OIDC service answered 403", *PERMISSION), 1),
+        (503, ("GitHub's OIDC service answered 503, 3 times", "https://www.githubstatus.com", "id-token: write"), 3),
+    ],
+)
+def test_a_failing_oidc_endpoint_is_told_with_the_remedy(
+    azure_runner: HostedRunner, github: Provider, project: Path, status: int, texts: tuple[str, ...], calls: int
+) -> None:
+    github.status = status
+    azure_runner.checkout(project)
+    refused(azure_runner.run(), *texts)
+    assert len(github.asked) == calls
+
+
+def test_a_request_token_that_is_wrong(azure_runner: HostedRunner, github: Provider, project: Path) -> None:
+    azure_runner.environment["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] = "of-another-job"
+    azure_runner.checkout(project)
+    step = azure_runner.run()
+    refused(step, "GitHub's OIDC service answered 401", *PERMISSION)
+    assert "of-another-job" not in shown(step)
+
+
+def test_a_subject_that_azure_does_not_trust_is_shown(
+    azure_runner: HostedRunner, github: Provider, project: Path
+) -> None:
+    github.subject = "repo:octo/digits:pull_request"
+    azure_runner.checkout(project)
+    refused(
+        azure_runner.run(),
+        "with the OIDC token of the workflow: AADSTS700213",
+        "Azure must trust this workflow",
+        f"issuer:   {ISSUER}",
+        "subject:  repo:octo/digits:pull_request",
+        f"audience: {AUDIENCE}",
+    )
+
+
+def test_an_issuer_that_azure_does_not_trust(
+    azure_runner: HostedRunner, azure: Azure, github: Provider, project: Path
+) -> None:
+    azure.trust(github, issuer="https://token.actions.githubusercontent.com/octo-enterprise")
+    azure_runner.checkout(project)
+    refused(azure_runner.run(), "AADSTS700211", f"issuer:   {ISSUER}")
+
+
+def test_a_token_that_github_has_not_signed(
+    azure_runner: HostedRunner, azure: Azure, github: Provider, project: Path
+) -> None:
+    azure.trust(Provider())
+    azure_runner.checkout(project)
+    refused(azure_runner.run(), "AADSTS50013")
+
+
+def test_a_wrong_secret_is_not_shown(azure_runner: HostedRunner, project: Path) -> None:
+    azure_runner.checkout(project)
+    step = azure_runner.run({"client-secret": "not-the-secret-of-anybody"})
+    refused(step, "AADSTS7000215", "The client secret is wrong")
+    assert "not-the-secret-of-anybody" not in shown(step)
+
+
+def test_inputs_that_contradict_one_another_end_before_anything_is_asked(
+    azure_runner: HostedRunner, github: Provider, azure: Azure, project: Path
+) -> None:
+    azure_runner.checkout(project)
+    step = azure_runner.run({"client-secret": "a-secret-of-somebody", "creds": creds(azure.admin("GET", "info"))})
+    assert (step.code, step.outputs["status"]) == (2, "invalid"), step.log
+    assert any("both `creds` and `client-secret` are given" in error.text for error in step.errors())
+    assert "both `creds` and `client-secret` are given" in html.unescape(step.summary)
+    assert "a-secret-of-somebody" not in shown(step)
+    assert not github.asked
+
+
+def test_a_gate_in_another_workflow(azure_runner: HostedRunner, digits: Path) -> None:
+    azure_runner.checkout(digits)
+    submitted = azure_runner.run({"wait": "false"})
+    assert (submitted.code, submitted.outputs["status"]) == (0, "submitted"), submitted.log
+    assert not submitted.outputs["gate"]
+    attached = azure_runner.run({"command": "attach", "job-name": submitted.outputs["job-name"]})
+    assert (attached.code, attached.outputs["status"]) == (0, "passed"), attached.log
+    assert attached.outputs["job-name"] == submitted.outputs["job-name"]
+    assert (attached.outputs["gate"], attached.outputs["model-name"]) == ("passed", "digits")
