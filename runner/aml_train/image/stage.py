@@ -21,6 +21,7 @@ from aml_train.errors import ImageError, TestsFailedError
 from aml_train.events import ImageReady, Listener, Notice, Stage, StageFinished, StageStarted, TestsFinished
 from aml_train.image.build import BUILD_TIMEOUT, build_image
 from aml_train.image.checking import Checks, load_facts, store_facts
+from aml_train.image.disk import check_disk
 from aml_train.image.manifest import Manifest
 from aml_train.image.push import pull_image, push_image, read_back, release
 from aml_train.image.readiness import probe_key
@@ -165,9 +166,13 @@ class _Stage:
         self, name: str, tag: str, started: float, force: bool, pushed: list[Manifest]
     ) -> tuple[Manifest, TestRecord | None]:
         """Build ``name:tag``, push and test it at once, release it. *pushed* gets the manifest as soon as it is pushed."""
+        cli = self.cli()
+        check_disk(
+            self.spec.base, self.spec.platform, engine=self.engine, environ=cli.environ, listener=self.listener
+        )
         image_id = build_image(
             self.spec,
-            cli=self.cli(),
+            cli=cli,
             engine=self.engine,
             tag=f"{name}:{tag}",
             listener=self.listener,

@@ -1,0 +1,154 @@
+"""The disk preflight with a real registry and engine."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aml_train import data_root
+from aml_train.data_root import Room, find_room
+from aml_train.engine import BuildCli, engine_platform
+from aml_train.errors import ImageError
+from aml_train.events import Notice
+from aml_train.image import disk
+from aml_train.image.base import docker_registries, resolve_base
+from aml_train.image.build import build_image
+from aml_train.image.disk import check_disk
+from aml_train.image.registry import RegistryLocation
+from aml_train.image.spec import BaseImage, ImageSpec
+from aml_train.references import ImageRef
+from tests.integration.conftest import BASE, Recorder
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+
+@pytest.fixture
+def remote(engine: DockerClient, registry_location: RegistryLocation, cli: BuildCli) -> Iterator[BaseImage]:
+    """A base of two layers, of which the engine has the first: the second is only in the registry."""
+    name = f"{registry_location.push_name}/base-{secrets.token_hex(6)}"
+    dockerfile = f"FROM {BASE}\nRUN head -c 3000000 /dev/urandom > /random\n"
+    argv = [cli.path, *(["buildx"] if cli.buildx else []), "build", "--no-cache", "--quiet", f"--tag={name}:1", "-"]
+    subprocess.run(argv, input=dockerfile, env=dict(cli.environ), text=True, check=True, capture_output=True)
+    for message in engine.api.push(name, tag="1", stream=True, decode=True):
+        assert "error" not in message, message
+    engine.images.remove(f"{name}:1", force=True)
+    found = resolve_base(
+        ImageRef.parse(f"{name}:1"),
+        platform=engine_platform(engine),
+        engine=engine,
+        registries=docker_registries({}),
+    )
+    assert found.digest is not None
+    assert found.image_id is None
+    yield found
+    for image in engine.images.list():
+        for digest in image.attrs["RepoDigests"] or ():
+            if digest.startswith(f"{name}@"):
+                engine.images.remove(digest, force=True)
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What is free, as the preflight is told: the last item."""
+    free = [10**15]
+    monkeypatch.setattr(disk, "find_room", lambda *_: Room(path="/data", free=free[-1], how="a test says"))
+    return free
+
+
+def test_only_what_the_engine_lacks_counts(
+    remote: BaseImage, engine: DockerClient, recorder: Recorder, room: list[int], cli: BuildCli
+) -> None:
+    platform = engine_platform(engine)
+    check_disk(remote, platform, engine=engine, environ=cli.environ, listener=recorder)
+    assert recorder.events == []
+
+    room.append(1_000_000)
+    with pytest.raises(
+        ImageError, match=r"has 1 layer of \d+ that the engine lacks: 3\.0 MB to pull, about 6\.6 MB unpacked"
+    ):
+        check_disk(remote, platform, engine=engine, environ=cli.environ, listener=recorder)
+    room.append(20_000_000)
+    check_disk(remote, platform, engine=engine, environ=cli.environ, listener=recorder)
+    assert [event.text.endswith("it will be tight.") for event in recorder.of(Notice)] == [True]
+
+
+def test_what_buildkit_has_pulled_is_there(
+    remote: BaseImage,
+    spec: ImageSpec,
+    engine: DockerClient,
+    recorder: Recorder,
+    room: list[int],
+    cli: BuildCli,
+) -> None:
+    room.append(0)
+    tag = f"aml-train-test:{secrets.token_hex(6)}"
+    mine = replace(spec, base=remote, dockerfile=f"FROM {remote.pinned}\nENV A={tag[-12:]}\n")
+    image_id = build_image(mine, cli=cli, engine=engine, tag=tag, listener=recorder)
+    engine.images.remove(image_id, force=True)
+    check_disk(remote, spec.platform, engine=engine, environ=cli.environ, listener=recorder)
+
+
+def test_the_stage_ends_before_anything_is_pulled(
+    remote: BaseImage,
+    spec: ImageSpec,
+    ensure: object,
+    engine: DockerClient,
+    room: list[int],
+    recorder: Recorder,
+) -> None:
+    room.append(0)
+    assert callable(ensure)
+    with pytest.raises(ImageError, match=r"the base does not fit the engine's disk: .* too little"):
+        ensure(replace(spec, base=remote, dockerfile=f"FROM {remote.pinned}\n"), None)
+    assert not [image for image in engine.images.list() if str(remote.digest) in str(image.attrs["RepoDigests"])]
+
+
+def test_a_registry_that_does_not_answer_is_told_and_no_more(
+    remote: BaseImage, engine: DockerClient, recorder: Recorder, cli: BuildCli
+) -> None:
+    gone = replace(remote, reference=ImageRef.parse(str(remote.reference).replace("/base-", "/no-base-")))
+    check_disk(gone, engine_platform(engine), engine=engine, environ=cli.environ, listener=recorder)
+    (notice,) = recorder.of(Notice)
+    assert "fits the engine's disk cannot be known: the registry " in notice.text
+
+
+def test_the_room_of_a_local_engine_is_the_file_systems(engine: DockerClient) -> None:
+    root = engine.info()["DockerRootDir"]
+    if not Path(root).is_dir():
+        pytest.skip("the engine is not on this machine")
+    found = find_room(engine, {})
+    assert found.path == root
+    assert found.free == pytest.approx(shutil.disk_usage(root).free, rel=0.2)
+
+
+def test_the_room_of_a_remote_engine_is_asked_of_a_container(
+    engine: DockerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = find_room(engine, {})
+    there = find_room(engine, {"DOCKER_HOST": "tcp://engine.example:2376"})
+    assert there.how.startswith("a container of ")
+    assert here.free is not None
+    assert there.free == pytest.approx(here.free, rel=0.2)
+
+    monkeypatch.setattr(data_root, "_TRIED", 0)
+    unknown = find_room(engine, {"DOCKER_HOST": "tcp://engine.example:2376"})
+    assert unknown.free is None
+    assert "no image whose container could be asked" in unknown.how
+
+
+def test_the_room_as_the_engines_own_container_sees_it(engine: DockerClient) -> None:
+    """As in the action: the process is in a container, and its root lies in the engine's folder."""
+    code = "import pathlib, sys; sys.stdout.write(pathlib.Path('/proc/self/mountinfo').read_text())"
+    text = engine.containers.run(BASE, entrypoint=["python3", "-c", code], remove=True, network_mode="none").decode()
+    driver = engine.info()["Driver"]
+    if driver != "overlay2":
+        pytest.skip(f"the engine keeps images by {driver}")
+    assert data_root.upper_folder(text).startswith(f"{engine.info()['DockerRootDir']}/")
