@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,28 @@ def test_there_are_workflows() -> None:
 def test_a_workflow_is_sound(workflow: Path) -> None:
     check("check-jsonschema", "--builtin-schema", "vendor.github-workflows", str(workflow))
     check("actionlint", str(workflow))
+    check("zizmor", "--offline", "--quiet", "--config", ".github/zizmor.yml", str(workflow))
+
+
+DOCUMENTED = [
+    text
+    for page in sorted((ROOT / "docs").glob("*.md"))
+    for text in re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    if "\njobs:\n" in text
+]
+
+
+def test_there_are_documented_workflows() -> None:
+    assert len(DOCUMENTED) >= 9
+
+
+@pytest.mark.parametrize("text", DOCUMENTED, ids=lambda text: text.splitlines()[0].rpartition("/")[2])
+def test_a_documented_workflow_is_sound(text: str, tmp_path: Path) -> None:
+    workflow = tmp_path / ".github/workflows/documented.yml"
+    workflow.parent.mkdir(parents=True)
+    workflow.write_text(text)
+    check("check-jsonschema", "--builtin-schema", "vendor.github-workflows", str(workflow))
+    check("actionlint", "-config-file", ".github/actionlint.yaml", str(workflow))
     check("zizmor", "--offline", "--quiet", "--config", ".github/zizmor.yml", str(workflow))
 
 

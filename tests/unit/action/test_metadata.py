@@ -18,6 +18,7 @@ from aml_train_action.masking import known_secrets, named_secret
 from aml_train_action.outputs import OUTPUTS
 
 ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples/workflows/.github/workflows"
 PAGE = (ROOT / "docs/action.md").read_text(encoding="utf-8")
 
 
@@ -119,16 +120,40 @@ def test_names_are_in_kebab_case(action: Any) -> None:
     assert set(action["branding"]) == {"icon", "color"}
 
 
-def test_every_input_of_the_documented_workflows_exists() -> None:
-    for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S):
-        document = yaml.safe_load(text)
-        jobs = document["jobs"].values() if isinstance(document, dict) else [{"steps": document}]
-        steps = [step for job in jobs for step in job["steps"] if step.get("uses", "").startswith("org/aml-train@")]
-        assert steps
-        for step in steps:
-            assert set(step.get("with", {})) <= set(INPUTS)
-        used = re.findall(r"steps\.\w+\.outputs\.([\w-]+)", text)
-        assert set(used) <= set(OUTPUTS)
+DOCUMENTED = [
+    (page, text)
+    for page in ("README.md", "docs/action.md", "docs/azure.md", "docs/workflows.md")
+    for text in re.findall(r"```yaml\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
+    if "uses: org/aml-train" in text
+]
+
+
+def test_workflows_are_documented() -> None:
+    assert len(DOCUMENTED) == 10
+
+
+@pytest.mark.parametrize(("page", "text"), DOCUMENTED)
+def test_every_input_and_output_of_a_documented_workflow_exists(page: str, text: str) -> None:
+    document = yaml.safe_load(text)
+    jobs = document["jobs"].values() if isinstance(document, dict) else [{"steps": document}]
+    steps = [one for job in jobs for one in (job, *job.get("steps", ())) if "org/aml-train" in one.get("uses", "")]
+    assert steps, page
+    for step in steps:
+        assert set(step.get("with", {})) <= set(INPUTS)
+    used = re.findall(r"(?:steps|needs)\.\w+\.outputs\.([\w-]+)", text)
+    assert set(used) <= set(OUTPUTS)
+
+
+def test_documented_workflows_are_the_files_that_are_checked() -> None:
+    files = {file.name: file.read_text(encoding="utf-8") for file in EXAMPLES.glob("*.yml")}
+    for page in ("docs/workflows.md", "docs/azure.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        found = re.findall(r"```yaml\n# \.github/workflows/(\S+)\n(.*?)```", text, re.S)
+        assert found
+        for name, body in found:
+            assert body == files[name], f"{page}: {name}"
+        if page == "docs/workflows.md":
+            assert {name for name, _ in found} == set(files)
 
 
 def test_the_dockerfile_is_safe_for_the_classic_builder() -> None:
