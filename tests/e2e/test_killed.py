@@ -1,0 +1,405 @@
+"""kill -9 at each stage, under the hosted runner's contract, and the step run again: one job, one model, nothing left over.
+
+A stage that is too short to be hit is held from outside: tests and job wait for a moment, and where the pipeline talks to the
+local AzureML, that is paused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import secrets
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+
+from aml_train.leases import LABEL_OWNER
+from aml_train.targets.emulator import EmulatorSettings, info
+from aml_train.targets.emulator_settings import IMAGE
+from tests.e2e.conftest import EMULATOR, Local, free_port
+from tests.e2e.hosted_runner import HostedRunner, Step
+from tests.integration.conftest import BASE, engine
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+__all__ = ["engine"]  # a fixture
+
+CONFIG = """\
+job: job.yml
+image:
+  base: {base}
+  azureml-mlflow: "1.62.0.post6"
+  pip: requirements.txt
+  env: {{CASE: "{name}"}}
+tests:
+  command: pytest -q -s tests
+gate:
+  score: [">= 0.5"]
+model:
+  name: {name}
+  path: outputs/model
+  type: custom_model
+"""
+JOB = """\
+experiment_name: {name}
+code: src
+command: python train.py
+environment_variables:
+  GIT_PYTHON_REFRESH: quiet
+"""
+TRAIN = """\
+import pathlib, time
+print("the job holds", flush=True)
+time.sleep({hold})
+import mlflow
+mlflow.log_metric("score", 0.9)
+pathlib.Path("outputs/model").mkdir(parents=True)
+pathlib.Path("outputs/model/weights").write_text("w")
+"""
+TESTS = """\
+import time
+def test_one():
+    print("the tests hold", flush=True)
+    time.sleep({hold})
+"""
+DATA = "/var/lib/aml-emulator/blobs/__blobstorage__"
+SOON = 120.0
+PAUSE = 0.002
+
+
+@dataclass(frozen=True)
+class Case:
+    """A project, the step that runs it, and the local AzureML that it runs on."""
+
+    name: str
+    runner: HostedRunner
+    local: Local
+    engine: DockerClient
+
+    @property
+    def emulator(self) -> str:
+        return self.local.environment["AML_TRAIN_EMULATOR_NAME"]
+
+    def kill(self, when: Callable[[str], bool], then: Callable[[], None] = lambda: None) -> tuple[str, str]:
+        """Start the step, and kill its container with SIGKILL when it has written a line of which *when* is true.
+
+        Args:
+            then: is waited for between that line and the kill.
+
+        Returns:
+            the id of the container that was killed, and the whole log.
+        """
+        process = self.runner.start({})
+        assert process.stdout is not None
+        log: list[str] = []
+        for line in process.stdout:
+            log.append(line)
+            if when(line):
+                break
+        else:
+            pytest.fail("the step ended before it came to that:\n" + "".join(log))
+        container = self.engine.containers.get(self.runner.container)
+        then()
+        container.kill("SIGKILL")
+        log.append(process.stdout.read())
+        process.stdout.close()
+        assert process.wait(timeout=SOON) == 137, "".join(log)
+        return str(container.id), "".join(log)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[Callable[[], None]]:
+        """Give what pauses the local AzureML; it goes on after the block."""
+        container = self.engine.containers.get(self.emulator)
+        try:
+            yield container.pause
+        finally:
+            container.reload()
+            if container.status == "paused":
+                container.unpause()
+
+    def run_again(self, killed: str) -> Step:
+        """Run the step again, which must pass, with one job and one model, and with nothing left of *killed*."""
+        step = self.runner.run()
+        assert step.code == 0, step.log
+        assert step.outputs["status"] == "passed"
+        self.assert_one_of_each(step.outputs["job-name"])
+        assert step.outputs["model-version"] == "1"
+        self.assert_nothing_left(killed)
+        return step
+
+    def assert_one_of_each(self, job: str) -> None:
+        """The workspace has this one job of the project, and one version of its model."""
+        workspace = Workspace(self.local)
+        assert [found["name"] for found in workspace.list("jobs") if found["name"].startswith(f"{self.name}-")] == [
+            job
+        ]
+        assert job.endswith("-1"), "no other attempt was needed"
+        assert [model["name"] for model in workspace.list(f"models/{self.name}/versions")] == ["1"]
+
+    def assert_nothing_left(self, killed: str) -> None:
+        api = self.engine.api
+        owners = {
+            item["Id"]: item["Labels"][LABEL_OWNER]
+            for item in api.containers(all=True, filters={"label": LABEL_OWNER})
+        }
+        assert not [identity for identity, owner in owners.items() if owner.endswith(killed[:12])]
+        names = {item["Id"]: item["Names"] for item in api.containers(all=True)}
+        assert killed not in names
+        assert not [name for name in names.values() if f"/{self.runner.container}" in name]
+        tags = [tag for image in api.images() for tag in image["RepoTags"] or ()]
+        assert not [tag for tag in tags if killed[:12] in tag or (self.name in tag and "candidate" in tag)]
+        instance = Workspace(self.local).info.instance
+        of_jobs = {"label": f"org.aml-train.emulator.instance={instance}"}
+        deadline = time.monotonic() + SOON  # the local AzureML tidies up after the job has ended
+        while left := [*api.networks(filters=of_jobs), *api.containers(all=True, filters=of_jobs)]:
+            assert time.monotonic() < deadline, left
+            time.sleep(0.1)
+        volumes = api.volumes(filters={"label": f"org.aml-train.emulator.name={self.emulator}"})["Volumes"]
+        assert [volume["Name"] for volume in volumes] == [f"{self.emulator}-data"]
+
+
+class Workspace:
+    """What the local AzureML has, asked over the service's REST interface."""
+
+    def __init__(self, local: Local) -> None:
+        found = info(EmulatorSettings.from_environment(local.environment))
+        assert found is not None
+        self.info = found
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._session.proxies = {"https": f"http://{found.host}:{found.port}"}
+        self._ca = Path(local.environment["TMPDIR"]) / "ca.pem"
+        self._ca.write_text(found.ca_pem)
+        self._session.verify = str(self._ca)
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": found.client_id,
+            "client_secret": found.client_secret,
+            "scope": "https://management.azure.com/.default",
+        }
+        answer = self._session.post(
+            f"https://login.microsoftonline.com/{found.tenant_id}/oauth2/v2.0/token", data=form, timeout=30
+        )
+        answer.raise_for_status()
+        self._session.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+
+    def list(self, what: str) -> list[dict[str, Any]]:
+        """Return all of a collection of the workspace."""
+        found = self.info
+        url: str | None = (
+            f"https://management.azure.com/subscriptions/{found.subscription_id}/resourceGroups/{found.resource_group}"
+            f"/providers/Microsoft.MachineLearningServices/workspaces/{found.workspace}/{what}?api-version=2024-10-01"
+        )
+        items: list[dict[str, Any]] = []
+        while url:
+            answer = self._session.get(url, timeout=30)
+            if answer.status_code == 404:
+                break
+            answer.raise_for_status()
+            items += answer.json()["value"]
+            url = answer.json().get("nextLink")
+        return items
+
+
+def write(project: Path, name: str, *, requirements: str = "", tests: float = 0, job: float = 0) -> None:
+    """Write a project whose tests and job hold for so many seconds."""
+    files = {
+        "aml-train.yml": CONFIG.format(base=BASE, name=name),
+        "requirements.txt": f"pytest==9.0.1\n{requirements}",
+        "job.yml": JOB.format(name=name),
+        "src/train.py": TRAIN.format(hold=job),
+        "tests/test_one.py": TESTS.format(hold=tests),
+    }
+    for path, text in files.items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(text)
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """A local AzureML of these tests' own, for they stop and pause it."""
+    environment = {
+        "AML_TRAIN_EMULATOR_IMAGE": IMAGE,
+        **os.environ,
+        "TMPDIR": str(tmp_path_factory.mktemp("killed")),
+        "AML_TRAIN_EMULATOR_NAME": f"aml-emulator-killed-{secrets.token_hex(3)}",
+        "AML_TRAIN_EMULATOR_PORT": str(free_port()),
+        "AML_TRAIN_EMULATOR_REGISTRY_PORT": str(free_port()),
+    }
+    local = Local(environment)
+    local.command("emulator", "start")
+    try:
+        yield local
+    finally:
+        local.command("emulator", "reset", "--yes")
+
+
+@pytest.fixture
+def make(action_image: str, local: Local, engine: DockerClient, tmp_path: Path) -> Callable[..., Case]:
+    def prepare(place: str = "", name: str = "", **settings: Any) -> Case:
+        """Make a project, and a runner for it; another *place* is another runner on the same machine."""
+        name = name or f"killed-{secrets.token_hex(4)}"
+        write(tmp_path / "project", name, **settings)
+        runner = HostedRunner(action_image, tmp_path / place, {key: local.environment[key] for key in EMULATOR})
+        runner.checkout(tmp_path / "project")
+        return Case(name, runner, local, engine)
+
+    return prepare
+
+
+def begins(stage: str) -> Callable[[str], bool]:
+    return lambda line: line.startswith(f"::group::{stage}: ")
+
+
+def says(pattern: str) -> Callable[[str], bool]:
+    return lambda line: re.search(pattern, line) is not None
+
+
+def done(log: str) -> list[str]:
+    """Return the stages that had ended."""
+    return re.findall(r"^✓ (\w+): ", log, re.MULTILINE)
+
+
+def test_while_the_local_azureml_is_started(make: Callable[..., Case], local: Local) -> None:
+    case = make()
+    local.command("emulator", "reset", "--yes")
+    killed, log = case.kill(says("Starting the local AzureML"))
+    assert done(log) == []
+    case.run_again(killed)
+
+
+def test_while_the_image_is_built(make: Callable[..., Case]) -> None:
+    case = make(requirements=f"# {secrets.token_hex(8)}: no cache has this\n")
+    killed, log = case.kill(says(r"│ .*\bRUN\b.*requirement"))
+    assert done(log) == ["target"]
+    case.run_again(killed)
+
+
+def test_while_the_image_is_pushed(make: Callable[..., Case]) -> None:
+    case = make(requirements=f"# {secrets.token_hex(8)}: no cache has this, so that the build takes a while\n")
+    with case.paused() as pause:
+        building, pushing = says(r"│ .*\bRUN\b.*requirement"), begins("push")
+        paused = False
+
+        def when(line: str) -> bool:
+            nonlocal paused
+            if not paused and building(line):
+                paused = True
+                pause()
+            return pushing(line)
+
+        killed, log = case.kill(when, then=lambda: time.sleep(0.3))
+    assert "push" not in done(log)
+    assert done(log)[:2] == ["target", "image"]
+    case.run_again(killed)
+
+
+def test_while_the_tests_run(make: Callable[..., Case]) -> None:
+    case = make(tests=3)
+    killed, log = case.kill(says("│ .*the tests hold"))
+    assert "tests" not in done(log)
+    owned = case.engine.api.containers(filters={"label": LABEL_OWNER})
+    assert [item for item in owned if item["Labels"][LABEL_OWNER].endswith(killed[:12])], "nothing was left to sweep"
+    step = case.run_again(killed)
+    assert re.search(
+        r"Removed what a killed run had left on the engine: .*\btests\b.* and 1 candidate image", step.log
+    )
+
+
+def test_while_the_code_is_uploaded(make: Callable[..., Case], tmp_path: Path) -> None:
+    source = tmp_path / "project" / "src"
+    source.mkdir(parents=True)
+    for number in range(150):
+        (source / f"part{number}.py").write_text(f"DATA = {secrets.token_hex(8_000)!r}\n")
+    case = make()
+
+    def stored() -> int:
+        argv = ["docker", "exec", case.emulator, "du", "-sb", DATA]
+        return int(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()[0])
+
+    def uploading() -> None:
+        before, deadline = stored(), time.monotonic() + SOON
+        while stored() - before < 200_000:
+            assert time.monotonic() < deadline, "nothing is uploaded"
+
+    killed, log = case.kill(begins("submit"), then=uploading)
+    assert "submit" not in done(log)
+    assert not [job for job in Workspace(case.local).list("jobs") if job["name"].startswith(case.name)]
+    case.run_again(killed)
+
+
+def test_while_the_submission_is_in_flight(make: Callable[..., Case]) -> None:
+    """The service has the job, and the run does not know it yet."""
+    for place in ("one", "two", "three"):
+        case = make(place=place, job=2)
+
+        def accepted(case: Case = case) -> None:
+            workspace, deadline = Workspace(case.local), time.monotonic() + SOON
+            while not [job for job in workspace.list("jobs") if job["name"].startswith(case.name)]:
+                assert time.monotonic() < deadline, "nothing is submitted"
+                time.sleep(PAUSE)
+
+        killed, log = case.kill(begins("submit"), then=accepted)
+        if "submit" not in done(log):
+            break  # and not a moment too late, which may happen
+    else:
+        pytest.fail("the answer was quicker three times")
+    step = case.run_again(killed)
+    assert "(attached)" in step.log
+
+
+def test_while_the_job_is_watched(make: Callable[..., Case]) -> None:
+    case = make(job=3)
+    killed, log = case.kill(says("│ .*the job holds"))
+    assert done(log)[-1] == "submit"
+    step = case.run_again(killed)
+    assert "(attached)" in step.log
+
+
+def test_while_the_gate_is_decided(make: Callable[..., Case]) -> None:
+    case = make()
+    killed, log = case.kill(begins("gate"))
+    assert done(log)[-1] == "watch"
+    step = case.run_again(killed)
+    assert "(attached)" in step.log
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_while_the_model_is_registered(make: Callable[..., Case], moment: str) -> None:
+    case = make()
+
+    def registered() -> None:
+        workspace, deadline = Workspace(case.local), time.monotonic() + SOON
+        while moment == "after" and not workspace.list(f"models/{case.name}/versions"):
+            assert time.monotonic() < deadline, "nothing is registered"
+            time.sleep(PAUSE)
+
+    killed, log = case.kill(begins("register"), then=registered)
+    assert "gate" in done(log)
+    case.run_again(killed)
+
+
+def test_runs_at_once_do_not_hurt_each_other(make: Callable[..., Case]) -> None:
+    """The same commit by two runners: one image is built twice, tested twice, and pushed twice, side by side."""
+    first = make(tests=3)
+    second = make(place="other", name=first.name, tests=3)
+    process = first.runner.start({})
+    assert process.stdout is not None
+    begun = "".join(itertools.takewhile(lambda line: not says("│ .*the tests hold")(line), process.stdout))
+    step = second.runner.run()
+    ended = begun + process.stdout.read()
+    process.stdout.close()
+    assert process.wait(timeout=SOON) == 0, ended
+    assert step.code == 0, step.log
+    assert "Removed what a killed run" not in step.log + ended
+    first.assert_one_of_each(step.outputs["job-name"])
+    first.assert_nothing_left("no container")
