@@ -72,6 +72,11 @@ class AcrLogin:
                 )
             return self._kept[1]
 
+    def renew(self) -> None:
+        """Forget the credentials: the registry refused them before their time."""
+        with self._lock:
+            self._kept = None
+
     def _exchange(self, token: str) -> str:
         form = {"grant_type": "access_token", "service": self._host, "access_token": token}
         for attempt in range(_ATTEMPTS):

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from aml_train.errors import ImageError
 from aml_train.events import Event, Listener, Progress
+from aml_train.image.again import BrokenOffError
 from aml_train.image.manifest import Manifest
 from aml_train.image.registry import Registry
 from aml_train.image.registry_auth import RegistryAuth
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _INTERVAL: Final = 0.2
 _CHUNK: Final = 1 << 13
+_PUSH_HINT: Final = (
+    "Check that the registry runs and that you may push to it; see the engine's log (journalctl -u docker)."
+)
 
 
 def push_image(
@@ -50,7 +54,8 @@ def push_image(
         stop: breaks the push off.
 
     Raises:
-        ImageError: if the push fails: the engine reports that in the stream, not as an exception.
+        BrokenOffError: if the push fails: the engine reports that in the stream, not as an exception.
+        ImageError: if the engine refuses it.
         StoppedError: if *stop* was set meanwhile.
     """
     import requests
@@ -77,7 +82,8 @@ def push_image(
         )
         with response, stop.frees(partial(_hang_up, response)):
             if not response.ok:
-                raise _push_failed(name, response.json().get("message") or f"HTTP {response.status_code}")
+                reason = response.json().get("message") or f"HTTP {response.status_code}"
+                raise ImageError(f"the push of {name} failed: {reason}", hint=_PUSH_HINT)
             lines = response.iter_lines(chunk_size=_CHUNK)
             return follow_push((json.loads(line) for line in lines if line), name, tell)
     except (requests.RequestException, ValueError) as error:
@@ -93,11 +99,8 @@ def _hang_up(response: requests.Response) -> None:
             connection.sock.shutdown(socket.SHUT_RDWR)
 
 
-def _push_failed(name: str, reason: object) -> ImageError:
-    return ImageError(
-        f"the push of {name} failed: {reason}",
-        hint="Check that the registry runs and that you may push to it; see the engine's log (journalctl -u docker).",
-    )
+def _push_failed(name: str, reason: object) -> BrokenOffError:
+    return BrokenOffError(f"the push of {name} failed: {reason}", hint=_PUSH_HINT)
 
 
 def follow_push(stream: Iterable[Mapping[str, Any]], name: str, listener: Listener) -> str:
@@ -119,7 +122,7 @@ def follow_push(stream: Iterable[Mapping[str, Any]], name: str, listener: Listen
     if layers:
         _tell({key: (total, total) for key, (_, total) in layers.items()}, name, listener)
     if digest is None or not is_digest(digest):
-        raise ImageError(f"the engine pushed {name} but told no digest")
+        raise _push_failed(name, "the engine told no digest")
     return digest
 
 
@@ -129,8 +132,9 @@ def pull_image(
     """Have ``repository@digest`` in the engine; return its image id. Nothing is asked of the registry where it is there.
 
     Raises:
-        ImageError: if it cannot be pulled.
+        BrokenOffError: if it cannot be pulled.
     """
+    import requests
     from docker.errors import APIError, ImageNotFound
 
     name = f"{repository}@{digest}"
@@ -143,10 +147,11 @@ def pull_image(
     try:
         for message in engine.api.pull(repository, tag=digest, stream=True, decode=True, auth_config=login):
             if error := message.get("error"):
-                raise ImageError(f"the pull of {name} failed: {error}", hint=hint)
+                raise BrokenOffError(f"the pull of {name} failed: {error}", hint=hint)
         return str(engine.images.get(name).id)
-    except APIError as error:
-        raise ImageError(f"the pull of {name} failed: {error.explanation or error}", hint=hint) from error
+    except (APIError, requests.RequestException) as error:
+        reason = error.explanation or error if isinstance(error, APIError) else error
+        raise BrokenOffError(f"the pull of {name} failed: {reason}", hint=hint) from error
 
 
 def _engine_login(auth: RegistryAuth | None) -> dict[str, str] | None:
@@ -200,4 +205,4 @@ def release(registry: Registry, manifest: Manifest, *, source: str, repository: 
     for blob in dict.fromkeys(manifest.blobs):
         registry.mount_blob(repository, blob, source)
     for tag in tags:
-        registry.put_manifest(repository, tag, manifest.content, manifest.media_type)
+        registry.put_tag(repository, tag, manifest)

@@ -6,15 +6,15 @@ environment is not read.
 
 from __future__ import annotations
 
+import logging
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import requests
 import requests.adapters
-import stamina
 
 from aml_train.errors import ImageError
 from aml_train.image.manifest import (
@@ -26,12 +26,14 @@ from aml_train.image.manifest import (
     ManifestHead,
     sha256_digest,
 )
-from aml_train.image.registry_auth import Authenticator, Login, RegistryAuth, is_loopback, sign_in_hint
+from aml_train.image.registry_auth import BusyError, Login, RegistryAuth, is_acr, renew
+from aml_train.image.registry_http import RegistryHttp
+
+logger = logging.getLogger(__name__)
 
 # Without all four a registry may answer with an old schema 1 manifest, whose digest is of no use.
 _ACCEPT: Final = ", ".join((OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFEST))
 
-_CONNECT_TIMEOUT, _READ_TIMEOUT = 10.0, 120.0
 _MANIFEST_LIMIT: Final = 4 << 20
 _CHUNK: Final = 1 << 20
 
@@ -63,6 +65,10 @@ class RegistryLocation:
         """Return the credentials of the moment, for the engine. They are not kept: ask again for the next push or pull."""
         return self.auth() if callable(self.auth) else self.auth
 
+    def renew(self) -> bool:
+        """Have the next :meth:`credentials` be new ones; False where there are no others."""
+        return renew(self.auth)
+
     def client(self) -> Registry:
         """Return a client of this registry."""
         return Registry(
@@ -72,14 +78,6 @@ class RegistryLocation:
             proxies=self.proxies,
             same_machine=self.engine_runs_jobs,
         )
-
-
-class _TransientError(Exception):
-    """An answer worth asking for again: 429, 5xx."""
-
-    def __init__(self, response: requests.Response) -> None:
-        super().__init__(f"HTTP {response.status_code}")
-        self.response = response
 
 
 class Registry:
@@ -101,31 +99,24 @@ class Registry:
         auth: RegistryAuth | Login | None = None,
         verify: bool | str = True,
         proxies: Mapping[str, str] | None = None,
-        attempts: int = 5,
+        attempts: int = 6,
         transport: requests.adapters.BaseAdapter | None = None,
         same_machine: bool = False,
     ) -> None:
-        parts = urlsplit(url)
-        direct = same_machine or is_loopback(parts.hostname or "")
-        if parts.scheme != "https" and not (parts.scheme == "http" and direct):
-            raise ImageError(
-                f"the registry {url} is not reached by https", hint="Plain http is for loopback addresses only."
-            )
-        self.url = url.rstrip("/")
-        self.host = parts.netloc
-        self._attempts = attempts
-        self._session = requests.Session()
-        self._session.trust_env = False
-        self._session.verify = verify
-        if transport is not None:
-            self._session.mount("https://", transport)
-            self._session.mount("http://", transport)
-        self._session.proxies = {} if direct else dict(proxies or {})
-        self._authenticator = Authenticator(self._session, self.host, auth)
+        self._http = RegistryHttp(
+            url,
+            auth=auth,
+            verify=verify,
+            proxies=proxies or {},
+            attempts=attempts,
+            transport=transport,
+            same_machine=same_machine,
+        )
+        self.url, self.host = self._http.url, self._http.host
 
     def close(self) -> None:
         """Close the connections."""
-        self._session.close()
+        self._http.close()
 
     def __enter__(self) -> Self:
         return self
@@ -133,12 +124,25 @@ class Registry:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def check_push(self, repository: str) -> None:
+        """Return if a push to *repository* can begin now; else raise ImageError.
+
+        An upload is begun and given up: the one question whose answer no registry can get wrong.
+        """
+        start = self._begin_upload(repository)
+        where = urljoin(start.url, start.headers["Location"])
+        scopes = _scopes(repository, "pull", "push")
+        try:
+            self._http.once("DELETE", where, scopes=scopes)
+        except (BusyError, requests.RequestException) as error:
+            logger.debug("%s keeps an empty upload until it tires of it: %r", self.host, error)
+
     def head_manifest(self, repository: str, reference: str) -> ManifestHead | None:
         """Return digest and type of what *reference* (tag or digest) names, or None where there is nothing."""
-        response = self._request("HEAD", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
+        response = self._read("HEAD", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
         if response.status_code == 404:
             return None
-        self._expect(response, 200, f"look up {repository}:{reference}")
+        self._http.expect(response, 200, f"look up {repository}:{reference}")
         digest = response.headers.get("Docker-Content-Digest")
         if digest is None:
             manifest = self.get_manifest(repository, reference)
@@ -147,10 +151,10 @@ class Registry:
 
     def get_manifest(self, repository: str, reference: str) -> Manifest | None:
         """Return a manifest byte for byte, its digest computed here; None where there is nothing."""
-        response = self._request("GET", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
+        response = self._read("GET", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
         if response.status_code == 404:
             return None
-        self._expect(response, 200, f"read {repository}:{reference}")
+        self._http.expect(response, 200, f"read {repository}:{reference}")
         content = response.content
         if len(content) > _MANIFEST_LIMIT:
             raise ImageError(
@@ -163,36 +167,74 @@ class Registry:
 
     def put_manifest(self, repository: str, reference: str, content: bytes, media_type: str) -> str:
         """Put the very bytes under a tag or digest; return their digest."""
-        response = self._request(
-            "PUT", repository, f"manifests/{reference}", push=True, data=content, headers={"Content-Type": media_type}
-        )
-        self._expect(response, 201, f"write {repository}:{reference}")
+        response = self._put(repository, reference, content, media_type)
+        self._check_put(response, repository, reference, content)
+        return sha256_digest(content)
+
+    def _put(self, repository: str, reference: str, content: bytes, media_type: str) -> requests.Response:
+        url, headers = f"{self.url}/v2/{repository}/manifests/{reference}", {"Content-Type": media_type}
+        return self._request("PUT", url, _scopes(repository, "pull", "push"), data=content, headers=headers)
+
+    def _check_put(self, response: requests.Response, repository: str, reference: str, content: bytes) -> None:
+        self._http.expect(response, 201, f"write {repository}:{reference}")
         digest = sha256_digest(content)
         if (told := response.headers.get("Docker-Content-Digest", digest)) != digest:
             raise ImageError(f"{self.host} stored {repository}:{reference} as {told}, not as {digest}")
-        return digest
+
+    def put_tag(self, repository: str, tag: str, manifest: Manifest) -> None:
+        """Put *manifest* under *tag*. A tag that may not be written any more is left, if it names that manifest already."""
+        response = self._put(repository, tag, manifest.content, manifest.media_type)
+        if response.status_code in (
+            400,
+            405,
+            409,
+            412,
+        ):  # as registries refuse to write a tag that is locked or immutable
+            head = self.head_manifest(repository, tag)
+            if head is not None and head.digest == manifest.digest:
+                return
+        self._check_put(response, repository, tag, manifest.content)
 
     def untag(self, repository: str, tag: str) -> bool:
-        """Remove a tag and leave what it named; False where this registry cannot (distribution before 3.0)."""
-        response = self._request("DELETE", repository, f"manifests/{tag}", push=True, extra_actions="delete")
+        """Remove a tag and leave what it named; False where this registry cannot (distribution before 3.0), or may not."""
+        scopes = _scopes(repository, "pull", "push", "delete")
+        path = f"/acr/v1/{repository}/_tags/{tag}" if is_acr(self.host) else f"/v2/{repository}/manifests/{tag}"
+        response = self._request("DELETE", f"{self.url}{path}", scopes)
         return response.status_code in (200, 202)
+
+    def lock_tag(self, repository: str, tag: str) -> bool:
+        """Have an Azure Container Registry refuse to move or remove *tag*; False where it is none, or this is not allowed.
+
+        Source: https://learn.microsoft.com/azure/container-registry/container-registry-image-lock.
+        """
+        if not is_acr(self.host):
+            return False
+        url, scopes = (
+            f"{self.url}/acr/v1/{repository}/_tags/{tag}",
+            _scopes(repository, "metadata_write", "metadata_read"),
+        )
+        response = self._request("PATCH", url, scopes, json={"writeEnabled": False})
+        return response.status_code == 200
 
     def has_blob(self, repository: str, digest: str) -> bool:
         """Tell whether the blob can be read in *repository*."""
-        response = self._request("HEAD", repository, f"blobs/{digest}")
+        response = self._read("HEAD", repository, f"blobs/{digest}")
         if response.status_code != 404:
-            self._expect(response, 200, f"look up {repository}@{digest}")
+            self._http.expect(response, 200, f"look up {repository}@{digest}")
         return response.status_code == 200
 
     def get_blob(self, repository: str, digest: str, *, limit: int = _MANIFEST_LIMIT) -> bytes:
         """Return a small blob, verified; ImageError if it is not there, larger than *limit*, or not what it says."""
-        with self._request("GET", repository, f"blobs/{digest}", stream=True) as response:
-            self._expect(response, 200, f"read {repository}@{digest}")
-            content = b""
-            for chunk in response.iter_content(_CHUNK):
-                content += chunk
-                if len(content) > limit:
-                    raise ImageError(f"the blob {repository}@{digest} on {self.host} is larger than {limit} bytes")
+        contents: list[bytes] = []
+
+        def attempt() -> requests.Response:
+            with self._once("GET", repository, digest) as response:
+                if response.status_code == 200:
+                    contents[:] = [self._read_limited(response, f"{repository}@{digest}", limit)]
+                return response
+
+        self._http.expect(self._http.repeated(attempt), 200, f"read {repository}@{digest}")
+        content = contents[0]
         if sha256_digest(content) != digest:
             raise ImageError(
                 f"the blob {repository}@{digest} on {self.host} is damaged: its contents have another digest"
@@ -208,24 +250,25 @@ class Registry:
 
     def mount_blob(self, repository: str, digest: str, source: str) -> None:
         """Make a blob of the repository *source* readable in *repository*, by copying where the registry cannot mount."""
-        response = self._request(
-            "POST",
-            repository,
-            "blobs/uploads/",
-            push=True,
-            params={"mount": digest, "from": source},
-            also_pull=source,
-        )
+        url = f"{self.url}/v2/{repository}/blobs/uploads/"
+        scopes = [*_scopes(repository, "pull", "push"), *_scopes(source, "pull")]
+        response = self._request("POST", url, scopes, params={"mount": digest, "from": source})
         if response.status_code == 201:
             return
-        self._expect(response, 202, f"mount {source}@{digest} into {repository}")
+        self._http.expect(response, 202, f"mount {source}@{digest} into {repository}")
         if self.has_blob(repository, digest):
             return
         with tempfile.TemporaryFile() as file:
-            with self._request("GET", source, f"blobs/{digest}", stream=True) as blob:
-                self._expect(blob, 200, f"read {source}@{digest}")
-                for chunk in blob.iter_content(_CHUNK):
-                    file.write(chunk)
+
+            def fetch() -> requests.Response:
+                file.seek(0)
+                file.truncate()
+                with self._once("GET", source, digest) as blob:
+                    for chunk in blob.iter_content(_CHUNK) if blob.status_code == 200 else ():
+                        file.write(chunk)
+                    return blob
+
+            self._http.expect(self._http.repeated(fetch), 200, f"read {source}@{digest}")
 
             def rewound() -> Any:
                 file.seek(0)
@@ -234,125 +277,71 @@ class Registry:
             self._upload(repository, digest, rewound)
 
     def tags(self, repository: str) -> list[str]:
-        """Return the tags of *repository*; none where it does not exist."""
+        """Return the tags of *repository*, in the registry's order; none where it does not exist."""
         found: list[str] = []
-        path: str | None = "tags/list"
-        while path is not None:
-            response = self._request("GET", repository, path)
+        url: str | None = f"{self.url}/v2/{repository}/tags/list"
+        while url is not None:
+            response = self._request("GET", url, _scopes(repository, "pull"))
             if response.status_code == 404:
                 break
-            self._expect(response, 200, f"list the tags of {repository}")
+            self._http.expect(response, 200, f"list the tags of {repository}")
             found += response.json().get("tags") or []
             link = response.links.get("next", {}).get("url")
-            path = urljoin(response.url, link) if link else None
+            url = urljoin(response.url, link) if link else None
         return found
 
-    def _upload(self, repository: str, digest: str, body: Any) -> None:
-        """Send a blob in one piece; *body* makes the contents anew for each attempt."""
-        start = self._request("POST", repository, "blobs/uploads/", push=True)
-        self._expect(start, 202, f"upload to {repository}")
-        where = urljoin(start.url, start.headers["Location"])
-        response = self._request(
-            "PUT",
-            repository,
-            where,
-            push=True,
-            params={"digest": digest},
-            body=body,
-            headers={"Content-Type": "application/octet-stream"},
-        )
-        self._expect(response, 201, f"upload {digest} to {repository}")
+    def _begin_upload(self, repository: str) -> requests.Response:
+        scopes = _scopes(repository, "pull", "push")
+        start = self._request("POST", f"{self.url}/v2/{repository}/blobs/uploads/", scopes)
+        self._http.expect(start, 202, f"upload to {repository}")
+        return start
 
-    def _request(
-        self,
-        method: str,
-        repository: str,
-        path: str,
-        *,
-        push: bool = False,
-        extra_actions: str = "",
-        also_pull: str | None = None,
-        body: Any = None,
-        **options: Any,
-    ) -> requests.Response:
-        """Make a request, signing in where asked to and trying again where it makes sense."""
-        url = path if "://" in path else f"{self.url}/v2/{repository}/{path}"
-        actions = ["pull", *(["push"] if push else []), *([extra_actions] if extra_actions else [])]
-        scopes = [
-            f"repository:{repository}:{','.join(actions)}",
-            *([f"repository:{also_pull}:pull"] if also_pull else []),
-        ]
-        try:
-            for attempt in stamina.retry_context(
-                on=(requests.ConnectionError, requests.Timeout, _TransientError), attempts=self._attempts, timeout=120
-            ):
-                with attempt:
-                    if body is not None:
-                        options["data"] = body()
-                    return self._once(method, url, scopes, options)
-        except _TransientError as error:
-            return error.response
-        except requests.RequestException as error:
-            raise ImageError(
-                f"the registry {self.host} cannot be reached: {_reason(error)}",
-                hint="Check the name, the network, and HTTPS_PROXY and NO_PROXY.",
-            ) from error
-        raise AssertionError("unreachable")  # pragma: no cover - the retry either returns or raises
+    def _upload(self, repository: str, digest: str, body: Callable[[], Any]) -> None:
+        """Send a blob in one piece; *body* makes the contents anew for each attempt.
 
-    def _once(self, method: str, url: str, scopes: Sequence[str], options: Mapping[str, Any]) -> requests.Response:
-        timeout = (_CONNECT_TIMEOUT, _READ_TIMEOUT)
-        if urlsplit(url).netloc != self.host:  # an upload or a next page elsewhere: never with our credentials
-            return self._session.request(method, url, timeout=timeout, **options)
-        authorization = self._authenticator.header(scopes)
-        headers = {**options.get("headers", {}), **({"Authorization": authorization} if authorization else {})}
-        rest = {name: value for name, value in options.items() if name != "headers"}
-        response = self._session.request(method, url, headers=headers, timeout=timeout, **rest)
-        challenge = response.headers.get("WWW-Authenticate", "")
-        if response.status_code == 401 and (fresh := self._authenticator.answer(challenge, scopes, authorization)):
-            response.close()
-            data = rest.get("data")
-            if data is not None and hasattr(data, "seek"):
-                data.seek(0)
-            headers["Authorization"] = fresh
-            response = self._session.request(method, url, headers=headers, timeout=timeout, **rest)
-        if response.status_code == 429 or response.status_code >= 500:
-            raise _TransientError(response)
+        An upload that broke off is begun again: nobody knows how much of it arrived.
+        """
+
+        def attempt() -> requests.Response:
+            start = self._begin_upload(repository)
+            return self._http.once(
+                "PUT",
+                urljoin(start.url, start.headers["Location"]),
+                scopes=_scopes(repository, "pull", "push"),
+                params={"digest": digest},
+                data=body(),
+                headers={"Content-Type": "application/octet-stream"},
+            )
+
+        self._http.expect(self._http.repeated(attempt), 201, f"upload {digest} to {repository}")
+
+    def _once(self, method: str, repository: str, digest: str) -> requests.Response:
+        """Begin to read a blob; what breaks off while it is read is the caller's to repeat."""
+        url = f"{self.url}/v2/{repository}/blobs/{digest}"
+        response = self._http.once(method, url, scopes=_scopes(repository, "pull"), stream=True)
+        if response.status_code != 200:
+            response.content  # noqa: B018 - read here, for the connection is given back
         return response
 
-    def _expect(self, response: requests.Response, status: int, what: str) -> None:
-        """Raise ImageError unless the registry answered *status* to the wish *what*."""
-        if response.status_code == status:
-            return
-        hint = None
-        if response.status_code in (401, 403):
-            hint = sign_in_hint(self.host)
-        elif response.status_code == 404:
-            hint = "Check the repository's name; a registry may also hide what you may not see."
-        elif response.status_code == 429:
-            hint = "The registry limits how often it is asked; sign in, or try later."
-        raise ImageError(f"the registry {self.host} refused to {what}: {_complaint(response)}", hint=hint)
+    def _read_limited(self, response: requests.Response, name: str, limit: int) -> bytes:
+        content = b""
+        for chunk in response.iter_content(_CHUNK):
+            content += chunk
+            if len(content) > limit:
+                raise ImageError(f"the blob {name} on {self.host} is larger than {limit} bytes")
+        return content
+
+    def _read(self, method: str, repository: str, path: str, **options: Any) -> requests.Response:
+        return self._request(method, f"{self.url}/v2/{repository}/{path}", _scopes(repository, "pull"), **options)
+
+    def _request(self, method: str, url: str, scopes: Sequence[str], **options: Any) -> requests.Response:
+        """Make a request, again where it makes sense."""
+        return self._http.repeated(lambda: self._http.once(method, url, scopes=scopes, **options))
+
+
+def _scopes(repository: str, *actions: str) -> list[str]:
+    return [f"repository:{repository}:{','.join(actions)}"]
 
 
 def _media_type(response: requests.Response) -> str:
     return response.headers.get("Content-Type", DOCKER_MANIFEST).split(";")[0].strip()
-
-
-def _complaint(response: requests.Response) -> str:
-    """Return status and the registry's own words, which it gives as ``{"errors": [{"code", "message"}]}``."""
-    words: Iterator[str] = iter(())
-    try:
-        document = response.json() if response.content else {}
-        words = (f"{e.get('code', '')} {e.get('message', '')}".strip() for e in document.get("errors", ()))
-    except (ValueError, AttributeError):
-        words = iter([response.text[:200]])
-    return " ".join([f"HTTP {response.status_code}", *words]).strip()
-
-
-def _reason(error: requests.RequestException) -> str:
-    """Return the innermost reason; requests and urllib3 wrap it."""
-    reason: BaseException = error
-    while (inner := getattr(reason, "reason", None) or (reason.args[0] if reason.args else None)) is not None:
-        if not isinstance(inner, BaseException):
-            break
-        reason = inner
-    return str(reason)

@@ -9,14 +9,21 @@ from __future__ import annotations
 import base64
 import ipaddress
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 import requests
 
 from aml_train.errors import ImageError
 
+_TOKEN_SECONDS: Final = 60.0
+"""What a token is good for at least, and where its answer does not say for how long
+(https://distribution.github.io/distribution/spec/auth/token/)."""
+
+_TOKEN_MARGIN: Final = 5.0
 _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -40,6 +47,33 @@ class RegistryAuth:
 
 Login = Callable[[], RegistryAuth | None]
 """Gives the credentials of the moment: what a cloud issues lasts for hours, and a build may take longer."""
+
+
+@runtime_checkable
+class RenewableLogin(Protocol):
+    """A :data:`Login` that can be told that what it gave is refused."""
+
+    def __call__(self) -> RegistryAuth | None:
+        """Return the credentials of the moment."""
+
+    def renew(self) -> None:
+        """Forget what was given: the next call fetches anew."""
+
+
+def renew(auth: RegistryAuth | Login | None) -> bool:
+    """Have *auth* fetch anew, because it was refused; False where it has nothing else to give."""
+    if isinstance(auth, RenewableLogin):
+        auth.renew()
+        return True
+    return False
+
+
+class BusyError(Exception):
+    """An answer worth asking for again: 429, 5xx."""
+
+    def __init__(self, response: requests.Response) -> None:
+        super().__init__(f"HTTP {response.status_code}")
+        self.response = response
 
 
 def sign_in_hint(host: str) -> str:
@@ -71,13 +105,29 @@ def parse_challenge(text: str) -> tuple[str, dict[str, str]]:
 
 
 class Authenticator:
-    """Answers challenges of one registry and remembers the tokens, each for its scopes."""
+    """Answers challenges of one registry and remembers the tokens, each for its scopes, as long as they are good.
 
-    def __init__(self, session: requests.Session, host: str, auth: RegistryAuth | Login | None) -> None:
+    Args:
+        session: makes the requests.
+        host: the registry's name, for errors.
+        auth: credentials, or what gives those of the moment.
+        now: time in seconds; passed in so that tests need not wait.
+    """
+
+    def __init__(
+        self,
+        session: requests.Session,
+        host: str,
+        auth: RegistryAuth | Login | None,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._session = session
         self._host = host
+        self._auth = auth
         self._login: Login = auth if callable(auth) else lambda: auth
-        self._tokens: dict[tuple[str, ...], str] = {}
+        self._now = now
+        self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
         self._basic = False
 
     def header(self, scopes: Sequence[str]) -> str | None:
@@ -85,40 +135,68 @@ class Authenticator:
         auth = self._login() if self._basic else None
         if auth is not None:
             return auth.basic
-        token = self._tokens.get(tuple(scopes))
-        return f"Bearer {token}" if token else None
+        token, until = self._tokens.get(tuple(scopes), ("", 0.0))
+        return f"Bearer {token}" if self._now() < until else None
 
     def answer(self, challenge: str, scopes: Sequence[str], tried: str | None) -> str | None:
         """Return the header for the answer to *challenge*, or None where there is nothing (more) to try.
 
         Raises:
+            BusyError: the token service has too much to do.
             ImageError: if the token service refuses the credentials or cannot be trusted.
         """
         scheme, parameters = parse_challenge(challenge)
         if scheme == "basic":
             auth = self._login()
+            if auth is not None and tried == auth.basic and renew(self._auth):
+                auth = self._login()
             if auth is None or tried == auth.basic:
                 return None
             self._basic = True
             return auth.basic
         if scheme != "bearer":
             return None
-        token = self._token(parameters, scopes)
+        token, seconds = self._token(parameters, scopes)
         header = f"Bearer {token}"
         if header == tried:
             return None
-        self._tokens[tuple(scopes)] = token
+        self._tokens[tuple(scopes)] = token, self._now() + seconds
         return header
 
-    def _token(self, parameters: dict[str, str], scopes: Sequence[str]) -> str:
+    def _token(self, parameters: dict[str, str], scopes: Sequence[str]) -> tuple[str, float]:
+        """Return a token and the seconds that it is good for."""
         realm = parameters.get("realm", "")
         parts = urlsplit(realm)
         if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
             raise ImageError(
                 f"the registry {self._host} sends its visitors to {realm!r} to sign in, which is not https"
             )
-        service = parameters.get("service", "")
         auth = self._login()
+        response = self._ask(realm, parameters.get("service", ""), scopes, auth)
+        if response.status_code in (401, 403) and renew(self._auth):
+            auth = self._login()
+            response = self._ask(realm, parameters.get("service", ""), scopes, auth)
+        if response.status_code == 429 or response.status_code >= 500:
+            raise BusyError(response)
+        if response.status_code != 200:
+            who = f"as {auth.username}" if auth is not None else "anonymously"
+            raise ImageError(
+                f"the registry {self._host} refused to sign in {who}: HTTP {response.status_code}",
+                hint=sign_in_hint(self._host),
+            )
+        try:
+            document = response.json()
+            token = document.get("token") or document.get("access_token")
+            seconds = float(document.get("expires_in") or _TOKEN_SECONDS)
+        except (AttributeError, TypeError, ValueError):
+            token, seconds = None, 0.0
+        if not isinstance(token, str):
+            raise ImageError(f"the registry {self._host} gave no token when signing in")
+        if auth is not None:
+            auth.fetched(token)
+        return token, max(seconds, _TOKEN_SECONDS) - _TOKEN_MARGIN
+
+    def _ask(self, realm: str, service: str, scopes: Sequence[str], auth: RegistryAuth | None) -> requests.Response:
         if auth is not None and auth.identity_token:
             form = {
                 "grant_type": "refresh_token",
@@ -127,23 +205,7 @@ class Authenticator:
                 "scope": " ".join(scopes),
                 "refresh_token": auth.identity_token,
             }
-            response = self._session.post(realm, data=form, timeout=30)
-        else:
-            query = [("service", service), *(("scope", scope) for scope in scopes)]
-            headers = {"Authorization": auth.basic} if auth is not None else {}
-            response = self._session.get(realm, params=query, headers=headers, timeout=30)
-        if response.status_code == 429 or response.status_code >= 500:
-            raise requests.ConnectionError(f"the token service answered HTTP {response.status_code}")
-        if response.status_code != 200:
-            who = f"as {auth.username}" if auth is not None else "anonymously"
-            raise ImageError(
-                f"the registry {self._host} refused to sign in {who}: HTTP {response.status_code}",
-                hint=sign_in_hint(self._host),
-            )
-        document = response.json()
-        token = document.get("token") or document.get("access_token")
-        if not isinstance(token, str):
-            raise ImageError(f"the registry {self._host} gave no token when signing in")
-        if auth is not None:
-            auth.fetched(token)
-        return token
+            return self._session.post(realm, data=form, timeout=30)
+        query = [("service", service), *(("scope", scope) for scope in scopes)]
+        headers = {"Authorization": auth.basic} if auth is not None else {}
+        return self._session.get(realm, params=query, headers=headers, timeout=30)

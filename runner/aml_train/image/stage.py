@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from aml_train.engine import BuildCli
 from aml_train.errors import ImageError, TestsFailedError
 from aml_train.events import ImageReady, Listener, Notice, Stage, StageFinished, StageStarted, TestsFinished
+from aml_train.image.again import done_again
 from aml_train.image.build import BUILD_TIMEOUT, build_image
 from aml_train.image.checking import Checks, load_facts, store_facts
 from aml_train.image.disk import check_disk
@@ -138,7 +140,7 @@ class _Stage:
         for tag in (_digest_tag(found.digest), *self.release_tags):
             head = self.registry.head_manifest(self.spec.repository, tag)
             if head is None or head.digest != found.digest:
-                self.registry.put_manifest(self.spec.repository, tag, found.content, found.media_type)
+                self.registry.put_tag(self.spec.repository, tag, found)
         return self._ready(found, "found", record)
 
     def _make(self, started: float, force: bool) -> Tested:
@@ -202,8 +204,14 @@ class _Stage:
     def _push(self, name: str, tag: str, image_id: str, stop: Stop) -> Manifest:
         """Push the candidate and check what arrived."""
         with self._stage("push", f"push to {self.location.push_name}") as done:
-            auth = self.location.credentials()
-            digest = push_image(self.engine, name, tag, auth=auth, listener=self.listener, stop=stop)
+            check = partial(self.registry.check_push, self.candidate)
+            check()  # the engine would take a minute to say that it may not
+
+            def push() -> str:
+                auth = self.location.credentials()
+                return push_image(self.engine, name, tag, auth=auth, listener=self.listener, stop=stop)
+
+            digest = done_again(push, check=check, renew=self.location.renew, listener=self.listener, stop=stop)
             manifest = read_back(self.registry, self.candidate, digest, image_id)
             stop.check()
             done(f"pushed {digest[:19]}")
@@ -305,9 +313,13 @@ class _Stage:
     def _pull(self, manifest: Manifest) -> str:
         """Have a released image in the engine, named by its digest; return its image id."""
         name = f"{self.location.push_name}/{self.spec.repository}"
-        image_id = pull_image(
-            self.engine, name, manifest.digest, auth=self.location.credentials(), listener=self.listener
-        )
+
+        def pull() -> str:
+            auth = self.location.credentials()
+            return pull_image(self.engine, name, manifest.digest, auth=auth, listener=self.listener)
+
+        check = partial(self.registry.head_manifest, self.spec.repository, manifest.digest)
+        image_id = done_again(pull, check=check, renew=self.location.renew, listener=self.listener, stop=Stop())
         if not manifest.is_index and image_id not in (manifest.config_digest, manifest.digest):
             raise ImageError(f"the engine has {image_id} as {name}@{manifest.digest}, which is another image")
         return image_id

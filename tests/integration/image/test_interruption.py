@@ -149,8 +149,13 @@ def test_an_interruption_ends_tests_and_push(
 
 
 def test_a_push_that_fails_ends_the_tests(
-    ensure: Callable[..., object], half: HalfRegistry, tests: MakeTests, recorder: Recorder
+    ensure: Callable[..., object],
+    half: HalfRegistry,
+    tests: MakeTests,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("aml_train.image.again.PAUSES", ())
     half.denies = True
     expected = r"the push of localhost:\d+/.*-candidate:candidate-.* failed: .*denied.*\nThe tests were ended\."
     with pytest.raises(ImageError, match=expected):

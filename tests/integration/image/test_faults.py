@@ -1,0 +1,264 @@
+"""A registry that is busy, refuses for a while, or breaks connections, in the middle of a push and of a release."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from docker.errors import ImageNotFound
+
+from aml_train.engine import BuildCli
+from aml_train.errors import ImageError
+from aml_train.events import Notice, StageFinished
+from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.image.spec import ImageSpec, Tested
+from aml_train.image.stage import ensure_image
+from tests.integration.conftest import Recorder
+from tests.integration.image.faulty import Fault, FaultyRegistry, serve
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+LAYER_BYTES = 3 << 20
+PATCH, MANIFEST = r"^PATCH .*/blobs/uploads/", r"^PUT .*/manifests/"
+
+Ensure = Callable[..., Tested]
+
+
+@pytest.fixture(scope="module")
+def proxy(registry_location: RegistryLocation) -> Iterator[FaultyRegistry]:
+    """One for all tests: the engine then knows that the base's layers are there, and does not send them again."""
+    with serve(registry_location.push_name) as server:
+        yield server
+
+
+@pytest.fixture
+def faulty(proxy: FaultyRegistry) -> FaultyRegistry:
+    """The proxy without faults."""
+    proxy.faults, proxy.log = [], []
+    return proxy
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's own pauses cannot be shortened; ours can."""
+    monkeypatch.setattr("aml_train.image.again.PAUSES", (0.1, 0.1, 0.1))
+
+
+@pytest.fixture
+def small(spec: ImageSpec, faulty: FaultyRegistry, engine: DockerClient) -> Iterator[ImageSpec]:
+    """An image with two layers of its own."""
+    steps = [f"RUN head -c {LAYER_BYTES} /dev/urandom > /{name} # {spec.repository}" for name in ("one", "two")]
+    yield replace(spec, dockerfile="\n".join([f"FROM {spec.base.pinned}", *steps, ""]))
+    for known in engine.api.images():  # names only: other tests' images may be gone in the next moment
+        for name in [*(known["RepoTags"] or ()), *(known["RepoDigests"] or ())]:
+            if name.startswith(f"{faulty.name}/{spec.repository}"):
+                with contextlib.suppress(ImageNotFound):  # gone with another name of it
+                    engine.images.remove(name, force=True)
+
+
+@pytest.fixture
+def ensure(engine: DockerClient, cli: BuildCli, faulty: FaultyRegistry, recorder: Recorder) -> Ensure:
+    """The stage, through the faulty proxy."""
+    location = RegistryLocation(push_name=faulty.name, job_name="amltest.azurecr.io", url=f"http://{faulty.name}")
+
+    def call(spec: ImageSpec, **options: Any) -> Tested:
+        options = {"listener": recorder, **options}
+        return ensure_image(spec, None, engine=engine, cli=lambda: cli, location=location, **options)
+
+    return call
+
+
+def released(registry: Registry, spec: ImageSpec, done: Tested, extra: Sequence[str] = ()) -> None:
+    """Check that the registry has just what *done* says, whole."""
+    tags = {spec.address_tag, f"dig-{done.digest[7:]}", *extra}
+    assert set(registry.tags(spec.repository)) == tags
+    for tag in tags:
+        manifest = registry.get_manifest(spec.repository, tag)
+        assert manifest is not None
+        assert manifest.digest == done.digest
+        assert all(registry.has_blob(spec.repository, blob) for blob in manifest.blobs)
+
+
+def test_without_a_fault(small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder) -> None:
+    released(registry, small, ensure(small, release_tags=["v1"]), ["v1"])
+    assert not recorder.of(Notice)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(what=PATCH, status=401, after=1), id="401 in a layer"),
+        pytest.param(Fault(what=PATCH, status=429, headers={"Retry-After": "1"}), id="429 in a layer"),
+        pytest.param(Fault(what=PATCH, status=403, after=1), id="403 in a layer"),
+        pytest.param(Fault(what=MANIFEST, status=401), id="401 at the manifest"),
+        pytest.param(Fault(what=MANIFEST, status=429), id="429 at the manifest"),
+    ],
+)
+def test_what_the_engine_gives_up_is_taken_up_again(
+    small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder, faulty: FaultyRegistry, fault: Fault
+) -> None:
+    faulty.faults.append(replace(fault))
+    released(registry, small, ensure(small))
+    assert faulty.faults[0].happened == 1
+    (notice,) = recorder.of(Notice)
+    assert notice.level == "warning"
+    assert "the push of localhost:" in notice.text
+    assert notice.text.endswith("Once more in 0 s: attempt 2 of 4.")
+    assert {event.stage for event in recorder.of(StageFinished)} == {"image", "push"}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(what=PATCH, status=500), id="500 in a layer"),
+        pytest.param(Fault(what=PATCH, body_bytes=1 << 20), id="reset in a layer"),
+        pytest.param(Fault(what=r"^PUT .*/blobs/uploads/", lose_answer=True), id="answer lost after a layer"),
+    ],
+)
+def test_what_the_engine_sits_out_itself(
+    small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder, faulty: FaultyRegistry, fault: Fault
+) -> None:
+    faulty.faults.append(replace(fault))
+    released(registry, small, ensure(small))
+    assert faulty.faults[0].happened == 1
+    assert not recorder.of(Notice)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(what=r"^POST .*[?]mount=", status=429, headers={"Retry-After": "0"}), id="429"),
+        pytest.param(Fault(what=r"^POST .*[?]mount=", status=503, times=2), id="503"),
+        pytest.param(Fault(what=r"^POST .*[?]mount=", times=2), id="reset"),
+        pytest.param(Fault(what=rf"{MANIFEST}dig-", status=500, times=2), id="500 at a tag"),
+        pytest.param(Fault(what=rf"{MANIFEST}v1", lose_answer=True), id="answer of a tag lost"),
+        pytest.param(Fault(what=r"^GET .*/manifests/sha256", times=2), id="reset when it is read back"),
+    ],
+)
+def test_what_our_own_requests_sit_out(
+    small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder, faulty: FaultyRegistry, fault: Fault
+) -> None:
+    faulty.faults.append(replace(fault))
+    released(registry, small, ensure(small, release_tags=["v1"]), ["v1"])
+    assert faulty.faults[0].happened == fault.times
+    assert not recorder.of(Notice)
+
+
+def test_a_broken_push_resumes(small: ImageSpec, ensure: Ensure, registry: Registry, faulty: FaultyRegistry) -> None:
+    """What has arrived is not sent again: each layer is stored once, though one push broke off at the manifest."""
+    faulty.faults.append(Fault(what=MANIFEST, status=401))
+    released(registry, small, ensure(small))
+    layers_and_config = 3  # the base's layers are mounted
+    assert faulty.count(r"^PUT .*candidate/blobs/uploads/.*digest=", 201) == layers_and_config
+    assert faulty.count(r"^PUT .*candidate/manifests/candidate-", 201) == 1
+
+
+def test_a_registry_that_stays_busy(
+    small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder, faulty: FaultyRegistry
+) -> None:
+    faulty.faults.append(Fault(what=PATCH, status=429, times=-1))
+    with pytest.raises(ImageError, match=r"the push of localhost:.* failed: .*\(4 attempts\)"):
+        ensure(small)
+    assert registry.tags(small.repository) == []
+    assert len(recorder.of(Notice)) == 3
+    faulty.faults.clear()
+    released(registry, small, ensure(small))
+
+
+def test_a_right_that_is_lost_in_mid_push(
+    small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder, faulty: FaultyRegistry
+) -> None:
+    """The registry is asked from here, and its refusal ends it: no further attempt."""
+
+    def lose() -> None:
+        faulty.faults.append(Fault(what=r"^(POST|PATCH) ", status=403, times=-1))
+
+    faulty.faults.append(Fault(what=PATCH, status=401, act=lose))
+    refusal = (
+        rf"the registry {faulty.name} refused to upload to {small.repository}-candidate: HTTP 403 DENIED a fault"
+    )
+    with pytest.raises(ImageError, match=rf"(?s){refusal}\nBefore that, the push of .* failed"):
+        ensure(small)
+    assert len(recorder.of(Notice)) == 1
+    assert registry.tags(small.repository) == []
+
+
+def test_no_right_at_all_is_told_before_the_push(
+    small: ImageSpec, ensure: Ensure, faulty: FaultyRegistry, recorder: Recorder
+) -> None:
+    faulty.faults.append(Fault(what=r"^POST ", status=403, times=-1))
+    with pytest.raises(ImageError, match=r"refused to upload to .*: HTTP 403 DENIED a fault"):
+        ensure(small)
+    assert faulty.count("^PATCH", 403) + faulty.count("^PATCH", 202) == 0
+    assert not recorder.of(Notice)
+
+
+def test_a_wait_that_is_too_long_is_told(small: ImageSpec, ensure: Ensure, faulty: FaultyRegistry) -> None:
+    faulty.faults.append(Fault(what=r"^POST ", status=429, times=-1, headers={"Retry-After": "3600"}))
+    began = time.monotonic()
+    with pytest.raises(ImageError, match=r"HTTP 429 TOOMANYREQUESTS a fault \(it asks to wait: Retry-After 3600\)"):
+        ensure(small)
+    assert time.monotonic() - began < 60
+
+
+def test_a_release_that_breaks_off_is_not_taken_for_one(
+    small: ImageSpec, ensure: Ensure, registry: Registry, faulty: FaultyRegistry, recorder: Recorder
+) -> None:
+    """The address is the last tag: as long as it is missing the image counts as absent, and the next run makes it whole."""
+    faulty.faults.append(Fault(what=rf"{MANIFEST}{small.address_tag}", status=403, times=-1))
+    with pytest.raises(ImageError, match=f"refused to write {small.repository}:{small.address_tag}: HTTP 403"):
+        ensure(small, release_tags=["v1"])
+    assert registry.head_manifest(small.repository, small.address_tag) is None
+    faulty.faults.clear()
+    done = ensure(small, release_tags=["v1"])
+    assert done.how == "built"
+    released(registry, small, done, ["v1"])
+
+
+def test_an_immutable_tag_that_is_right_already(
+    small: ImageSpec, ensure: Ensure, registry: Registry, faulty: FaultyRegistry
+) -> None:
+    """Another run has released the same digest, and locked its tag."""
+    first = ensure(small)
+    faulty.faults.append(Fault(what=rf"{MANIFEST}dig-", status=405, times=-1))
+    assert registry.untag(small.repository, small.address_tag) is False  # a plain registry cannot
+    again = ensure(small)
+    assert (again.how, again.digest) == ("found", first.digest)
+
+
+def test_two_runs_of_the_same_content_at_once(
+    small: ImageSpec, ensure: Ensure, registry: Registry, engine: DockerClient
+) -> None:
+    """Both end well, and the address names one of the two digests, whole; both keep their digests."""
+    barrier, ended, failed = threading.Barrier(2), list[Tested](), list[BaseException]()
+
+    def run() -> None:
+        try:
+            barrier.wait()
+            ended.append(ensure(small, listener=Recorder()))
+        except BaseException as error:  # noqa: BLE001 - told below
+            failed.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed, failed
+    address = registry.get_manifest(small.repository, small.address_tag)
+    assert address is not None
+    assert address.digest in {done.digest for done in ended}
+    for done in ended:
+        manifest = registry.get_manifest(small.repository, f"dig-{done.digest[7:]}")
+        assert manifest is not None
+        assert manifest.digest == done.digest
+        assert json.loads(registry.get_blob(small.repository, manifest.config_digest or ""))["os"] == "linux"
+    tags = [tag for known in engine.api.images() for tag in known["RepoTags"] or ()]
+    assert not [tag for tag in tags if f"{small.repository}-candidate" in tag]
