@@ -30,7 +30,7 @@ from aml_train.events import (
     TestsFinished,
 )
 from aml_train.jobs.logs import LONGEST_LINE
-from aml_train.units import duration, size
+from aml_train.units import duration, size, slowest
 from aml_train_action.commands import annotation, command
 from aml_train_action.masking import Masker, MaskingStream
 from aml_train_action.text import harmless, lines_of, pieces
@@ -223,6 +223,8 @@ class GitHubLog:
                     self._say("·", f"tests: {event.passed} passed, {event.failed} failed, {event.skipped} skipped")
                 for failure in event.failures:
                     self._say("✗", f"tests: {failure}")
+                if slow := slowest(event.slowest):
+                    self._say("·", f"tests: slowest: {slow}")
             case JobSubmitted():
                 self._say(
                     "·", f"job {event.job}{' (attached)' if event.attached else ''} {event.studio_url or ''}".rstrip()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from aml_train.units import duration, size
+from aml_train.units import duration, size, slowest
 from aml_train_action.charts import chart
 from aml_train_action.markdown import block, code, escape, link
 from aml_train_action.outputs import choose_metrics
@@ -20,6 +20,7 @@ LIMIT: Final = 1_048_576
 _RESERVE: Final = 8_192
 _CHARTS: Final = 8
 _MESSAGE: Final = 20_000
+_OUTPUT: Final = 6000
 
 _SIGNS: Final = {
     "passed": "✅",
@@ -71,6 +72,7 @@ def render_summary(record: Record, *, title: str, reproduce: str, text: str = ""
         _message(record, text),
         _gate(record),
         _failures(record),
+        _outputs(record),
         _checks(record),
         _facts(record),
         _charts(record),
@@ -155,6 +157,17 @@ def _failures(record: Record) -> Section:
     )
 
 
+def _outputs(record: Record) -> Section:
+    """What the failed tests printed, folded."""
+    failures = record.tests.failures if record.tests else ()
+    rows = [
+        f"<details><summary>{code(failure.name, most=200)}</summary>{block(failure.output, most=_OUTPUT)}</details>"
+        for failure in failures
+        if failure.output
+    ]
+    return Section(name="output of failed tests", importance=3, head="### Output of failed tests\n", rows=rows)
+
+
 def _checks(record: Record) -> Section:
     """Errors and warnings of the readiness checks, and in one more row what else was found."""
     findings = record.checks.findings if record.checks else ()
@@ -186,6 +199,8 @@ def _facts(record: Record) -> Section:
             counts = f"{tests.passed} passed, {tests.failed} failed, {tests.skipped} skipped"
         earlier = ", recorded earlier in this very image" if tests.cached else ""
         rows.append(f"| tests | {counts} in {duration(tests.seconds)}{earlier} |")
+        if slow := slowest(tests.slowest):
+            rows.append(f"| slowest tests | {escape(slow)} |")
     if record.job:
         attached = " (attached: it had been submitted before)" if record.job.attached else ""
         rows.append(f"| job | {code(record.job.job)}{attached} |")

@@ -141,6 +141,7 @@ def plan(directory: Path, config: Path | None, job: Path | None, target: str | N
 @_configuration
 @click.option("--fresh", is_flag=True, help="Train again, even if the same job has completed.")
 @click.option("--force-build", is_flag=True, help="Build and test the image again, even if it is in the registry.")
+@click.option("--keep-tests", is_flag=True, help="Run the tests in any case, and keep their container to look into.")
 @click.option("--no-wait", is_flag=True, help="Submit and return; `aml-train attach` gates later.")
 @click.option(
     "--on-cancel",
@@ -161,6 +162,7 @@ def run(
     *,
     fresh: bool,
     force_build: bool,
+    keep_tests: bool,
     no_wait: bool,
     on_cancel: str | None,
     group: str | None,
@@ -197,6 +199,7 @@ def run(
         options = Options(
             fresh=fresh,
             force_build=force_build,
+            keep_tests=keep_tests,
             wait=not no_wait,
             group=Group(name=group, sequence=int(time.time())) if group else None,
             supersede=supersede,

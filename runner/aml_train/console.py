@@ -27,7 +27,7 @@ from aml_train.events import (
     StageStarted,
     TestsFinished,
 )
-from aml_train.units import duration, size
+from aml_train.units import duration, size, slowest
 
 if TYPE_CHECKING:
     from rich.progress import Progress as ProgressBars
@@ -123,6 +123,8 @@ class ConsoleListener:
                 self._facts["tests"] = counts + (" (recorded earlier in this image)" if event.cached else "")
                 for failure in event.failures:
                     self._say("✗", "tests", str(failure), "red")
+                if slow := slowest(event.slowest):
+                    self._say("·", "tests", f"slowest: {slow}", "cyan")
             case JobSubmitted():
                 self._facts["job"] = event.job + (" (attached)" if event.attached else "")
                 if event.studio_url:

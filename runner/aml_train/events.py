@@ -105,13 +105,17 @@ class ImageChecked(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class TestFailure:
-    """A test that failed or could not run. *file* and *line* (one-based) are None where the report does not tell."""
+    """A test that failed or could not run. *file* and *line* (one-based) are None where the report does not tell.
+
+    *file* is relative to the project's folder. *output* is the end of what the test printed and of its traceback.
+    """
 
     __test__ = False
     name: str
     file: str | None
     line: int | None
     message: str
+    output: str = ""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}: " if self.file and self.line else f"{self.file}: " if self.file else ""
@@ -120,7 +124,10 @@ class TestFailure:
 
 @dataclass(frozen=True, kw_only=True)
 class TestsFinished(Event):
-    """The tests in the image ended. Counts are None where no JUnit report was written."""
+    """The tests in the image ended. Counts are None where no JUnit report was written.
+
+    *slowest* holds names and seconds of the slowest few.
+    """
 
     __test__ = False
     passed: int | None
@@ -129,6 +136,7 @@ class TestsFinished(Event):
     seconds: float
     cached: bool
     failures: tuple[TestFailure, ...] = ()
+    slowest: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

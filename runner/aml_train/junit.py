@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.events import TestFailure
+from aml_train.junit_places import Places
 
 _SLOWEST: Final = 5
 _TRACEBACK: Final = 100_000
 _MESSAGE: Final = 300
+_OUTPUT: Final = 6000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +27,12 @@ class JUnitReport:
     slowest: tuple[tuple[str, float], ...]
 
 
-def parse_junit(content: bytes) -> JUnitReport:
+def parse_junit(content: bytes, places: Places | None = None) -> JUnitReport:
     """Read a report.
+
+    Args:
+        content: the file.
+        places: the project's files, which failures are mapped to.
 
     Raises:
         ValueError: if it is no JUnit report; one with a document type declaration is refused, since entities could blow it up.
@@ -48,7 +53,7 @@ def parse_junit(content: bytes) -> JUnitReport:
         results = list(case.result)
         bad = [result for result in results if not isinstance(result, Skipped)]
         if bad:
-            failures.append(_failure(case, bad[0]))
+            failures.append(_failure(case, bad[0], places or Places()))
             if isinstance(bad[0], Error):
                 errors += 1
             else:
@@ -78,27 +83,23 @@ def _name(case: Any) -> str:
     return f"{case.classname}::{case.name}" if case.classname else str(case.name)
 
 
-def _failure(case: Any, result: Any) -> TestFailure:
+def _failure(case: Any, result: Any, places: Places) -> TestFailure:
     """Return what one failed case says."""
     element = case._elem  # junitparser has no accessor for attributes outside its own schema
-    file = element.get("file")
     message = str(result.message or "").strip().splitlines()
+    traceback = str(result.text or "")
+    file, line = places.locate(
+        element.get("file"), element.get("line"), str(case.classname or ""), traceback[-_TRACEBACK:]
+    )
     return TestFailure(
         name=str(case.name),
         file=file,
-        line=_failing_line(file, element.get("line"), str(result.text or "")[-_TRACEBACK:]),
+        line=line,
         message=(message[0] if message else "")[:_MESSAGE],
+        output=_output(traceback, case.system_out, case.system_err),
     )
 
 
-def _failing_line(file: str | None, start: str | None, traceback: str) -> int | None:
-    """Return the line that failed (one-based): the last one that the traceback names in *file*, else the test's first.
-
-    pytest ends each entry of a traceback with ``file:line:`` and counts a test's own line from zero
-    (``_pytest._code.code`` and ``_pytest.junitxml``, family xunit1).
-    """
-    if file is not None:
-        named = re.findall(rf"^{re.escape(file)}:(\d{{1,9}}):", traceback, re.MULTILINE)
-        if named:
-            return int(named[-1])
-    return int(start) + 1 if start is not None and start.isdigit() else None
+def _output(*texts: str | None) -> str:
+    """Return the end of each text that there is."""
+    return "\n".join(text.strip("\n")[-_OUTPUT:] for text in texts if text and text.strip())

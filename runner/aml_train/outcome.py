@@ -30,6 +30,7 @@ class Options:
     Attributes:
         fresh: train again, even if the same job has completed.
         force_build: build the image again, even if its address is in the registry.
+        keep_tests: run the tests in any case, and keep their container.
         wait: follow the job to its end; False submits and returns.
         attach: build and submit nothing; follow, gate and register what was submitted before.
         job: the name of the job to attach to; None for the latest one that was submitted from the same configuration.
@@ -39,6 +40,7 @@ class Options:
 
     fresh: bool = False
     force_build: bool = False
+    keep_tests: bool = False
     wait: bool = True
     attach: bool = False
     job: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -198,7 +199,10 @@ class Execution:
             self._listener(Notice(text="The job's own environment is used as it is given, not tested."))
         else:
             commit = str(plan.commit) if plan.commit else None
-            image = target.ensure_image(plan.image, plan.tests, force=self._options.force_build, commit=commit)
+            tests = plan.tests
+            if tests is not None and self._options.keep_tests:
+                tests = dataclasses.replace(tests, keep=True)
+            image = target.ensure_image(plan.image, tests, force=self._options.force_build, commit=commit)
         self.outcome.image = image
         return image
 

@@ -67,6 +67,8 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
             env=config.tests.env,
             timeout=config.tests.timeout,
             network=config.tests.network,
+            workdir=config.tests.workdir,
+            limits=config.tests.limits,
             junit=config.tests.junit,
         )
     document, notices = _document(config, names, image)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
+_SLOW: Final = 0.5
+
 
 def duration(seconds: float) -> str:
     """Return a duration for people: ``0.4 s``, ``2 min 05 s``, ``1 h 02 min``."""
@@ -20,3 +25,8 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.2f} GB"
+
+
+def slowest(times: Iterable[tuple[str, float]]) -> str:
+    """Return in one line what took half a second and more: names and durations; empty where nothing did."""
+    return ", ".join(f"{name} {duration(seconds)}" for name, seconds in times if seconds >= _SLOW)

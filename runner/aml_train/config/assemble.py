@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aml_train.config.model import (
     CommandJob,
+    ContainerLimits,
     GateRule,
     ImageConfig,
     ModelConfig,
@@ -158,6 +159,10 @@ def tests_config(found: Any) -> TestsConfig | None:
         env=found.get("env", {}),
         timeout=found.get("timeout", TestsConfig.timeout),
         network=found.get("network", False),
+        workdir=found.get("workdir", "").strip("/"),
+        limits=ContainerLimits(
+            **{key: found[key] for key in ("cpus", "memory", "shm", "memlock", "gpus") if key in found}
+        ),
         junit=found.get("junit"),
     )
 

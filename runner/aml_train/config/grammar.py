@@ -8,8 +8,9 @@ from typing import Any, Final
 from aml_train.config.checks_grammar import CHECKS_KEY
 from aml_train.config.job_grammar import ASSET_NAME, JOB
 from aml_train.config.nodes import Faults, Node, ScalarNode, shown
-from aml_train.config.shapes import Choice, Duration, Flag, Text, Variable, mismatch, needs_quotes
+from aml_train.config.shapes import Choice, Duration, Text, Variable, mismatch, needs_quotes
 from aml_train.config.structures import Either, Items, Key, Record, Table
+from aml_train.config.tests_grammar import inside, tests_grammar
 from aml_train.gate.rules import parse_rule
 from aml_train.references import ImageRef
 
@@ -41,11 +42,6 @@ def _requirement(text: str) -> None:
         Requirement(text)
     except InvalidRequirement as error:
         raise ValueError(f"`{shown(text)}`: {str(error).splitlines()[0]}") from error
-
-
-def _inside(text: str) -> None:
-    if text.startswith("/") or ".." in text.split("/"):
-        raise ValueError(f"`{shown(text)}` leads outside")
 
 
 class _PackageVersion:
@@ -124,27 +120,7 @@ IMAGE: Final = Record(
         "checks": CHECKS_KEY,
     },
 )
-TESTS: Final = Record(
-    noun="a mapping with `command`",
-    keys={
-        "command": Key(Text(noun="a shell command"), "Command that runs inside the image.", required=True),
-        "files": Key(
-            Either(
-                noun="a glob pattern, or a list of them",
-                scalar=_GLOBS,
-                items=Items(item=_GLOBS, noun="a list of glob patterns"),
-            ),
-            "Files that the tests see, as gitignore patterns; every file that is not ignored by default.",
-        ),
-        "env": Key(_VARIABLES, "Environment variables of the tests."),
-        "timeout": Key(Duration(), "Bound of the tests, in seconds or such as `30m`; `30m` by default."),
-        "network": Key(Flag(), "Whether the tests may use the network; false by default."),
-        "junit": Key(
-            Text(noun="a path inside the container", rule=_inside),
-            "JUnit report that the command must write. Left out: pytest is told to write one.",
-        ),
-    },
-)
+TESTS: Final = tests_grammar(_VARIABLES)
 MODEL: Final = Record(
     noun="a mapping with `name` and `path` or `output`",
     one_of=("path", "output"),
@@ -153,7 +129,7 @@ MODEL: Final = Record(
             Text(noun="letters, digits, `.`, `_` and `-`", pattern=ASSET_NAME), "Name of the model.", required=True
         ),
         "path": Key(
-            Text(noun="a path among the job's artefacts, such as `outputs/model`", rule=_inside),
+            Text(noun="a path among the job's artefacts, such as `outputs/model`", rule=inside),
             "Path among the job's artefacts, such as `outputs/model`.",
         ),
         "output": Key(

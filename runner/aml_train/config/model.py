@@ -77,6 +77,25 @@ class ImageConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ContainerLimits:
+    """What the tests' container may use.
+
+    Attributes:
+        cpus: processors, such as 1.5; None for all of the engine's.
+        memory: bytes; None for all of the engine's.
+        shm: bytes of ``/dev/shm``, which torch's data loaders use.
+        memlock: bytes that may be locked in memory, which InfiniBand needs; -1 for no bound, None for the engine's own.
+        gpus: ``auto`` for all where the engine has any, ``none``, or ``all``.
+    """
+
+    cpus: float | None = None
+    memory: int | None = None
+    shm: int = 1 << 30
+    memlock: int | None = None
+    gpus: Literal["auto", "none", "all"] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
 class TestsConfig:
     """``tests:``: what runs inside the image before anything is submitted.
 
@@ -87,6 +106,8 @@ class TestsConfig:
         env: environment variables for the tests.
         timeout: seconds.
         network: whether the tests may use the network.
+        workdir: folder of the project that the command runs in, relative to it; empty for the project's own.
+        limits: what the container may use.
         junit: path of a JUnit report inside the container, relative to the working directory, that must exist
             afterwards; None where pytest is told to write one and its absence is tolerated.
     """
@@ -97,6 +118,8 @@ class TestsConfig:
     env: Mapping[str, str] = field(default_factory=dict)
     timeout: float = 1800.0
     network: bool = False
+    workdir: str = ""
+    limits: ContainerLimits = ContainerLimits()
     junit: str | None = None
 
 

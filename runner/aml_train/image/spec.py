@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from aml_train.config.model import ImageConfig
+from aml_train.config.model import ContainerLimits, ImageConfig
 from aml_train.files import FileSet
 from aml_train.image.address import content_address
 from aml_train.image.dockerfile import REQUIREMENTS_NAME, render_dockerfile
 from aml_train.references import ImageRef, is_digest
 
-TEST_FORMAT: Final = 2
+TEST_FORMAT: Final = 3
 """Enters every test key: raise it when the way tests are run changes what passing means."""
 
 
@@ -182,8 +183,11 @@ class TestSpec:
         env: environment variables for the tests.
         timeout: seconds.
         network: whether the tests may use the network.
+        workdir: folder that the command runs in, relative to the project's.
+        limits: what the container may use.
         junit: path of a JUnit report relative to the working directory that must exist afterwards; None where pytest
             is told to write one and its absence is tolerated.
+        keep: whether the container is kept afterwards, for people to look into; not covered by the key.
     """
 
     __test__ = False
@@ -192,7 +196,10 @@ class TestSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     timeout: float = 1800.0
     network: bool = False
+    workdir: str = ""
+    limits: ContainerLimits = field(default_factory=ContainerLimits)
     junit: str | None = None
+    keep: bool = False
 
     def key(self, digest: str) -> str:
         """Return the key of the record of these tests in the image of manifest *digest*: 64 hexadecimal digits.
@@ -208,6 +215,8 @@ class TestSpec:
             "env": dict(self.env),
             "timeout": self.timeout,
             "network": self.network,
+            "workdir": self.workdir,
+            "limits": dataclasses.asdict(self.limits),
             "junit": self.junit,
         }
         return hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

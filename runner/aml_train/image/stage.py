@@ -243,7 +243,7 @@ class _Stage:
     def _verify_found(self, found: Manifest) -> TestRecord | None:
         """Have an image that the registry has checked and tested; do only what no record tells."""
         repository, digest, record = self.spec.repository, found.digest, None
-        if self.tests is not None:
+        if self.tests is not None and not self.tests.keep:  # what is to be kept must run
             record = load_record(self.registry, repository, digest, self.tests.key(digest))
         known = record.facts if record is not None and record.probe == probe_key() else None
         if known is None:

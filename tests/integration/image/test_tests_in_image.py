@@ -1,18 +1,23 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from aml_train.config.model import ContainerLimits
+from aml_train.engine import BuildCli
 from aml_train.errors import TestsFailedError
-from aml_train.events import Event, LogLine, TestsFinished
-from aml_train.image.spec import TestSpec
-from aml_train.leases import LABEL_OWNER, this_owner
+from aml_train.events import Event, LogLine, Notice, TestsFinished
+from aml_train.image.build import build_image
+from aml_train.image.spec import ImageSpec, TestSpec
+from aml_train.leases import LABEL_OWNER, sweep, this_owner
+from aml_train.tests_container import has_gpus
 from aml_train.tests_in_image import run_tests
 from tests.integration.conftest import BASE, Recorder
 
@@ -102,6 +107,88 @@ def test_network_only_where_asked_for(
     run_tests(BASE, tests(command="ls /sys/class/net", network=network), engine=engine, listener=recorder)
     interfaces = {line.text for line in recorder.of(LogLine)}
     assert any(re.match("eth", name) for name in interfaces) is network
+
+
+def test_limits_hold(engine: DockerClient, tests: MakeTests, recorder: Recorder) -> None:
+    limits = ContainerLimits(cpus=0.5, memory=256 << 20, shm=64 << 20, memlock=1 << 20)
+    command = "df -k /dev/shm | tail -1 | awk '{print \"shm\", $2}'; echo memlock $(ulimit -l); nproc"
+    run_tests(BASE, tests(command=command, limits=limits), engine=engine, listener=recorder)
+    lines = [line.text for line in recorder.of(LogLine)]
+    assert f"shm {64 << 10}" in lines
+    assert "memlock 1024" in lines
+
+    hungry = tests(command="exec python3 -c \"x = b'x' * (600 << 20)\"", limits=limits)
+    with pytest.raises(TestsFailedError, match="the tests were killed for want of memory") as caught:
+        run_tests(BASE, hungry, engine=engine, listener=recorder)
+    assert caught.value.hint == "Raise tests.memory."
+
+
+@pytest.mark.parametrize(
+    ("settings", "message", "hint"),
+    [
+        (
+            {"limits": ContainerLimits(memory=1 << 20)},
+            r"could not be started: .*[Mm]emory limit",
+            "Check cpus, memory",
+        ),
+        ({"limits": ContainerLimits(cpus=100_000)}, "could not be started: .*CPUs", "Check cpus, memory"),
+        ({"limits": ContainerLimits(gpus="all")}, "could not be started: .*", "gpus: none"),
+    ],
+)
+def test_what_the_engine_cannot_give(
+    engine: DockerClient, tests: MakeTests, recorder: Recorder, settings: dict[str, Any], message: str, hint: str
+) -> None:
+    if settings["limits"].gpus == "all" and has_gpus(engine.info()):
+        pytest.skip("this engine has GPUs")
+    with pytest.raises(TestsFailedError, match=message) as caught:
+        run_tests(BASE, tests(command="true", **settings), engine=engine, listener=recorder)
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_folder_of_its_own_with_output_and_places(
+    spec: ImageSpec, cli: BuildCli, engine: DockerClient, tests: MakeTests, project: Path, recorder: Recorder
+) -> None:
+    """What the report names from the folder that the tests ran in becomes the project's file."""
+    folder = project / "sub"
+    (folder / "tests").mkdir(parents=True)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "tests" / "test_sub.py").write_text(
+        "import sys, time\n\ndef test_sub():\n    print('printed'); print('told', file=sys.stderr)\n    assert 1 == 2\n\n"
+        "def test_slow():\n    time.sleep(0.6); print('silent')\n"
+    )
+    image = build_image(spec, cli=cli, engine=engine, tag=f"{spec.repository}:test", listener=recorder)
+    try:
+        with pytest.raises(
+            TestsFailedError, match=r"1 of 2 tests failed in the image\n  sub/tests/test_sub\.py:5: test_sub"
+        ):
+            run_tests(image, tests(workdir="sub"), engine=engine, listener=recorder)
+    finally:
+        engine.images.remove(f"{spec.repository}:test", force=True)
+    (finished,) = recorder.of(TestsFinished)
+    (failure,) = finished.failures
+    assert (failure.file, failure.line) == ("sub/tests/test_sub.py", 5)
+    assert "assert 1 == 2" in failure.output
+    assert "printed" in failure.output
+    assert "told" in failure.output
+    assert "silent" not in failure.output
+    assert finished.slowest[0][0].endswith("test_slow")
+    assert finished.slowest[0][1] >= 0.6
+
+
+def test_a_kept_container_can_be_entered(engine: DockerClient, tests: MakeTests, recorder: Recorder) -> None:
+    with pytest.raises(TestsFailedError, match="exit code 3"):
+        run_tests(BASE, tests(command="echo left > /tmp/behind; exit 3", keep=True), engine=engine, listener=recorder)
+    enter, remove = (notice.text.partition(": ")[2] for notice in recorder.of(Notice))
+    try:
+        assert "docker commit aml-train-kept-" in enter
+        shell = enter.replace("docker run --rm -it", "docker run --rm") + " -c 'pwd; ls; cat /tmp/behind'"
+        done = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[1:] == ["/workspace", "tests", "left"]
+        sweep(engine, recorder)
+        assert engine.containers.get(enter.split()[2]).status == "exited"
+    finally:
+        subprocess.run(["/bin/sh", "-c", remove], capture_output=True, check=True)
+    assert engine.containers.list(all=True, filters={"name": enter.split()[2]}) == []
 
 
 def test_container_is_removed_when_the_listener_fails(engine: DockerClient, tests: MakeTests) -> None:
