@@ -29,7 +29,6 @@ from aml_train.events import (
     StageStarted,
     TestsFinished,
 )
-from aml_train.jobs.logs import LONGEST_LINE
 from aml_train.units import duration, size, slowest
 from aml_train_action.commands import annotation, command
 from aml_train_action.masking import Masker, MaskingStream
@@ -258,12 +257,11 @@ class GitHubLog:
         named = event.source == "job" and not event.origin.endswith("std_log.txt")
         name = f"{event.origin}: " if named else ""
         key = event.source, event.origin
-        if len(event.text) < LONGEST_LINE and key not in self._pieces:
+        if not event.more and key not in self._pieces:
             self._channel.text(name + event.text, sign="│")
             return
         # A piece of a longer line: a secret may be cut in two.
-        more = len(event.text) >= LONGEST_LINE
-        for line in (self._part(*key, event.text) if more else self._whole(*key, event.text)).split("\n"):
+        for line in (self._part(*key, event.text) if event.more else self._whole(*key, event.text)).split("\n"):
             self._channel.text(name + line, sign="│")
 
     def _part(self, source: str, origin: str, text: str) -> str:

@@ -65,11 +65,15 @@ class Progress(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class LogLine(Event):
-    """One line of foreign output (a build's, a test's, a job's), without its line end. Never to be trusted."""
+    """One line of foreign output (a build's, a test's, a job's), without its line end. Never to be trusted.
+
+    A long line comes in pieces: *more* says that it goes on in the next event of the same *source* and *origin*.
+    """
 
     source: Source
     text: str
     origin: str = ""
+    more: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,9 +229,9 @@ def _jsonable(value: object) -> object:
 
 
 def to_json(event: Event) -> str:
-    """Return *event* as one line of JSON, its name under ``event``."""
+    """Return *event* as one line of JSON, its name under ``event``. It is ASCII: no reader finds a line's end in a text."""
     fields = {f.name: getattr(event, f.name) for f in dataclasses.fields(event)}
-    return json.dumps({"event": event.name, **fields}, default=_jsonable, ensure_ascii=False)
+    return json.dumps({"event": event.name, **fields}, default=_jsonable)
 
 
 class Broadcast:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import posixpath
 import secrets
 import threading
@@ -15,6 +14,7 @@ from aml_train.errors import TestsFailedError
 from aml_train.events import Listener, LogLine, Notice
 from aml_train.image.spec import TestSpec
 from aml_train.leases import LABEL_KIND, container_labels
+from aml_train.lines import LineSplitter, Piece
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -179,16 +179,17 @@ def run_container(
 
 
 def split_lines(frames: Iterable[tuple[int, bytes]]) -> Iterator[LogLine]:
-    """Turn the frames of a container's output (1 is stdout, 2 stderr) into lines; what is not UTF-8 is replaced."""
-    decoders = {number: codecs.getincrementaldecoder("utf-8")("replace") for number in _STREAMS}
-    rest = dict.fromkeys(_STREAMS, "")
+    """Turn the frames of a container's output (1 is stdout, 2 stderr) into lines; see :class:`aml_train.lines.LineSplitter`."""
+    splitters = {number: LineSplitter() for number in _STREAMS}
     for number, chunk in frames:
-        *lines, rest[number] = (rest[number] + decoders[number].decode(chunk)).split("\n")
-        for line in lines:
-            yield LogLine(source="tests", text=line.rstrip("\r"), origin=_STREAMS[number])
-    for number, origin in _STREAMS.items():
-        if last := rest[number] + decoders[number].decode(b"", final=True):
-            yield LogLine(source="tests", text=last.rstrip("\r"), origin=origin)
+        yield from _log_lines(number, splitters[number].feed(chunk))
+    for number, splitter in splitters.items():
+        yield from _log_lines(number, splitter.feed(b"", final=True))
+
+
+def _log_lines(number: int, pieces: Iterable[Piece]) -> Iterator[LogLine]:
+    for piece in pieces:
+        yield LogLine(source="tests", text=piece.text, origin=_STREAMS[number], more=piece.more)
 
 
 def end_container(container: Container, spec: TestSpec) -> None:

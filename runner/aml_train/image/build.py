@@ -9,19 +9,21 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from aml_train.engine import BuildCli
 from aml_train.errors import ImageError, TimedOutError
 from aml_train.events import Listener
 from aml_train.image.progress import PlainProgress
 from aml_train.image.spec import BaseImage, ImageSpec
+from aml_train.lines import LinePieces
 from aml_train.references import is_digest
 
 if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.images import Image
 
+_CHUNK: Final = 64 * 1024
 BUILD_TIMEOUT: Final = 7200.0
 """Seconds that a build may take; large bases are pulled in it."""
 
@@ -149,9 +151,8 @@ def _run(argv: Sequence[str], cli: BuildCli, listener: Listener, timeout: float)
     try:
         with process:
             try:
-                for line in process.stdout or ():
-                    for event in progress.feed(line.decode("utf-8", "replace")):
-                        listener(event)
+                if process.stdout is not None:
+                    _follow(process.stdout, progress, listener)
                 exit_code = process.wait()
             except BaseException:
                 _kill(process)
@@ -164,6 +165,17 @@ def _run(argv: Sequence[str], cli: BuildCli, listener: Listener, timeout: float)
         )
     if exit_code != 0:
         raise progress.error(exit_code)
+
+
+def _follow(output: IO[bytes], progress: PlainProgress, listener: Listener) -> None:
+    """Tell *listener* what the command prints, as soon as it does, until it prints no more."""
+    reader, ended = LinePieces(), False
+    while not ended:
+        data = os.read(output.fileno(), _CHUNK)
+        ended = not data
+        for piece in reader.feed(data, final=ended):
+            for event in progress.feed(piece.text, more=piece.more):
+                listener(event)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

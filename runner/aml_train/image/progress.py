@@ -10,14 +10,15 @@ from typing import Final
 
 from aml_train.errors import ImageError
 from aml_train.events import Event, LogLine, Progress
+from aml_train.lines import Piece, lines_in, states
 
-_VERTEX = re.compile(r"#(?P<number>\d+) (?P<rest>.*)")
-_STEP = re.compile(r"\[(?:[\w.-]+ )?(?P<done>\d+)/(?P<total>\d+)\] (?P<instruction>.*)")
-_TIMED = re.compile(r"\d+\.\d+ ?(?P<text>.*)")
+_VERTEX = re.compile(r"#(?P<number>\d+) (?P<rest>.*)", re.DOTALL)
+_STEP = re.compile(r"\[(?:[\w.-]+ )?(?P<done>\d+)/(?P<total>\d+)\] (?P<instruction>.*)", re.DOTALL)
+_TIMED = re.compile(r"\d+\.\d+ ?(?P<text>.*)", re.DOTALL)
 _ENDED = re.compile(r"(?:DONE \d|CACHED$|CANCELED)")
-_PREFIX = re.compile(r"#\d+ (?:\d+\.\d+ )?")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TAIL: Final = 25
+_WIDEST: Final = 2000
 _NO_SPACE: Final = ("no space left on device", "disk quota exceeded")
 
 
@@ -37,13 +38,19 @@ class PlainProgress:
         self._all: deque[str] = deque(maxlen=_TAIL)
         self._failed: str | None = None
         self._full = False
+        self._going_on = False
+        self._origin = ""
 
-    def feed(self, line: str) -> Iterator[Event]:
-        """Yield the events that one line means, beginning with the line itself."""
-        text = _last_state(_COLOUR.sub("", line.rstrip()))
+    def feed(self, line: str, *, more: bool = False) -> Iterator[Event]:
+        """Yield the events that one line means, and the line itself; *more* where it goes on with the next call."""
+        going_on, self._going_on = self._going_on, more
+        if going_on:
+            yield from _shown(line if more else line.rstrip(), self._origin, more=more)
+            return
+        text = _COLOUR.sub("", line if more else line.rstrip())
         if not text:
             return
-        self._all.append(text)
+        self._all.append(text[:_WIDEST])
         self._full = self._full or any(words in text.lower() for words in _NO_SPACE)
         match = _VERTEX.fullmatch(text)
         origin = ""
@@ -56,7 +63,7 @@ class PlainProgress:
                     stage="image", label=known.instruction, done=known.number - 1, total=known.total, unit="steps"
                 )
             elif timed := _TIMED.fullmatch(rest):
-                self._tails[number].append(timed["text"])
+                self._tails[number].append(states(timed["text"])[-1][:_WIDEST])
                 text = timed["text"]
             elif rest.startswith("ERROR"):
                 self._failed = number
@@ -71,7 +78,8 @@ class PlainProgress:
                 )
             if number in self._steps:
                 origin = self._steps[number].instruction
-        yield LogLine(source="build", text=text, origin=origin)
+        self._origin = origin
+        yield from _shown(text, origin, more=more)
 
     def error(self, exit_code: int) -> ImageError:
         """Return the error for a build that ended with *exit_code*: the instruction that failed and its last lines."""
@@ -94,8 +102,6 @@ class PlainProgress:
         )
 
 
-def _last_state(text: str) -> str:
-    """Return the line as a terminal would end up with it: what a carriage return overwrites is left out."""
-    *overwritten, last = text.split("\r")
-    prefix = _PREFIX.match(text) if overwritten else None
-    return (prefix[0] if prefix else "") + last
+def _shown(text: str, origin: str, *, more: bool) -> Iterator[LogLine]:
+    for piece in lines_in(Piece(text, more=more)):
+        yield LogLine(source="build", text=piece.text, origin=origin, more=piece.more)

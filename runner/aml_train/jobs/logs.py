@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-import codecs
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from aml_train.jobs.service import JobService
+from aml_train.lines import LineSplitter, Piece
 
-#: A line longer than this is passed on in pieces.
-LONGEST_LINE: Final = 64 * 1024
 #: How many last lines are kept for the report.
 TAIL_LINES: Final = 30
 _TAIL_WIDTH: Final = 2000
 
-LineSink = Callable[[str, str], None]
-
-
-class LineSplitter:
-    """Turns pieces of bytes into whole lines of text; what is not UTF-8 becomes U+FFFD."""
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._rest = ""
-
-    def feed(self, data: bytes, *, final: bool = False) -> list[str]:
-        """Return the lines that *data* completes; with *final* also the last one without a line end."""
-        text = self._rest + self._decoder.decode(data, final)
-        lines = text.split("\n")
-        self._rest = lines.pop()
-        while len(self._rest) > LONGEST_LINE:
-            lines.append(self._rest[:LONGEST_LINE])
-            self._rest = self._rest[LONGEST_LINE:]
-        if final and self._rest:
-            lines.append(self._rest)
-            self._rest = ""
-        # A carriage return rewrites the line on a terminal: only what would stay visible is kept.
-        return [line.rstrip("\r").rpartition("\r")[2] for line in lines]
+LineSink = Callable[[str, Piece], None]
 
 
 class LogFollower:
@@ -45,7 +21,7 @@ class LogFollower:
 
     Args:
         service: reads the logs by ranges.
-        sink: takes each line, with the path of its log.
+        sink: takes each line, or piece of one, with the path of its log.
     """
 
     def __init__(self, service: JobService, sink: LineSink) -> None:
@@ -74,7 +50,7 @@ class LogFollower:
             if final:
                 self._pass_on(path, splitter.feed(b"", final=True))
 
-    def _pass_on(self, path: str, lines: list[str]) -> None:
-        for line in lines:
-            self._tail.append(line[:_TAIL_WIDTH])
-            self._sink(path, line)
+    def _pass_on(self, path: str, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            self._tail.append(piece.text[:_TAIL_WIDTH])
+            self._sink(path, piece)

@@ -15,6 +15,7 @@ from aml_train.jobs.clock import Clock
 from aml_train.jobs.logs import LogFollower
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus, failure_of
+from aml_train.lines import Piece
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +61,8 @@ def watch(
         ServiceError: if the service stays away longer than our patience, or reports an unknown status.
     """
 
-    def pass_on(path: str, line: str) -> None:
-        listener(LogLine(source="job", text=line, origin=path))
+    def pass_on(path: str, piece: Piece) -> None:
+        listener(LogLine(source="job", text=piece.text, origin=path, more=piece.more))
 
     follower = LogFollower(service, pass_on)
     began = clock.now()

@@ -25,7 +25,7 @@ from aml_train.events import (
     TestFailure,
     TestsFinished,
 )
-from aml_train.jobs.logs import LONGEST_LINE
+from aml_train.lines import LONGEST_LINE
 from aml_train_action.annotations import Annotations, Places
 from aml_train_action.log import Channel, ChannelText, GitHubLog, LogLevel
 from aml_train_action.masking import Masker
@@ -212,7 +212,7 @@ def test_a_secret_cut_in_two_by_the_reader_of_the_log_is_masked() -> None:
     origin = "user_logs/std_log.txt"
     whole = "x" * (LONGEST_LINE - 5) + secret + "tail"
     text = logged(
-        LogLine(source="job", text=whole[:LONGEST_LINE], origin=origin),
+        LogLine(source="job", text=whole[:LONGEST_LINE], origin=origin, more=True),
         LogLine(source="job", text=whole[LONGEST_LINE:], origin=origin),
         LogLine(source="job", text="next", origin=origin),
         secrets=(secret,),
@@ -223,7 +223,9 @@ def test_a_secret_cut_in_two_by_the_reader_of_the_log_is_masked() -> None:
 
 
 def test_a_piece_that_has_no_successor_is_shown_at_the_end() -> None:
-    text = logged(LogLine(source="job", text="x" * (LONGEST_LINE - 3) + "abc", origin="a"), secrets=("abcdef",))
+    text = logged(
+        LogLine(source="job", text="x" * (LONGEST_LINE - 3) + "abc", origin="a", more=True), secrets=("abcdef",)
+    )
     assert "abc" in text
 
 

@@ -104,6 +104,25 @@ def test_errors(lines: list[str], message: str, hint: str) -> None:
     assert hint in (error.hint or "")
 
 
+def test_a_long_line_comes_in_pieces_of_one_step() -> None:
+    progress = PlainProgress()
+    pieces = [
+        ("#5 [2/2] RUN x", False),
+        ("#5 0.1 aaa", True),
+        ("#6 bbb", True),
+        ("ccc\rddd", False),
+        ("#5 0.2 next", False),
+    ]
+    events = [event for line, more in pieces for event in progress.feed(line, more=more)]
+    assert [(e.origin, e.text, e.more) for e in events if isinstance(e, LogLine)][1:] == [
+        ("RUN x", "aaa", True),
+        ("RUN x", "#6 bbb", True),
+        ("RUN x", "ccc", False),
+        ("RUN x", "ddd", False),
+        ("RUN x", "next", False),
+    ]
+
+
 def test_push_is_followed() -> None:
     events: list[Progress] = []
     stream = [

@@ -1,0 +1,81 @@
+"""Foreign output as lines of text: memory is bounded, nothing is lost, and what a progress bar rewrites is shown once. Pure."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import Final, NamedTuple
+
+#: A line longer than this, in characters, comes in pieces.
+LONGEST_LINE: Final = 64 * 1024
+_NO_LETTERS: Final = re.compile(r"[\W\d_]+")
+
+
+class Piece(NamedTuple):
+    """A line, or a part of one. *more* says that the line goes on with the next piece."""
+
+    text: str
+    more: bool = False
+
+
+class LinePieces:
+    """Turns bytes, however they are cut, into lines that end where a line feed is; what is not UTF-8 becomes U+FFFD."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._rest = ""
+
+    def feed(self, data: bytes, *, final: bool = False) -> list[Piece]:
+        """Return what *data* completes; with *final* also the last line without an end."""
+        text = self._decoder.decode(data, final)
+        *ended, rest = text.split("\n")
+        if ended:
+            ended[0] = self._rest + ended[0]
+        else:
+            rest = self._rest + rest
+        found = [piece for line in ended for piece in _cut(line, ended=True)]
+        *pieces, self._rest = (piece.text for piece in _cut(rest, ended=False))
+        found += [Piece(piece, more=True) for piece in pieces]
+        if final and self._rest:
+            found.append(Piece(self._rest))
+            self._rest = ""
+        return found
+
+
+def _cut(line: str, *, ended: bool) -> list[Piece]:
+    starts = range(0, max(len(line), 1), LONGEST_LINE)
+    last = starts[-1]
+    return [Piece(line[at : at + LONGEST_LINE], more=at != last or not ended) for at in starts]
+
+
+class LineSplitter:
+    """Turns bytes into lines as people read them: a carriage return ends one too, and a progress bar is one line."""
+
+    def __init__(self) -> None:
+        self._pieces = LinePieces()
+
+    def feed(self, data: bytes, *, final: bool = False) -> list[Piece]:
+        """See :meth:`LinePieces.feed`."""
+        return [one for piece in self._pieces.feed(data, final=final) for one in lines_in(piece)]
+
+
+def lines_in(piece: Piece) -> list[Piece]:
+    """Return the lines that carriage returns make of *piece*; only the last one may go on."""
+    *before, last = states(piece.text)
+    return [*(Piece(state) for state in before), Piece(last, more=piece.more)]
+
+
+def states(text: str) -> list[str]:
+    """Return what stands between the carriage returns of *text*, without the earlier states of one progress bar.
+
+    A terminal shows only the last state. Yet a text that rewrites another hides it: what is dropped is an empty state, and one whose
+    letters, without digits and signs, are where those of the next one begin (``10%``, ``20%``; ``epoch 1: 5/9``, ``epoch 1: 6/9``).
+    """
+    found = text.rstrip("\r").split("\r")
+    letters = [_NO_LETTERS.sub("", state) for state in found]
+    kept = [
+        state
+        for state, here, after in zip(found, letters, letters[1:], strict=False)
+        if state and not (after.startswith(here) if here else not after)
+    ]
+    return [*kept, found[-1]]
