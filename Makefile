@@ -61,10 +61,11 @@ lock: ## write requirements/*.txt from pyproject.toml; UPGRADE=1 takes the newes
 emulator-image: ## build the local AzureML's image, if its sources changed
 	@$(BOOTSTRAP) --for emulator-image
 
-bench: ## measure start-up and the warm run against bare Python and bare docker run
+bench: ## measure start-up, the warm run and the action's image, each against a plain baseline
 	@$(BOOTSTRAP) --for demo
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.warm_run
+	$(BIN)/python -m benchmarks.action_image
 
 clean: ## remove what this project made: its containers, volumes, images, .venv, .aml-train
 	@$(PYTHON) -m scripts.clean

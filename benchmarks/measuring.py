@@ -64,6 +64,37 @@ def time_in_turns(commands: Mapping[str, Sequence[str]], *, rounds: int) -> dict
     return times
 
 
+def time_first_line(argv: Sequence[str]) -> float:
+    """Run a command to its end and return the seconds until the first line of its output was there.
+
+    Raises:
+        subprocess.CalledProcessError: if it fails; its output is in the exception.
+    """
+    begin = time.perf_counter()
+    with subprocess.Popen(
+        list(argv), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        if process.stdout is None:
+            raise RuntimeError("the process has no output")
+        first = process.stdout.readline()
+        seconds = time.perf_counter() - begin
+        rest = process.stdout.read()
+    if process.returncode != 0 or not first:
+        raise subprocess.CalledProcessError(process.returncode, list(argv), first + rest)
+    return seconds
+
+
+def first_lines_in_turns(commands: Mapping[str, Sequence[str]], *, rounds: int) -> dict[str, list[float]]:
+    """Time the first line of each command once per round, in turns; one round warms up."""
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for number in range(rounds + 1):
+        for name, argv in commands.items():
+            seconds = time_first_line(argv)
+            if number:
+                times[name].append(seconds)
+    return times
+
+
 def make_row(name: str, times: Sequence[float], *, baseline: float = 0.0, more: float | None = None) -> Row:
     """Make the line for *times*; with *more*, the goal is at most that many seconds beyond *baseline*."""
     median = statistics.median(times)
