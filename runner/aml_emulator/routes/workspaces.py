@@ -47,6 +47,16 @@ def routes(services: Services) -> Sequence[Route]:
             path=f"{group}/providers/Microsoft.ContainerRegistry/registries/{{name}}",
             handler=workspaces.registry,
         ),
+        Route(
+            method="GET",
+            path="/subscriptions/{sub}/providers/Microsoft.ContainerRegistry/registries",
+            handler=workspaces.registries,
+        ),
+        Route(
+            method="POST",
+            path=f"{group}/providers/Microsoft.ContainerRegistry/registries/{{name}}/listCredentials",
+            handler=workspaces.registry_credentials,
+        ),
         Route(method="GET", path="{WS}/datastores", handler=workspaces.datastores),
         Route(method="GET", path="{WS}/datastores/{name}", handler=workspaces.datastore),
         Route(method="POST", path="{WS}/datastores/{name}/listSecrets", handler=workspaces.secrets),
@@ -152,17 +162,38 @@ class Workspaces:
 
     def registry(self, call: Call) -> dict[str, Any]:
         """Return the workspace's registry, which knows its own address."""
+        self._known_registry(call)
+        return self._registry()
+
+    def registries(self, call: Call) -> dict[str, Any]:
+        """Return the subscription's registries: one."""
+        del call
+        return {"value": [self._registry()]}
+
+    def registry_credentials(self, call: Call) -> dict[str, Any]:
+        """Return the registry's admin user."""
+        self._known_registry(call)
+        user, password = self._services.tokens.registry_admin
+        return {"username": user, "passwords": [{"name": "password", "value": password}]}
+
+    def _known_registry(self, call: Call) -> None:
+        if call.params["name"].lower() != self._services.identity.login_server.partition(".")[0]:
+            raise resource_not_found(f"Microsoft.ContainerRegistry/registries/{call.params['name']}")
+
+    def _registry(self) -> dict[str, Any]:
         identity = self._services.identity
         name = identity.login_server.partition(".")[0]
-        if call.params["name"].lower() != name:
-            raise resource_not_found(f"Microsoft.ContainerRegistry/registries/{call.params['name']}")
         return {
             "id": f"{identity.resource_group_id}/providers/Microsoft.ContainerRegistry/registries/{name}",
             "name": name,
             "type": "Microsoft.ContainerRegistry/registries",
             "location": identity.location,
             "sku": {"name": "Basic", "tier": "Basic"},
-            "properties": {"loginServer": identity.login_server, "provisioningState": "Succeeded"},
+            "properties": {
+                "loginServer": identity.login_server,
+                "provisioningState": "Succeeded",
+                "adminUserEnabled": True,
+            },
         }
 
     def datastores(self, call: Call) -> dict[str, Any]:

@@ -139,6 +139,8 @@ def choose_target(
         workspace=found.get("workspace"),
         registry=found.get("registry"),
         push_registry=found.get("push-registry"),
+        registry_user=found.get("registry-user"),
+        registry_password_variable=found.get("registry-password-variable", TargetConfig.registry_password_variable),
         compute=found.get("compute"),
     )
 

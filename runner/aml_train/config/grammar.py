@@ -177,6 +177,14 @@ WORKSPACE: Final = Record(
             Text(noun="a registry's host, such as `localhost:5000`", pattern=_PUSH_HOST),
             "Name by which the Docker engine reaches that registry, where it is another.",
         ),
+        "registry-user": Key(
+            Text(noun="a user's name", pattern=r"[^\s:]{1,255}"),
+            "User who signs in to that registry with a password: an admin user, a registry's token, or another registry's user.",
+        ),
+        "registry-password-variable": Key(
+            Text(noun="an environment variable's name", pattern=r"[A-Za-z_][A-Za-z0-9_]*"),
+            "Environment variable that holds that password; `AML_TRAIN_REGISTRY_PASSWORD` by default.",
+        ),
         "compute": _COMPUTE,
     },
 )

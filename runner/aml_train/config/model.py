@@ -164,6 +164,8 @@ class TargetConfig:
             says it.
         registry: the registry's host, as jobs name it; None for the workspace's own.
         push_registry: how the engine names that registry, where it is another name; None where it is the same.
+        registry_user: who signs in to it with a password, instead of the identity or what ``docker login`` keeps.
+        registry_password_variable: the environment variable that holds that password.
         compute: the compute that replaces the job's; None leaves the job's as it is.
     """
 
@@ -174,6 +176,8 @@ class TargetConfig:
     workspace: str | None = None
     registry: str | None = None
     push_registry: str | None = None
+    registry_user: str | None = None
+    registry_password_variable: str = "AML_TRAIN_REGISTRY_PASSWORD"  # noqa: S105 - a variable's name
     compute: str | None = None
 
 

@@ -202,18 +202,23 @@ class Registry:
         response = self._request("DELETE", f"{self.url}{path}", scopes)
         return response.status_code in (200, 202)
 
+    @property
+    def can_lock(self) -> bool:
+        """Whether this is an Azure Container Registry, whose tags can be locked."""
+        return is_acr(self.host)
+
     def lock_tag(self, repository: str, tag: str) -> bool:
-        """Have an Azure Container Registry refuse to move or remove *tag*; False where it is none, or this is not allowed.
+        """Have an Azure Container Registry refuse to move or remove *tag*; False where it does not let us.
 
         Source: https://learn.microsoft.com/azure/container-registry/container-registry-image-lock.
         """
-        if not is_acr(self.host):
+        url = f"{self.url}/acr/v1/{repository}/_tags/{tag}"
+        scopes = _scopes(repository, "metadata_write", "metadata_read")
+        try:
+            response = self._request("PATCH", url, scopes, json={"writeEnabled": False})
+        except ImageError as error:
+            logger.debug("%s:%s is not locked: %s", repository, tag, error)
             return False
-        url, scopes = (
-            f"{self.url}/acr/v1/{repository}/_tags/{tag}",
-            _scopes(repository, "metadata_write", "metadata_read"),
-        )
-        response = self._request("PATCH", url, scopes, json={"writeEnabled": False})
         return response.status_code == 200
 
     def has_blob(self, repository: str, digest: str) -> bool:

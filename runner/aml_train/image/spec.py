@@ -88,6 +88,19 @@ class CheckPolicy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Release:
+    """What becomes of an image after push and tests, beside its address and its digest. Enters no address.
+
+    Attributes:
+        tags: more tags, see :mod:`aml_train.image.release_tags`.
+        lock: the tag of its digest is made immutable, where the registry can do that.
+    """
+
+    tags: tuple[str, ...] = ()
+    lock: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class ImageSpec:
     """An image to have, entirely described. Equal specs have equal addresses.
 
@@ -101,6 +114,7 @@ class ImageSpec:
         dockerfile: the rendered Dockerfile.
         address: the content address, 64 hexadecimal digits.
         checks: what the readiness checks want of it; not covered by the address.
+        release: more names for it; not covered by the address.
     """
 
     base: BaseImage
@@ -115,6 +129,7 @@ class ImageSpec:
     dockerfile: str
     address: str
     checks: CheckPolicy = CheckPolicy()
+    release: Release = Release()
 
     @property
     def address_tag(self) -> str:

@@ -78,7 +78,8 @@ def ensure_image(
         TimedOutError: if the build takes too long.
     """
     with location.client() as registry:
-        stage = _Stage(spec, tests, engine, cli, location, listener, commit, tuple(release_tags), registry)
+        tags = tuple(dict.fromkeys([*spec.release.tags, *release_tags]))
+        stage = _Stage(spec, tests, engine, cli, location, listener, commit, tags, registry)
         return stage.run(force=force)
 
 
@@ -141,6 +142,8 @@ class _Stage:
             head = self.registry.head_manifest(self.spec.repository, tag)
             if head is None or head.digest != found.digest:
                 self.registry.put_tag(self.spec.repository, tag, found)
+                if tag == _digest_tag(found.digest):
+                    self._lock(found)
         return self._ready(found, "found", record)
 
     def _make(self, started: float, force: bool) -> Tested:
@@ -193,6 +196,7 @@ class _Stage:
         record = self._record(manifest.digest, results, facts)
         tags = (_digest_tag(manifest.digest), *self.release_tags, self.spec.address_tag)
         release(self.registry, manifest, source=self.candidate, repository=self.spec.repository, tags=tags)
+        self._lock(manifest)
         if record is not None:
             store_record(self.registry, self.spec.repository, record)
         store_facts(self.registry, self.spec.repository, manifest.digest, facts)
@@ -200,6 +204,21 @@ class _Stage:
             # Everything is there: this only names it by its digest, so that the job finds it in the engine.
             self._pull(manifest)
         return manifest, record
+
+    def _lock(self, manifest: Manifest) -> None:
+        """Make the tag of the digest immutable, where the registry can do that; that it may not is told, and no more."""
+        tag = _digest_tag(manifest.digest)
+        if (
+            self.spec.release.lock
+            and self.registry.can_lock
+            and not self.registry.lock_tag(self.spec.repository, tag)
+        ):
+            self.listener(
+                Notice(
+                    text=f"The tag {self.spec.repository}:{tag[:16]}… is not locked: {self.registry.host} does not let this "
+                    "identity change attributes. A role with registries/metadata/write can; `image.lock: false` leaves it."
+                )
+            )
 
     def _push(self, name: str, tag: str, image_id: str, stop: Stop) -> Manifest:
         """Push the candidate and check what arrived."""

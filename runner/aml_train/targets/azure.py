@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from aml_train.background import in_background
 from aml_train.clouds import Cloud, cloud_named
 from aml_train.credentials.azure import Assertion, Fetched, SignIn, sign_in, without_secrets
 from aml_train.errors import InvalidError, ServiceError
@@ -17,6 +19,7 @@ from aml_train.jobs.azure_v2 import AzureV2
 from aml_train.jobs.service import JobService
 from aml_train.jobs.watch import Pace
 from aml_train.targets.azure_names import nearest_of
+from aml_train.targets.azure_registry import location_of, password_of, pull_doubt
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 _PACE: Final = Pace(shortest=1.0, longest=30.0, share=0.05)
 _WORKSPACES_API: Final = "2024-10-01-preview"
 _REGISTRY_API: Final = "2023-07-01"
+_DOUBT_SECONDS: Final = 10.0
 
 
 @dataclass(kw_only=True)
@@ -43,22 +47,28 @@ class AzureTarget:
     settings: TargetConfig
     listener: Listener
     fetched: Fetched
+    compute: str | None = None
+    registry_password: str | None = field(default=None, repr=False)
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Have the image built, tested and released in the workspace's registry, or find that it is."""
         from aml_train.engine import buildkit_cli
         from aml_train.image.stage import ensure_image
 
-        return ensure_image(
+        location = self._location()
+        doubts = self._doubts(location.job_name)
+        tested = ensure_image(
             spec,
             tests,
             engine=self.engine(),
             cli=lambda: buildkit_cli(self.outer),
-            location=self._location(),
+            location=location,
             listener=self.listener,
             force=force,
             commit=commit,
         )
+        self._tell(doubts)
+        return tested
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image where the workspace's registry has it."""
@@ -70,35 +80,36 @@ class AzureTarget:
         return self.location(self.settings.registry or login_server(self.rest))
 
     def location(self, host: str) -> RegistryLocation:
-        """Return how the registry *host* is reached; one of Azure's is signed in to with the same identity."""
-        import requests
-
-        from aml_train.credentials.acr import AcrLogin
-        from aml_train.image.base import docker_login, network, registry_url
-        from aml_train.image.registry import RegistryLocation
-        from aml_train.image.registry_auth import Login, RegistryAuth, is_acr
-
-        url = registry_url(host)
-        verify, proxies = network(url, self.outer)
-        auth: RegistryAuth | Login | None
-        if is_acr(host):
-            session = requests.Session()
-            session.trust_env = False
-            session.verify, session.proxies = verify, proxies
-            scope = self.rest.cloud.registry_scope
-            auth = AcrLogin(host, lambda: self.sign_in.token(scope), session=session, fetched=self.fetched)
-            # A refusal is told before anything is built.
-            auth()
-        else:
-            auth = docker_login(host, self.outer)
-        return RegistryLocation(
-            push_name=self.settings.push_registry or host,
-            job_name=host,
-            url=url,
-            auth=auth,
-            verify=verify,
-            proxies=proxies,
+        """Return how the registry *host* is reached, signed in to."""
+        return location_of(
+            host,
+            self.settings,
+            password=self.registry_password,
+            sign_in=self.sign_in,
+            scope=self.rest.cloud.registry_scope,
+            outer=self.outer,
+            listener=self.listener,
+            fetched=self.fetched,
         )
+
+    def _doubts(self, host: str) -> Future[Notice | None] | None:
+        """Begin to ask whether the compute may pull from *host*: several requests, which a build need not wait for."""
+        from aml_train.image.registry_auth import is_acr
+
+        if not is_acr(host):
+            return None
+        rest = AzureRest(self.rest.workspace, self.sign_in, self.rest.cloud)  # with connections of its own
+        return in_background(lambda: pull_doubt(rest, host, self.compute), "pull-preflight")
+
+    def _tell(self, doubts: Future[Notice | None] | None) -> None:
+        try:
+            notice = doubts.result(_DOUBT_SECONDS) if doubts is not None else None
+        except TimeoutError:
+            notice = Notice(
+                text="Whether the compute may pull from the registry is not known: Azure does not answer."
+            )
+        if notice is not None:
+            self.listener(notice)
 
 
 def open_azure(
@@ -127,23 +138,27 @@ def open_azure(
 
     Raises:
         ServiceError: the sign-in fails, or there is no such workspace.
-        InvalidError: there is no such compute.
+        InvalidError: there is no such compute, or the password of the registry's user is missing.
     """
     service, identity = connect_azure(workspace, outer=outer, assertion=assertion, fetched=fetched)
     listener(Notice(text=f"Signing in to {_cloud_title(service.cloud)} with {identity.title}."))
     _check_workspace(service)
     if compute is not None:
         _check_compute(service, compute)
+    password = password_of(settings, outer)
+    kept = {name: value for name, value in outer.items() if name != settings.registry_password_variable}
     return AzureTarget(
         service=service,
         pace=_PACE,
         rest=service,
         sign_in=identity,
         engine=engine,
-        outer=without_secrets(outer),
+        outer=without_secrets(kept),
         settings=settings,
         listener=listener,
         fetched=fetched,
+        compute=compute,
+        registry_password=password,
     )
 
 

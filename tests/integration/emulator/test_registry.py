@@ -14,7 +14,7 @@ from docker.errors import ImageNotFound
 from aml_train.credentials.acr import AcrLogin
 from aml_train.errors import ImageError
 from aml_train.image.push import pull_image, push_image, read_back, release
-from aml_train.image.registry import RegistryLocation
+from aml_train.image.registry import Registry, RegistryLocation
 from aml_train.image.registry_auth import RegistryAuth
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.emulator.service import Emulator
@@ -128,3 +128,38 @@ def test_the_engine_pushes_and_pulls_with_a_token_of_entra_id(
                 if known.startswith(name):
                     with contextlib.suppress(ImageNotFound):  # gone with another name of it
                         engine.images.remove(known, noprune=True)
+
+
+def test_the_admin_user(emulator: Emulator, session: requests.Session) -> None:
+    """Its password is where Azure keeps it, and docker login's way in."""
+    info = emulator.info
+    form = {
+        "grant_type": "client_credentials",
+        "client_id": info["client_id"],
+        "client_secret": info["client_secret"],
+        "scope": "https://management.azure.com/.default",
+    }
+    login = session.post(
+        f"https://login.microsoftonline.com/{info['tenant_id']}/oauth2/v2.0/token", data=form, timeout=10
+    )
+    group = f"https://management.azure.com/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
+    found = session.post(
+        f"{group}/providers/Microsoft.ContainerRegistry/registries/amllocal/listCredentials?api-version=2023-07-01",
+        headers={"Authorization": f"Bearer {login.json()['access_token']}"},
+        timeout=10,
+    )
+    assert found.status_code == 200, found.text
+    auth = RegistryAuth(username=found.json()["username"], password=found.json()["passwords"][0]["value"])
+    with Registry(
+        f"https://{HOST}", auth=auth, verify=str(session.verify), proxies=dict(session.proxies)
+    ) as registry:
+        registry.check_push("admin/test")
+        assert registry.upload_blob("admin/test", b"content").startswith("sha256:")
+    wrong = RegistryAuth(username=auth.username, password="no")
+    with (
+        Registry(
+            f"https://{HOST}", auth=wrong, verify=str(session.verify), proxies=dict(session.proxies)
+        ) as registry,
+        pytest.raises(ImageError, match=r"refused to sign in as amllocal: HTTP 401\n.*AcrPush"),
+    ):
+        registry.check_push("admin/test")

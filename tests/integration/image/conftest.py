@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from docker.errors import ImageNotFound
 
 from aml_train.config.model import ImageConfig, PipConfig
 from aml_train.engine import BuildCli, engine_platform
@@ -30,10 +32,11 @@ def repository(engine: DockerClient, registry_location: RegistryLocation) -> Ite
     """A repository of the test's own; what the engine has of it is removed."""
     name = f"aml-train-test/{secrets.token_hex(6)}"
     yield name
-    for image in engine.images.list():
-        for tag in image.tags + list(image.attrs["RepoDigests"] or ()):
+    for known in engine.api.images():  # names only: another test's images may be gone in the next moment
+        for tag in [*(known["RepoTags"] or ()), *(known["RepoDigests"] or ())]:
             if tag.startswith(f"{registry_location.push_name}/{name}"):
-                engine.images.remove(tag, force=True)
+                with contextlib.suppress(ImageNotFound):  # gone with another name of it
+                    engine.images.remove(tag, force=True)
 
 
 @pytest.fixture

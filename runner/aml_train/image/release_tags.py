@@ -1,0 +1,76 @@
+"""The tags that a released image gets beside its address and its digest. Pure.
+
+Tags as in the OCI distribution specification 1.1: a letter, digit or underscore, and 127 more of these, dots and hyphens.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+DEFAULT_TAGS: Final = ("git-{commit}", "branch-{branch}")
+"""What is taken where the configuration says nothing."""
+
+FIELDS: Final = ("commit", "short-commit", "branch", "address")
+"""What a template may name."""
+
+RESERVED: Final = ("addr-", "dig-", "test-", "candidate-", "facts-", "cache")
+"""How the tags begin that mean something to aml-train itself."""
+
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_SAMPLE: Final = {"commit": "0" * 40, "short-commit": "0" * 7, "branch": "b", "address": "0" * 40}
+
+
+def complaint(template: str) -> str | None:
+    """Return what is wrong with a template, None if nothing is."""
+    try:
+        fields = _fields(template)
+    except ValueError:
+        return "its braces do not match: write such as `v1-{short-commit}`"
+    unknown = next((field for field in fields if field not in FIELDS), None)
+    if unknown is not None:
+        return f"it names `{{{unknown}}}`; known are {', '.join(f'`{{{field}}}`' for field in FIELDS)}"
+    filled = _fill(template, _SAMPLE)
+    if filled is None or not _TAG.fullmatch(filled):
+        return "a tag has at most 128 letters, digits, `_`, `.` and `-`, and does not begin with `.` or `-`"
+    if filled.startswith(RESERVED):
+        return f"tags that begin with {', '.join(f'`{prefix}`' for prefix in RESERVED)} are aml-train's own"
+    return None
+
+
+def release_tags(
+    templates: Sequence[str], *, commit: str | None, branch: str | None, address: str
+) -> tuple[str, ...]:
+    """Return the tags that *templates* make, each once. Those are left out of which a part is not known.
+
+    Args:
+        templates: such as ``git-{commit}``; without a :func:`complaint`.
+        commit: the commit that is checked out, None where files differ from it, or there is none.
+        branch: its branch, None where that is not known; what a tag cannot have becomes ``-``.
+        address: the content address.
+    """
+    values: dict[str, str] = {"address": address[:40]}
+    if commit is not None:
+        values |= {"commit": commit, "short-commit": commit[:7]}
+    if branch is not None and (plain := re.sub(r"[^A-Za-z0-9_.-]+", "-", branch).strip("-.")):
+        values["branch"] = plain
+    filled = (_fill(template, values) for template in templates)
+    return tuple(dict.fromkeys(tag[:128] for tag in filled if tag is not None))
+
+
+def _fields(template: str) -> list[str]:
+    parts = list(string.Formatter().parse(template))
+    if any(specification or conversion for _, _, specification, conversion in parts):
+        raise ValueError("a template's fields are plain names")
+    return [name for _, name, _, _ in parts if name is not None]
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str | None:
+    """Return *template* with its fields filled in, None where one is not known."""
+    if any(field not in values for field in _fields(template)):
+        return None
+    return "".join(
+        text + (values[name] if name is not None else "") for text, name, _, _ in string.Formatter().parse(template)
+    )

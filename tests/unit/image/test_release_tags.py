@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from aml_train.image.release_tags import DEFAULT_TAGS, complaint, release_tags
+
+COMMIT, ADDRESS = "0123456789abcdef0123456789abcdef01234567", "f" * 64
+
+
+@pytest.mark.parametrize(
+    ("templates", "expected"),
+    [
+        (DEFAULT_TAGS, (f"git-{COMMIT}", "branch-feature-x")),
+        (["v1-{short-commit}", "v1-{short-commit}", "latest"], ("v1-0123456", "latest")),
+        (["a{address}"], ("a" + "f" * 40,)),
+        (["b-{branch}-{commit}"], (f"b-feature-x-{COMMIT}",)),
+        ([], ()),
+    ],
+)
+def test_tags(templates: list[str], expected: tuple[str, ...]) -> None:
+    assert release_tags(templates, commit=COMMIT, branch="feature/x", address=ADDRESS) == expected
+
+
+def test_what_is_not_known_makes_no_tag() -> None:
+    assert release_tags([*DEFAULT_TAGS, "v1"], commit=None, branch=None, address=ADDRESS) == ("v1",)
+    assert release_tags(DEFAULT_TAGS, commit=None, branch="/", address=ADDRESS) == ()
+    (long,) = release_tags(["{branch}"], commit=None, branch="b" * 300, address=ADDRESS)
+    assert len(long) == 128
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("v1", None),
+        ("{branch}", None),
+        ("v{short-commit}.x", None),
+        ("v{", "braces do not match"),
+        ("v{commit!r}", "braces do not match"),
+        ("v{}", "names `{}`"),
+        ("{sha}", "names `{sha}`; known are `{commit}`, `{short-commit}`, `{branch}`, `{address}`"),
+        ("a b", "at most 128 letters"),
+        ("-a", "does not begin with"),
+        ("", "at most 128 letters"),
+        ("a" * 129, "at most 128 letters"),
+        ("addr-x", "are aml-train's own"),
+        ("dig-{commit}", "are aml-train's own"),
+    ],
+)
+def test_templates(template: str, expected: str | None) -> None:
+    found = complaint(template)
+    assert (found is None) if expected is None else (found is not None and expected in found)

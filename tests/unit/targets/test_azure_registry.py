@@ -1,0 +1,208 @@
+"""Who signs in to the registry of the target azure, and whether the compute may pull."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_train.clouds import AZURE_PUBLIC
+from aml_train.config.model import TargetConfig
+from aml_train.credentials import acr
+from aml_train.errors import InvalidError, ServiceError
+from aml_train.events import Event, Notice
+from aml_train.image.registry import RegistryLocation
+from aml_train.image.registry_auth import RegistryAuth
+from aml_train.jobs.azure_rest import AzureRest
+from aml_train.targets.azure_registry import grants_pull, location_of, password_of, pull_doubt
+from tests.unit.targets.test_azure import WORKSPACE, identity
+
+ARM = "https://management.azure.com"
+GROUP = "/subscriptions/sub/resourceGroups/group"
+REGISTRY = f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/mine"
+OTHER = f"{GROUP}/providers/Microsoft.ContainerRegistry/registries/other"
+SPACE = f"{ARM}{GROUP}/providers/Microsoft.MachineLearningServices/workspaces/space"
+LISTED = f"{ARM}/subscriptions/sub/providers/Microsoft.ContainerRegistry/registries"
+ROLE = "/subscriptions/sub/providers/Microsoft.Authorization/roleDefinitions/role"
+ACR_PULL = {"actions": ["Microsoft.ContainerRegistry/registries/pull/read"]}
+HOST = "mine.azurecr.io"
+
+
+def located(
+    host: str, settings: TargetConfig, *, password: str | None = None, **outer: str
+) -> tuple[RegistryLocation, list[Event], list[str]]:
+    heard: list[Event] = []
+    fetched: list[str] = []
+    location = location_of(
+        host,
+        settings,
+        password=password,
+        sign_in=identity(),
+        scope=AZURE_PUBLIC.registry_scope,
+        outer=outer,
+        listener=heard.append,
+        fetched=fetched.append,
+    )
+    return location, heard, fetched
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, *, transient: bool = False) -> None:
+    def refuse(_self: acr.AcrLogin) -> RegistryAuth:
+        raise ServiceError(f"The registry {HOST} refused the sign-in: it answered 401.", transient=transient)
+
+    monkeypatch.setattr(acr.AcrLogin, "__call__", refuse)
+
+
+@pytest.mark.parametrize("host", [HOST, "registry.example"])
+def test_a_user_with_a_password_wins(host: str) -> None:
+    settings = TargetConfig(name="azure", kind="azure", registry_user="me", push_registry="localhost:5000")
+    assert password_of(settings, {"AML_TRAIN_REGISTRY_PASSWORD": "secret-word"}) == "secret-word"
+    location, _, fetched = located(host, settings, password="secret-word")
+    auth = location.credentials()
+    assert auth is not None
+    assert (auth.username, auth.password, location.push_name) == ("me", "secret-word", "localhost:5000")
+    assert fetched == ["secret-word"]
+    assert not location.renew()
+
+
+def test_a_user_without_a_password() -> None:
+    assert password_of(TargetConfig(name="azure", kind="azure"), {}) is None
+    settings = TargetConfig(name="prod", kind="azure", registry_user="me", registry_password_variable="WORD")
+    with pytest.raises(
+        InvalidError, match="The target 'prod' signs in to its registry as me, and WORD is not set"
+    ) as e:
+        password_of(settings, {"AML_TRAIN_REGISTRY_PASSWORD": "x", "WORD": ""})
+    assert "env: {WORD: ${{ secrets.REGISTRY_PASSWORD }}}" in str(e.value.hint)
+
+
+def test_docker_login_stands_in_for_an_identity_that_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    refusing(monkeypatch)
+    settings = TargetConfig(name="azure", kind="azure")
+    with pytest.raises(ServiceError, match="refused the sign-in"):
+        located(HOST, settings, DOCKER_CONFIG=str(tmp_path))
+    (tmp_path / "config.json").write_text(f'{{"auths": {{"{HOST}": {{"auth": "bWU6d29yZA=="}}}}}}')
+    location, heard, _ = located(HOST, settings, DOCKER_CONFIG=str(tmp_path))
+    auth = location.credentials()
+    assert auth is not None
+    assert (auth.username, auth.password) == ("me", "word")
+    (notice,) = heard
+    assert isinstance(notice, Notice)
+    assert notice.level == "warning"
+    assert notice.text.endswith(f"What docker login keeps for {HOST} is used instead.")
+    refusing(monkeypatch, transient=True)
+    with pytest.raises(ServiceError, match="refused the sign-in"):
+        located(HOST, settings, DOCKER_CONFIG=str(tmp_path))
+
+
+def asked(
+    monkeypatch: pytest.MonkeyPatch,
+    answers: Mapping[str, Any],
+    *,
+    host: str = HOST,
+    compute: str | None = "azureml:cpu",
+) -> Notice | None:
+    def read(_self: AzureRest, url: str, _what: str, *, params: Mapping[str, str] | None = None) -> Any:
+        if url.endswith("/roleAssignments"):
+            url += "?" + (params or {})["$filter"]
+        answer = answers.get(url)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(AzureRest, "read", read)
+    return pull_doubt(AzureRest(WORKSPACE, identity()), host, compute)
+
+
+def world(**changes: Any) -> dict[str, Any]:
+    """A compute with an identity that has AcrPull on the workspace's own registry."""
+    assignments = f"{ARM}{REGISTRY}/providers/Microsoft.Authorization/roleAssignments?assignedTo('compute-id')"
+    return {
+        SPACE: {"properties": {"containerRegistry": REGISTRY}, "identity": {"principalId": "space-id"}},
+        f"{SPACE}/computes/cpu": {"identity": {"principalId": "compute-id"}},
+        f"{ARM}{REGISTRY}": {"id": REGISTRY, "properties": {"loginServer": HOST}},
+        assignments: {"value": [{"properties": {"roleDefinitionId": ROLE, "scope": GROUP}}]},
+        f"{ARM}{ROLE}": {"properties": {"permissions": [ACR_PULL]}},
+        **changes,
+    }
+
+
+def assigned(principal: str, registry: str = REGISTRY) -> str:
+    return f"{ARM}{registry}/providers/Microsoft.Authorization/roleAssignments?assignedTo('{principal}')"
+
+
+def test_a_compute_that_may_pull(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asked(monkeypatch, world()) is None
+    user_assigned = {"identity": {"userAssignedIdentities": {"x": {"principalId": "compute-id"}, "y": None}}}
+    assert asked(monkeypatch, world(**{f"{SPACE}/computes/cpu": user_assigned})) is None
+
+
+def test_a_compute_that_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[dict[str, Any]] = [
+        {"value": []},
+        {"value": [{"properties": {"roleDefinitionId": ROLE, "scope": f"{REGISTRY}/repositories/a"}}]},
+        {"value": [{"properties": {"roleDefinitionId": "/gone", "scope": "/"}}]},
+    ]
+    for answer in answers:
+        notice = asked(monkeypatch, world(**{assigned("compute-id"): answer}))
+        assert notice is not None
+        assert notice.level == "warning"
+        assert "compute cpu's identity has no role that lets it pull from mine.azurecr.io" in notice.text
+        assert (
+            f"--assignee-object-id compute-id --assignee-principal-type ServicePrincipal --role AcrPull --scope {REGISTRY}"
+            in notice.text
+        )
+
+
+def test_without_an_identity_of_its_own_the_workspaces_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain: dict[str, Any] = {f"{SPACE}/computes/cpu": {"properties": {}}}
+    notice = asked(monkeypatch, world(**plain))
+    assert notice is not None
+    assert "The workspace's identity has no role" in notice.text
+    admin = {f"{ARM}{REGISTRY}": {"id": REGISTRY, "properties": {"adminUserEnabled": True}}}
+    assert asked(monkeypatch, world(**plain, **admin)) is None
+    for compute in (None, "serverless", "/subscriptions/x/computes/cpu"):
+        assert asked(monkeypatch, world(**admin), compute=compute) is None
+    nobody = {SPACE: {"properties": {"containerRegistry": REGISTRY}}}
+    unknown = asked(monkeypatch, world(**plain, **nobody))
+    assert unknown is not None
+    assert unknown.text == f"Whether azureml:cpu may pull from {HOST} is not known: the workspace has no identity."
+
+
+def test_a_registry_that_is_not_the_workspaces_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = {LISTED: {"value": [{"id": OTHER, "properties": {"loginServer": "Other.azurecr.io"}}]}}
+    roles = {assigned("compute-id", OTHER): {"value": [{"properties": {"roleDefinitionId": ROLE, "scope": "/"}}]}}
+    assert asked(monkeypatch, world(**listed, **roles), host="other.azurecr.io") is None
+    notice = asked(monkeypatch, world(), host="other.azurecr.io")
+    assert notice is not None
+    assert (notice.level, "no such registry is to be seen" in notice.text) == ("info", True)
+
+
+@pytest.mark.parametrize(
+    "what", [SPACE, f"{SPACE}/computes/cpu", f"{ARM}{REGISTRY}", assigned("compute-id"), f"{ARM}{ROLE}"]
+)
+def test_what_may_not_be_asked_is_not_known(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    notice = asked(monkeypatch, world(**{what: ServiceError("AzureML answered 403.")}))
+    assert notice is not None
+    assert notice.level == "info"
+    assert notice.text == f"Whether azureml:cpu may pull from {HOST} is not known: AzureML answered 403."
+
+
+@pytest.mark.parametrize(
+    ("permission", "expected"),
+    [
+        (ACR_PULL, True),
+        ({"actions": ["*"]}, True),
+        ({"actions": ["*/read"]}, True),
+        ({"actions": ["microsoft.containerregistry/registries/*"]}, True),
+        ({"actions": ["*"], "notActions": ["Microsoft.ContainerRegistry/*/read"]}, False),
+        ({"actions": ["Microsoft.ContainerRegistry/registries/push/write"]}, False),
+        ({"dataActions": ["Microsoft.ContainerRegistry/registries/repositories/content/read"]}, True),
+        ({}, False),
+    ],
+)
+def test_what_lets_pull(permission: Mapping[str, Any], expected: bool) -> None:
+    assert grants_pull(permission) is expected
