@@ -8,22 +8,21 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from aml_train._version import __version__
 from aml_train.cli_image import image
+from aml_train.cli_options import configuration, load
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
     from aml_train.outcome import Options
     from aml_train.runs import PreparedRun
     from aml_train.targets.emulator import EmulatorSettings
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _EPILOG = """\b
 Exit codes
@@ -44,39 +43,10 @@ def cli() -> None:
     aml-train run          build, test, submit, follow, gate, register
     aml-train attach       follow and gate what `run --no-wait` submitted
     aml-train image check  is an image ready for AzureML and InfiniBand?
+    aml-train image render  the Dockerfile as it will be built
 
     Without a cloud: the target `local` runs everything against the local AzureML, an emulator in a container.
     """
-
-
-def _configuration(command: _Command) -> _Command:
-    """Add the options that say what to run."""
-    options = (
-        click.option(
-            "-C",
-            "--directory",
-            type=click.Path(path_type=Path, file_okay=False, exists=True),
-            default=Path(),
-            help="The project folder.  [default: .]",
-        ),
-        click.option(
-            "--config",
-            type=click.Path(path_type=Path),
-            help="aml-train.yml, or a bare command job YAML.  [default: aml-train.yml, else job.yml]",
-        ),
-        click.option("--job", type=click.Path(path_type=Path), help="Another command job than the configuration's."),
-        click.option("--target", metavar="NAME", help="One of `targets:`.  [default: `target:`, else local]"),
-        click.option(
-            "--set",
-            "sets",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Override a key, such as job.inputs.epochs=5; may be repeated.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 _json = click.option(
@@ -88,14 +58,8 @@ _json = click.option(
 _colors = click.option("--no-color", is_flag=True, help="No colours on a terminal.  [also: NO_COLOR=1]")
 
 
-def _load(directory: Path, config: Path | None, job: Path | None, target: str | None, sets: Sequence[str]) -> Config:
-    from aml_train.config.load import load_config
-
-    return load_config(config, directory=directory.absolute(), job=job, target=target, sets=sets)
-
-
 @cli.command()
-@_configuration
+@configuration
 def validate(
     directory: Path, config: Path | None, job: Path | None, target: str | None, sets: tuple[str, ...]
 ) -> None:
@@ -104,7 +68,7 @@ def validate(
     Each fault is one line, `file:line: what: why; remedy`. Nothing is built, sent or asked of any service.
     """
 
-    loaded: Config = _load(directory, config, job, target, sets)
+    loaded: Config = load(directory, config, job, target, sets)
     for notice in loaded.notices:
         click.echo(f"note: {notice}", err=True)
     click.echo(f"valid: {loaded.describe()}")
@@ -124,7 +88,7 @@ def schema() -> None:
 
 
 @cli.command()
-@_configuration
+@configuration
 def plan(directory: Path, config: Path | None, job: Path | None, target: str | None, sets: tuple[str, ...]) -> None:
     """Show what a run would do; change nothing.
 
@@ -133,12 +97,12 @@ def plan(directory: Path, config: Path | None, job: Path | None, target: str | N
     from aml_train.plan import render_plan
     from aml_train.runs import prepare_run
 
-    prepared = prepare_run(_load(directory, config, job, target, sets), environment=dict(os.environ))
+    prepared = prepare_run(load(directory, config, job, target, sets), environment=dict(os.environ))
     click.echo(render_plan(prepared.plan))
 
 
 @cli.command()
-@_configuration
+@configuration
 @click.option("--fresh", is_flag=True, help="Train again, even if the same job has completed.")
 @click.option("--force-build", is_flag=True, help="Build and test the image again, even if it is in the registry.")
 @click.option("--keep-tests", is_flag=True, help="Run the tests in any case, and keep their container to look into.")
@@ -188,7 +152,7 @@ def run(
     if supersede and group is None:
         raise click.UsageError("--supersede needs --group: whose older runs are meant?")
     changes = (*sets, f"watch.on-cancel={on_cancel}") if on_cancel else sets
-    loaded = _load(directory, config, job, target, changes)
+    loaded = load(directory, config, job, target, changes)
     with _terminate_like_interrupt():
         prepared = prepare_run(loaded, environment=dict(os.environ))
         if dry_run:
@@ -219,7 +183,7 @@ def _execute(prepared: PreparedRun, options: Options, json_file: Path | None, *,
 
 
 @cli.command()
-@_configuration
+@configuration
 @click.argument("job_name", metavar="[JOB]", required=False)
 @_json
 @_colors
@@ -247,7 +211,7 @@ def attach(
     from aml_train.outcome import Options
     from aml_train.runs import prepare_run
 
-    loaded = _load(directory, config, job, target, sets)
+    loaded = load(directory, config, job, target, sets)
     with _terminate_like_interrupt():
         prepared = prepare_run(loaded, environment=dict(os.environ), image=job_name is None)
         code = _execute(prepared, Options(attach=True, job=job_name), json_file, no_color=no_color)

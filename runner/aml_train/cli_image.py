@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from aml_train.checks import CHECKS, Level
+from aml_train.cli_options import configuration, load
 
 _MARKS: Final[dict[Level, tuple[str, str]]] = {
     "error": ("✗", "red"),
@@ -86,6 +87,52 @@ def check(
         click.echo(f"{reference} is not ready: {count} {'error' if count == 1 else 'errors'}", err=True)
         sys.exit(failed.exit_code)
     click.echo(f"{reference} is ready")
+
+
+@image.command("render")
+@configuration
+@click.option("--offline", is_flag=True, help="Ask nobody for digests: FROM names the images as they are written.")
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Write Dockerfile and build context into a new folder, to build by hand.",
+)
+def render(
+    directory: Path,
+    config: Path | None,
+    job: Path | None,
+    target: str | None,
+    sets: tuple[str, ...],
+    *,
+    offline: bool,
+    folder: Path | None,
+) -> None:
+    """Print the Dockerfile that the configuration means; build nothing.
+
+    \b
+    aml-train image render                                 base and other images by their digests
+    aml-train image render --offline                       without engine and registry; give image.ofed.os for drivers
+    aml-train image render --write build && docker build build/context -f build/Dockerfile
+    """
+    from aml_train.errors import InvalidError
+    from aml_train.image.build_context import write_context
+    from aml_train.runs import plan_image_only
+
+    spec = plan_image_only(load(directory, config, job, target, sets), environment=dict(os.environ), offline=offline)
+    click.echo(spec.dockerfile, nl=False)
+    if not offline:
+        click.echo(f"address {spec.address_tag} ({spec.platform})", err=True)
+    if folder is not None:
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise InvalidError(
+                f"--write {folder}: cannot be made: {error.strerror}", hint="Name a new folder."
+            ) from error
+        write_context(folder / "context", spec.files, spec.trees)
+        (folder / "Dockerfile").write_text(spec.dockerfile, encoding="utf-8")
 
 
 def _write(path: Path, document: dict[str, object]) -> None:

@@ -55,7 +55,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
     if config.image is not None:
         if resolved.base is None:
             raise ValueError("an image needs a resolved base")
-        image = plan_image(config.image, resolved.base, resolved.requirements, resolved.platform)
+        image = plan_image(config.image, resolved.base, resolved.inputs, resolved.platform)
         image = replace(image, checks=replace(image.checks, several_nodes=_nodes(config) > 1))
     tests = None
     if config.tests is not None:

@@ -5,6 +5,7 @@ Nothing is changed here: resolving is safe to repeat, and ``plan`` and ``run --d
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import subprocess
 from collections.abc import Callable, Mapping
@@ -13,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from aml_train.config.model import CommandJob, Config
-from aml_train.errors import Fault, InvalidError
 from aml_train.files import FileSet
+from aml_train.image.collect import BaseResolver, OsReader, collect_inputs, read_file
+from aml_train.image.inputs import ImageInputs
 from aml_train.image.spec import BaseImage
-from aml_train.references import ImageRef
-
-BaseResolver = Callable[[ImageRef, str], BaseImage]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +39,7 @@ class Resolved:
     Attributes:
         commit: None outside a git repository.
         base: the base image, where ``image:`` is configured.
-        requirements: contents of the requirements file, where there is one.
+        inputs: what the image is made of beside its base and its configuration.
         platform: what to build for.
         test_files: what the tests see, where ``tests:`` is configured.
         code: the files of the job's code snapshot, where it is a local folder.
@@ -50,7 +49,7 @@ class Resolved:
 
     commit: Commit | None
     base: BaseImage | None
-    requirements: bytes | None
+    inputs: ImageInputs | None
     platform: str
     test_files: FileSet | None
     code: FileSet | None
@@ -93,6 +92,8 @@ def resolve(
     platform: str,
     resolve_base: BaseResolver | None,
     commit: Callable[[Path], Commit | None] = read_commit,
+    read_os: OsReader | None = None,
+    now: datetime.datetime | None = None,
 ) -> Resolved:
     """Ask what *config* needs to know.
 
@@ -100,21 +101,28 @@ def resolve(
         platform: the engine's own, such as ``linux/amd64``; the configuration's wins.
         resolve_base: finds a base image's digest; not needed without ``image:``.
         commit: finds the commit around a folder.
+        read_os: finds a base image's distribution, for the drivers that depend on it.
+        now: the time, for ``image.refresh``; that of the clock by default.
 
     Raises:
         ImageError: if the base image is nowhere to be found.
-        InvalidError: if a local file cannot be read.
+        InvalidError: if a local file cannot be read or used.
     """
     image = config.image
     base: BaseImage | None = None
-    requirements: bytes | None = None
+    inputs: ImageInputs | None = None
     if image is not None:
         if resolve_base is None:
             raise ValueError("a configuration with an image needs a resolver of bases")
         platform = image.platform or platform
-        base = resolve_base(image.base, platform)
-        if image.pip.requirements:
-            requirements = _read(image.pip.requirements)
+        base, inputs = collect_inputs(
+            image,
+            project=config.directory,
+            platform=platform,
+            resolve_base=resolve_base,
+            read_os=read_os,
+            now=now or datetime.datetime.now(datetime.UTC),
+        )
     path = config.job.code
     code = FileSet.collect_code(path) if path is not None and path.is_dir() else None
     code_digest = None
@@ -123,7 +131,7 @@ def resolve(
     return Resolved(
         commit=commit(config.directory),
         base=base,
-        requirements=requirements,
+        inputs=inputs,
         platform=platform,
         test_files=FileSet.collect(config.directory, config.tests.files) if config.tests else None,
         code=code,
@@ -132,18 +140,11 @@ def resolve(
     )
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidError([Fault(where=str(path), what="cannot be read", why=str(error.strerror))]) from error
-
-
 def _digest_of(path: Path) -> str:
     """Return the digest of a file, or of what azure-ai-ml uploads of a folder that is an input."""
     if path.is_dir():
         return FileSet.collect_upload(path).digest()
-    return hashlib.sha256(_read(path)).hexdigest()
+    return hashlib.sha256(read_file(path)).hexdigest()
 
 
 def _is_local(value: object) -> bool:
@@ -175,7 +176,7 @@ def local_digests(job: CommandJob) -> dict[str, str]:
         if path is not None:
             import yaml
 
-            start, environment = path.parent, yaml.safe_load(_read(path))
+            start, environment = path.parent, yaml.safe_load(read_file(path))
     if isinstance(environment, Mapping):
         add("environment.conda_file", environment.get("conda_file"), start)
         build = environment.get("build")

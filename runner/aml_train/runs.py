@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.credentials.azure import Assertion, Fetched
-    from aml_train.image.spec import BaseImage
+    from aml_train.image.spec import BaseImage, ImageSpec
     from aml_train.jobs.service import JobService
     from aml_train.references import ImageRef
 
@@ -74,17 +75,9 @@ def prepare_run(
     names = _names(config, environment)
     engine = _engine(environment)
 
-    def resolve_base(reference: ImageRef, platform: str) -> BaseImage:
-        from aml_train.image.base import docker_registries
-        from aml_train.image.base import resolve_base as ask
-
-        where = config.image.where if config.image else "image.base"
-        return ask(
-            reference, platform=platform, engine=engine(), registries=docker_registries(environment), where=where
-        )
-
+    look = _Look(engine=engine, environment=environment, where=config.image.where if config.image else "image.base")
     platform = _platform(engine()) if config.image is not None else ""
-    resolved = resolve(config, platform=platform, resolve_base=resolve_base)
+    resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os)
     return PreparedRun(
         plan=make_plan(config, resolved, names),
         config=config,
@@ -93,6 +86,63 @@ def prepare_run(
         assertion=assertion,
         fetched=fetched,
     )
+
+
+def plan_image_only(config: Config, *, environment: Mapping[str, str], offline: bool = False) -> ImageSpec:
+    """Plan the image of *config* and nothing else. Changes nothing.
+
+    Args:
+        config: what the user said.
+        environment: the process's environment.
+        offline: ask neither engine nor registry; images then stand in the Dockerfile as they are written, and the
+            address means nothing.
+
+    Raises:
+        InvalidError: if there is no ``image:``, or a file cannot be used.
+        ImageError: if an image is nowhere to be found.
+    """
+    from aml_train.image.collect import collect_inputs, unresolved
+    from aml_train.image.spec import plan_image
+
+    image = config.image
+    if image is None:
+        raise InvalidError("the configuration has no `image`", hint="Add it: image: {base: …}")
+    engine = _engine(environment)
+    platform = image.platform or ("linux/amd64" if offline else _platform(engine()))
+    look = _Look(engine=engine, environment=environment, where=image.where)
+    base, inputs = collect_inputs(
+        image,
+        project=config.directory,
+        platform=platform,
+        resolve_base=unresolved if offline else look.base,
+        read_os=None if offline else look.os,
+        now=datetime.datetime.now(datetime.UTC),
+    )
+    return plan_image(image, base, inputs, platform)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Look:
+    """Looks at images, in the engine and in their registries."""
+
+    engine: Callable[[], DockerClient]
+    environment: Mapping[str, str]
+    where: str
+
+    def base(self, reference: ImageRef, platform: str) -> BaseImage:
+        from aml_train.image.base import docker_registries, resolve_base
+
+        registries = docker_registries(self.environment)
+        return resolve_base(
+            reference, platform=platform, engine=self.engine(), registries=registries, where=self.where
+        )
+
+    def os(self, base: BaseImage, platform: str) -> str:
+        from aml_train.image.base import docker_registries
+        from aml_train.image.os_release import read_os
+
+        registries = docker_registries(self.environment)
+        return read_os(base, platform=platform, engine=self.engine(), registries=registries)
 
 
 def _engine(environment: Mapping[str, str]) -> Callable[[], DockerClient]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from aml_train.config.model import (
@@ -13,73 +11,16 @@ from aml_train.config.model import (
     GateRule,
     ImageConfig,
     ModelConfig,
-    PipConfig,
     TargetConfig,
     TestsConfig,
     WaitConfig,
 )
-from aml_train.config.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, find, place, shown
+from aml_train.config.nodes import Faults, ListNode, MapNode, Mark, ScalarNode, find, place, shown
 from aml_train.config.shapes import nearest
-from aml_train.config.source import absolute, kind_of
 from aml_train.gate.rules import parse_rule
 
 LOCAL: Final = "local"
 AZURE: Final = "azure"
-
-
-def image_config(tree: MapNode, values: Mapping[str, Any], directory: Path, faults: Faults) -> ImageConfig | None:
-    """Make ``image`` and check its files; None where there is none or it has no base."""
-    found = values.get("image")
-    if not isinstance(found, dict):
-        return None
-    pip = _pip(tree, found.get("pip"), directory, faults)
-    if "base" not in found:
-        return None
-    node = find(tree, "image", "base")
-    return ImageConfig(
-        base=found["base"],
-        apt=tuple(found.get("apt", ())),
-        pip=pip,
-        azureml_mlflow=found.get("azureml-mlflow"),
-        azureml_defaults=found.get("azureml-defaults"),
-        env=found.get("env", {}),
-        repository=found.get("repository") or repository_name(directory.name),
-        platform=found.get("platform"),
-        ignored_checks=tuple(found.get("checks", {}).get("ignore", ())),
-        where=node.mark.where if node is not None else tree.mark.where,
-    )
-
-
-def _pip(tree: MapNode, value: Any, directory: Path, faults: Faults) -> PipConfig:
-    if isinstance(value, list):
-        return PipConfig(packages=tuple(value))
-    if isinstance(value, str):
-        path = _requirements(find(tree, "image", "pip"), "image.pip", value, directory, faults)
-        return PipConfig(requirements=path)
-    if isinstance(value, dict):
-        name = value.get("requirements")
-        node = find(tree, "image", "pip", "requirements")
-        path = _requirements(node, "image.pip.requirements", name, directory, faults) if name else None
-        return PipConfig(requirements=path, packages=tuple(value.get("packages", ())))
-    return PipConfig()
-
-
-def _requirements(node: Node | None, name: str, text: str, directory: Path, faults: Faults) -> Path | None:
-    """Check a requirements file: there, and inside the project, as it is copied into the image."""
-    mark = node.mark if node is not None else Mark(file=name)
-    path = absolute(directory / text)
-    found, why = kind_of(path)
-    if found != "file":
-        package = name == "image.pip" and not text.endswith((".txt", ".in")) and "/" not in text
-        remedy = f"for a package write a list: [{shown(text)}]" if package else "name a requirements file"
-        faults.add(mark, f"`{name}` names `{shown(text)}`", why=why or f"it is a {found}", remedy=remedy)
-        return None
-    if not path.resolve().is_relative_to(directory.resolve()):
-        what = f"`{name}` names `{shown(text)}`, which lies outside the project"
-        why = f"it is copied into the image from `{directory}`"
-        faults.add(mark, what, why=why, remedy="move it into the project's folder")
-        return None
-    return path
 
 
 def check_together(tree: MapNode, values: Mapping[str, Any], job: CommandJob | None, faults: Faults) -> None:
@@ -143,11 +84,6 @@ def choose_target(
         registry_password_variable=found.get("registry-password-variable", TargetConfig.registry_password_variable),
         compute=found.get("compute"),
     )
-
-
-def repository_name(folder: str) -> str:
-    """Make a repository's name of a folder's: lower case, words joined by ``-``."""
-    return re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-") or "aml-train"
 
 
 def tests_config(found: Any) -> TestsConfig | None:

@@ -11,13 +11,13 @@ from aml_train.config.assemble import (
     check_together,
     choose_target,
     gate_rules,
-    image_config,
     model_config,
     notices,
     tests_config,
     wait_config,
 )
 from aml_train.config.grammar import DOCUMENT
+from aml_train.config.image_assemble import image_config
 from aml_train.config.job import JobSource, check_job, name_of, read_tree
 from aml_train.config.model import Config
 from aml_train.config.nodes import Entry, Faults, MapNode, Mark, ScalarNode, find, place

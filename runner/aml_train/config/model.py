@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from aml_train.config.image_model import ImageConfig as ImageConfig
+from aml_train.config.image_model import PipConfig as PipConfig
 from aml_train.gate.rules import Rule
-from aml_train.references import ImageRef
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,48 +33,6 @@ class CommandJob:
     directory: Path
     file: Path
     code: Path | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PipConfig:
-    """``image.pip``: a requirements file, or a list of requirements, or both.
-
-    Attributes:
-        requirements: absolute path of a requirements file inside the project, or None.
-        packages: requirement specifiers (PEP 508), in the order of the file.
-    """
-
-    requirements: Path | None = None
-    packages: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageConfig:
-    """``image:``, first version: a base, packages of the distribution, Python packages.
-
-    Attributes:
-        base: what the image is built FROM.
-        apt: Debian package names, optionally ``name=version``.
-        pip: the user's Python packages.
-        azureml_mlflow: version of azureml-mlflow to install, ``latest`` for no pin, None for not at all.
-        azureml_defaults: the same for azureml-defaults.
-        env: environment variables of the image.
-        repository: the repository in the registry; the project folder's name by default.
-        platform: ``linux/amd64`` or ``linux/arm64``; None for the engine's own.
-        ignored_checks: readiness checks whose errors and warnings are allowed, names of :data:`aml_train.checks.CHECKS`.
-        where: ``file:line`` of ``image.base``, for errors that show later.
-    """
-
-    base: ImageRef
-    apt: tuple[str, ...] = ()
-    pip: PipConfig = PipConfig()
-    azureml_mlflow: str | None = None
-    azureml_defaults: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    repository: str
-    platform: str | None = None
-    ignored_checks: tuple[str, ...] = ()
-    where: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +175,7 @@ class Config:
     def describe(self) -> str:
         """Return in one line what a run would consist of."""
         parts = [f"target {self.target.name}"]
-        parts.append(f"image from {self.image.base.familiar}" if self.image else "the job's own environment")
+        parts.append(f"image from {self.image.title}" if self.image else "the job's own environment")
         parts.append(f"tests `{self.tests.command}`" if self.tests else "no tests")
         parts.append(f"{len(self.gate)} gate {'rule' if len(self.gate) == 1 else 'rules'}")
         parts.append(f"model {self.model.name}" if self.model else "no model")

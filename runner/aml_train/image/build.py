@@ -7,13 +7,20 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from aml_train.engine import BuildCli
 from aml_train.errors import ImageError, TimedOutError
 from aml_train.events import Listener
+from aml_train.image.build_cache import Cache
+from aml_train.image.build_context import docker_config, write_context
+from aml_train.image.build_secrets import Mask, read_secrets, secret_options
+from aml_train.image.collect import protect_script
+from aml_train.image.dockerfile import render_protect
+from aml_train.image.inputs import PROTECT
 from aml_train.image.progress import PlainProgress
 from aml_train.image.spec import BaseImage, ImageSpec
 from aml_train.lines import LinePieces
@@ -28,8 +35,33 @@ BUILD_TIMEOUT: Final = 7200.0
 """Seconds that a build may take; large bases are pulled in it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions:
+    """What a build is told beside its files.
+
+    Attributes:
+        no_cache: build every step anew, whatever the engine has.
+        build_args, target: of a Dockerfile of the user's own.
+        secrets: values of ``--secret``; they name where a secret is and never hold it.
+        cache: where earlier builds are looked for, and this one left.
+    """
+
+    no_cache: bool = False
+    build_args: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None
+    secrets: tuple[str, ...] = ()
+    cache: Cache = field(default_factory=Cache)
+
+
 def build_argv(
-    cli: BuildCli, *, context: Path, dockerfile: Path, tag: str, iidfile: Path, platform: str, no_cache: bool = False
+    cli: BuildCli,
+    *,
+    context: Path,
+    dockerfile: Path,
+    tag: str | None,
+    iidfile: Path,
+    platform: str,
+    options: BuildOptions = BuildOptions(),
 ) -> list[str]:
     """Return the command. Pure.
 
@@ -41,14 +73,16 @@ def build_argv(
         argv += ["buildx", "build", "--builder=default", "--load", "--provenance=false"]
     else:
         argv += ["build"]
-    argv += [
-        "--progress=plain",
-        f"--platform={platform}",
-        f"--tag={tag}",
-        f"--iidfile={iidfile}",
-        f"--file={dockerfile}",
-    ]
-    if no_cache:
+    argv += ["--progress=plain", f"--platform={platform}"]
+    if tag is not None:
+        argv.append(f"--tag={tag}")
+    argv += [f"--iidfile={iidfile}", f"--file={dockerfile}"]
+    argv += [f"--secret={secret}" for secret in options.secrets]
+    argv += [f"--build-arg={name}={value}" for name, value in sorted(options.build_args.items())]
+    argv += options.cache.arguments(no_cache=options.no_cache)
+    if options.target is not None:
+        argv.append(f"--target={options.target}")
+    if options.no_cache:
         argv.append("--no-cache")
     return [*argv, str(context)]
 
@@ -61,39 +95,106 @@ def build_image(
     tag: str,
     listener: Listener,
     no_cache: bool = False,
+    cache: Cache = Cache(),  # noqa: B008 - frozen
     timeout: float = BUILD_TIMEOUT,
 ) -> str:
     """Build *spec* in the engine under *tag*; return the image id as the engine knows it.
 
+    Args:
+        spec: the image.
+        cli: the command that builds.
+        engine: its engine.
+        tag: the name to give the image.
+        listener: told the progress; no secret's value is among it.
+        no_cache: build every step anew.
+        cache: where earlier builds are in a registry.
+        timeout: seconds.
+
     Raises:
-        ImageError: if the build fails, the disk is full, or a base that only the engine has moved during the build.
+        ImageError: if a secret is not there, the build fails, the disk is full, a protected package of the base was changed,
+            or a base that only the engine has moved during the build.
         TimedOutError: after *timeout* seconds.
     """
+    values = read_secrets(spec.secrets, cli.environ)
+    options = BuildOptions(
+        no_cache=no_cache,
+        build_args=spec.build_args,
+        target=spec.target,
+        secrets=secret_options(spec.secrets),
+        cache=cache,
+    )
+    run = _Run(cli=cli, listener=listener, mask=Mask(values), timeout=timeout, platform=spec.platform)
     with tempfile.TemporaryDirectory(prefix="aml-train-build-") as folder:
-        context = Path(folder, "context")
-        context.mkdir()
-        dockerfile, iidfile = Path(folder, "Dockerfile"), Path(folder, "image-id")
-        dockerfile.write_text(spec.dockerfile, encoding="utf-8")
-        for name, content in spec.context.items():
-            (context / name).write_bytes(content)
-            (context / name).chmod(0o644)
-        argv = build_argv(
-            cli,
-            context=context,
-            dockerfile=dockerfile,
-            tag=tag,
-            iidfile=iidfile,
-            platform=spec.platform,
-            no_cache=no_cache,
-        )
-        _run(argv, cli, listener, timeout)
-        image_id = iidfile.read_text(encoding="ascii").strip() if iidfile.exists() else ""
-    if not is_digest(image_id):
-        raise ImageError(f"the build ended well but wrote no image id: {image_id!r}")
+        run.build(Path(folder), spec.dockerfile, spec.files, spec, tag, options)
+        image_id = run.image_id(Path(folder))
     image = _built(engine, image_id, tag)
     if spec.base.local_only:
         verify_base(image.attrs, spec.base, engine)
+    if spec.protect is not None and spec.protect.packages:
+        check = (
+            f"FROM {spec.base.pinned} AS base\n\nFROM {tag}\n\nUSER root\n\n{render_protect(spec.protect, 'base')}\n"
+        )
+        with tempfile.TemporaryDirectory(prefix="aml-train-check-") as folder:
+            run.build(Path(folder), check, {PROTECT: protect_script()}, None, None, BuildOptions(no_cache=no_cache))
+            _remove(engine, run.image_id(Path(folder)))
     return str(image.id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """Runs builds, each in a folder of its own."""
+
+    cli: BuildCli
+    listener: Listener
+    mask: Mask
+    timeout: float
+    platform: str
+
+    def build(
+        self,
+        folder: Path,
+        dockerfile: str,
+        files: Mapping[str, bytes],
+        spec: ImageSpec | None,
+        tag: str | None,
+        options: BuildOptions,
+    ) -> None:
+        context = folder / "context"
+        write_context(context, files, spec.trees if spec is not None else {})
+        (folder / "Dockerfile").write_text(dockerfile, encoding="utf-8")
+        argv = build_argv(
+            self.cli,
+            context=context,
+            dockerfile=folder / "Dockerfile",
+            tag=tag,
+            iidfile=folder / "image-id",
+            platform=self.platform,
+            options=options,
+        )
+        environ = dict(self.cli.environ)
+        if options.cache.auth is not None:
+            config = docker_config(folder / "docker", environ, options.cache.registry, options.cache.auth)
+            environ["DOCKER_CONFIG"] = str(config)
+        _run(argv, environ, self.mask, self.listener, self.timeout)
+
+    @staticmethod
+    def image_id(folder: Path) -> str:
+        file = folder / "image-id"
+        found = file.read_text(encoding="ascii").strip() if file.exists() else ""
+        if not is_digest(found):
+            raise ImageError(f"the build ended well but wrote no image id: {found!r}")
+        return found
+
+
+def _remove(engine: DockerClient, image_id: str) -> None:
+    """Remove the image of a check, which has no name. It may be the very image that was checked."""
+    from docker.errors import APIError, ImageNotFound
+
+    try:
+        if not engine.images.get(image_id).tags:
+            engine.images.remove(image_id, noprune=True)
+    except (APIError, ImageNotFound):  # in use, or known by another id: nothing depends on its being gone
+        return
 
 
 def _built(engine: DockerClient, image_id: str, tag: str) -> Image:
@@ -125,21 +226,21 @@ def verify_base(image: dict[str, Any], base: BaseImage, engine: DockerClient) ->
         raise ImageError(f"the base {name} was moved to another image during the build", hint="Run again.")
 
 
-def _run(argv: Sequence[str], cli: BuildCli, listener: Listener, timeout: float) -> None:
+def _run(argv: Sequence[str], environ: Mapping[str, str], mask: Mask, listener: Listener, timeout: float) -> None:
     """Run the command, telling the listener what it prints."""
     progress = PlainProgress()
     timed_out = threading.Event()
     try:
         process = subprocess.Popen(
             argv,
-            env=dict(cli.environ),
+            env=dict(environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
     except OSError as error:
-        raise ImageError(f"{cli.path} cannot be run: {error}") from error
+        raise ImageError(f"{argv[0]} cannot be run: {error}") from error
 
     def expire() -> None:
         timed_out.set()
@@ -152,7 +253,7 @@ def _run(argv: Sequence[str], cli: BuildCli, listener: Listener, timeout: float)
         with process:
             try:
                 if process.stdout is not None:
-                    _follow(process.stdout, progress, listener)
+                    _follow(process.stdout, progress, mask, listener)
                 exit_code = process.wait()
             except BaseException:
                 _kill(process)
@@ -167,14 +268,18 @@ def _run(argv: Sequence[str], cli: BuildCli, listener: Listener, timeout: float)
         raise progress.error(exit_code)
 
 
-def _follow(output: IO[bytes], progress: PlainProgress, listener: Listener) -> None:
-    """Tell *listener* what the command prints, as soon as it does, until it prints no more."""
-    reader, ended = LinePieces(), False
+def _follow(output: IO[bytes], progress: PlainProgress, mask: Mask, listener: Listener) -> None:
+    """Tell *listener* what the command prints, as soon as it does, until it prints no more; never a secret."""
+    reader, ended, held = LinePieces(), False, ""
     while not ended:
         data = os.read(output.fileno(), _CHUNK)
         ended = not data
         for piece in reader.feed(data, final=ended):
-            for event in progress.feed(piece.text, more=piece.more):
+            # A secret may be cut by the end of a piece: what may be its beginning waits for the rest of the line.
+            text = mask(held + piece.text)
+            cut = max(len(text) - mask.longest, 0) if piece.more else len(text)
+            text, held = text[:cut], text[cut:]
+            for event in progress.feed(text, more=piece.more):
                 listener(event)
 
 

@@ -1,67 +1,214 @@
 """Render an image's Dockerfile.
 
 The text is deterministic and carries nothing that changes with the commit. It stays within what Docker 20.10's built-in
-BuildKit frontend understands: no here-documents, no ``COPY --link``, and no ``# syntax=`` line, which would need a pull.
+BuildKit frontend understands: no here-documents, no ``COPY --link``, and no ``# syntax=`` line, which would need a pull. What changes
+rarely stands first, so that a change rebuilds little: certificates, drivers, apt, conda, Azure's packages, requirements,
+packages, environment, files, commands.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-REQUIREMENTS_NAME: Final = "requirements.txt"
-"""Name of the user's requirements file in the build context."""
+from aml_train.config.image_grammar import SECRET_IN_URL
+from aml_train.config.image_model import CopyConfig, ImageConfig, PipConfig, ProtectConfig, RunConfig
+from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, PROTECT, ImageInputs
+from aml_train.image.ofed import DOCA_PACKAGE, AptRepository, OfedPlan, Tarball
+from aml_train.image.shell import check, env_value, quote, words
 
-_PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
-_REQUIREMENTS_TARGET: Final = "/tmp/aml-train-requirements.txt"  # noqa: S108 - a path in the image
+_WORK: Final = "/tmp/aml-train"  # noqa: S108 - a path in the image, where the build mounts what must not stay
+_ENVIRONMENT: Final = "/opt/environment"
+_CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
+_PYTHON: Final = '"$(command -v python || command -v python3)"'
+"""Jobs say ``python``; where an image has only ``python3``, that is the one."""
 
 # The configuration in Debian's images empties apt's usual archive folder after each run, so the cached one stands elsewhere.
-_APT: Final = """\
-RUN --mount=type=cache,target=/var/cache/aml-train-apt,sharing=locked \\
+_APT_MOUNTS: Final = """\
+    --mount=type=cache,target=/var/cache/aml-train-apt,sharing=locked \\
     --mount=type=cache,target=/var/lib/apt/lists,sharing=locked \\
-    mkdir -p /var/cache/aml-train-apt/partial \\
-    && apt-get update \\
-    && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \\
+"""
+_APT_INSTALL: Final = """\
+DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \\
         -o Dir::Cache::archives=/var/cache/aml-train-apt -o APT::Keep-Downloaded-Packages=true \\
 """
 
-# Pythons of a distribution refuse an installation (PEP 668); inside an image that is ours to change it is wanted.
-# Older pips ignore the variable, and PIP_CONSTRAINT of the base stays in force. Jobs say ``python``; where an image has
-# only ``python3``, that is the one.
-_PIP: Final = """\
-RUN --mount=type=cache,target=/root/.cache/pip,sharing=locked \\
-    PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore \\
-    "$(command -v python || command -v python3)" -m pip install --no-warn-script-location \\
-"""
+_TARBALL_NEEDS: Final = (
+    "ca-certificates",
+    "curl",
+    "ethtool",
+    "gnupg",
+    "kmod",
+    "lsb-release",
+    "lsof",
+    "pciutils",
+    "perl",
+    "udev",
+)
+"""What the scripts of an MLNX_OFED tarball call."""
 
 
-def _words(words: Iterable[str]) -> str:
-    """Return *words* quoted for the shell, one a line, the last without a continuation."""
-    return " \\\n".join(f"        {_quote(word)}" for word in words)
+def render_dockerfile(
+    config: ImageConfig, *, base: str, inputs: ImageInputs | None = None, ofed: OfedPlan | None = None
+) -> str:
+    """Return the Dockerfile's text.
+
+    Args:
+        config: what is wanted; it has a base.
+        base: the name after ``FROM``, pinned.
+        inputs: the files in the build context, and what else was found out.
+        ofed: the drivers to install, as planned.
+
+    Raises:
+        ValueError: if a value holds a line break or NUL, which no Dockerfile can express.
+    """
+    inputs = inputs or ImageInputs()
+    trust = _certificates(inputs.files)
+    start = "trusting" if trust else "base"
+    blocks = [f"FROM {base} AS base"]
+    if trust:
+        blocks += [f"FROM base AS {start}", trust]
+    if config.conda is not None:
+        blocks += [f"FROM {start} AS conda", _conda(inputs)]
+    blocks += [f"FROM {start}", _labels(base)]
+    if config.user is not None:
+        blocks.append("USER 0")
+    changing = [
+        *([_ofed(ofed, inputs.refreshed)] if ofed is not None else []),
+        *([_apt(config.apt, inputs.refreshed)] if config.apt else []),
+        *([_take_conda()] if config.conda is not None else []),
+        *_pip(config, inputs),
+    ]
+    blocks += changing
+    if lines := [f"ENV {name}={env_value(value)}" for name, value in sorted(config.env.items())]:
+        blocks.append("\n".join(lines))
+    blocks += [_copy(number, item, inputs) for number, item in enumerate(config.copy)]
+    blocks += [_run(step) for step in config.run]
+    if PROTECT in inputs.files and (changing or config.run or config.copy):
+        blocks.append(render_protect(config.protect, "base"))
+    if config.user is not None:
+        rules = ["DL3002"] if config.user.partition(":")[0] in ("root", "0") else []
+        rules += [] if config.user.partition(":")[0].isdigit() else ["DL3066"]
+        blocks.append((f"# hadolint ignore={','.join(rules)}\n" if rules else "") + f"USER {config.user}")
+    return "\n\n".join(blocks) + "\n"
 
 
-def _quote(word: str) -> str:
-    """Quote *word* for the shell. Double quotes where it has single ones: linters do not parse ``'"'"'``."""
-    _check(word)
-    if _PLAIN.fullmatch(word):
-        return word
-    if "'" not in word:
-        return f"'{word}'"
-    return '"' + re.sub(r'([\\"$`])', r"\\\1", word) + '"'
+def _labels(base: str) -> str:
+    """The base's own name and digest (OCI image specification, "Pre-Defined Annotation Keys"); nothing of the commit."""
+    name, _, digest = base.partition("@")
+    labels = {"org.opencontainers.image.created-by": "aml-train", "org.opencontainers.image.base.name": name}
+    if digest:
+        labels["org.opencontainers.image.base.digest"] = digest
+    return "LABEL " + " \\\n      ".join(f'{key}="{value}"' for key, value in labels.items())
 
 
-def _check(text: str) -> None:
-    """Raise ValueError if *text* cannot stand in a Dockerfile."""
-    if any(character in text for character in "\r\n\0"):
-        raise ValueError(f"{text!r} has a line break or NUL, which a Dockerfile cannot carry")
+def _since(refreshed: str | None) -> str:
+    """A command that does nothing; its text changes when what is installed has become too old."""
+    return "" if refreshed is None else f'    : "installed since {refreshed}" && \\\n'
 
 
-def _env_value(value: str) -> str:
-    """Quote *value* for ENV: inside double quotes backslash, quote and dollar keep their plain meaning."""
-    _check(value)
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
-    return f'"{escaped}"'
+def _certificates(files: Mapping[str, bytes]) -> str:
+    """Trust certification authorities: in the system's bundle, and in it for what has a bundle of its own."""
+    names = [name for name in files if name.startswith("ca-certificates/")]
+    if not names:
+        return ""
+    variables = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT")
+    return (
+        "COPY ca-certificates/ /usr/local/share/ca-certificates/aml-train/\n"
+        "# hadolint ignore=DL3008\n"
+        f"RUN {_APT_MOUNTS.lstrip()}"
+        "    if ! command -v update-ca-certificates >/dev/null; then \\\n"
+        "        mkdir -p /var/cache/aml-train-apt/partial && apt-get update \\\n"
+        f"        && {_APT_INSTALL}            ca-certificates; \\\n"
+        "    fi \\\n"
+        "    && update-ca-certificates\n"
+        "ENV " + " \\\n    ".join(f'{name}="{_CERTIFICATES}"' for name in variables)
+    )
+
+
+def _apt_run(packages: tuple[str, ...], refreshed: str | None = None) -> str:
+    """Return a RUN that installs *packages*, to be gone on with ``&&``."""
+    pinned = all("=" in package for package in packages)
+    return (
+        ("" if pinned else "# hadolint ignore=DL3008\n")
+        + f"RUN {_APT_MOUNTS.lstrip()}"
+        + _since(refreshed)
+        + "    mkdir -p /var/cache/aml-train-apt/partial \\\n    && apt-get update \\\n    && "
+        + _APT_INSTALL
+        + words(packages)
+    )
+
+
+def _apt(packages: tuple[str, ...], refreshed: str | None) -> str:
+    return _apt_run(tuple(sorted(set(packages))), refreshed)
+
+
+def _ofed(plan: OfedPlan, refreshed: str | None) -> str:
+    if isinstance(plan, Tarball):
+        return _tarball(plan)
+    if isinstance(plan, AptRepository):
+        return _repository(plan, refreshed)
+    return _apt_run(tuple(sorted(plan.packages)), refreshed)
+
+
+def _tarball(plan: Tarball) -> str:
+    """Download, check, install and remove in one layer. The tarball never is in an image."""
+    only = "=https" if plan.url.startswith("https:") else "=http,https"
+    return f"""{_apt_run(_TARBALL_NEEDS)} \\
+    && mkdir -p {_WORK}/ofed \\
+    && curl --fail --location --proto {quote(only)} --retry 5 --show-error --silent \\
+        --output {_WORK}/ofed.tgz {quote(plan.url)} \\
+    && found="$(sha256sum {_WORK}/ofed.tgz)" \\
+    && if [ "${{found%% *}}" != {plan.sha256} ]; then \\
+        echo "aml-train: error: the MLNX_OFED tarball is not the one that was asked for: its SHA-256 is" >&2; \\
+        echo "aml-train: error:   ${{found%% *}}" >&2; \\
+        echo "aml-train: error: instead of" >&2; \\
+        echo "aml-train: error:   {plan.sha256}" >&2; \\
+        echo "aml-train: remedy: Check image.ofed.url and image.ofed.sha256; a mirror or proxy may serve something else." >&2; \\
+        exit 1; \\
+    fi \\
+    && tar --extract --gzip --file={_WORK}/ofed.tgz --directory={_WORK}/ofed --strip-components=1 \\
+    && DEBIAN_FRONTEND=noninteractive {_WORK}/ofed/mlnxofedinstall \\
+        --user-space-only --without-fw-update --all --without-neohost-backend --force \\
+    && rm -rf {_WORK}"""
+
+
+def _repository(plan: AptRepository, refreshed: str | None) -> str:
+    """Install from NVIDIA's repository. The keyring that apt is given holds the key of the pinned fingerprint and no other."""
+    key, source = f"{_WORK}/doca.key", "/etc/apt/sources.list.d/aml-train-doca.list"
+    keyring = "/usr/share/keyrings/aml-train-doca.gpg"
+    return f"""{_apt_run(("ca-certificates", "curl", "gnupg"), refreshed)} \\
+    && install -d -m 700 {_WORK} {_WORK}/gnupg \\
+    && {{ curl --fail --location --proto '=https' --retry 5 --silent --output {key} {quote(plan.url + "doca_keyring.gpg")} \\
+        || curl --fail --location --proto '=https' --retry 5 --show-error --silent --output {key} \\
+            {quote(plan.url + "GPG-KEY-Mellanox.pub")}; }} \\
+    && gpg --homedir {_WORK}/gnupg --batch --quiet --import {key} \\
+    && gpg --homedir {_WORK}/gnupg --batch --quiet --export --output {keyring} {plan.fingerprint} \\
+    && if [ ! -s {keyring} ]; then \\
+        echo "aml-train: error: the key of the DOCA repository has not the fingerprint {plan.fingerprint}" >&2; \\
+        echo "aml-train: remedy: Compare it with NVIDIA's own, and give the right one: image.ofed.key-fingerprint." >&2; \\
+        exit 1; \\
+    fi \\
+    && echo "deb [signed-by={keyring}] {plan.url} ./" > {source} \\
+    && apt-get update \\
+    && {_APT_INSTALL}        {DOCA_PACKAGE} \\
+    && rm -rf {source} {keyring} {_WORK}"""
+
+
+def _conda(inputs: ImageInputs) -> str:
+    """Make the environment in a stage of its own: neither micromamba nor its packages get into the image."""
+    return f"""RUN --mount=type=bind,from={inputs.micromamba},source=/bin/micromamba,target={_WORK}/micromamba \\
+    --mount=type=bind,source={ENVIRONMENT},target={_WORK}/{ENVIRONMENT} \\
+    --mount=type=cache,target=/var/cache/aml-train-conda,sharing=locked \\
+{_since(inputs.refreshed)}    CONDA_PKGS_DIRS=/var/cache/aml-train-conda MAMBA_ROOT_PREFIX={_WORK}/root \\
+    {_WORK}/micromamba create --yes --no-rc --prefix {_ENVIRONMENT} --file {_WORK}/{ENVIRONMENT}"""
+
+
+def _take_conda() -> str:
+    return (
+        f"COPY --from=conda {_ENVIRONMENT} {_ENVIRONMENT}\n"
+        f'ENV PATH="{_ENVIRONMENT}/bin:$PATH" \\\n    CONDA_PREFIX="{_ENVIRONMENT}"'
+    )
 
 
 def _azureml(name: str, version: str | None) -> list[str]:
@@ -71,43 +218,102 @@ def _azureml(name: str, version: str | None) -> list[str]:
     return [name if version == "latest" else f"{name}=={version}"]
 
 
-def render_dockerfile(
-    *,
-    base: str,
-    apt: Iterable[str] = (),
-    pip_packages: Iterable[str] = (),
-    requirements: bool = False,
-    azureml_mlflow: str | None = None,
-    azureml_defaults: str | None = None,
-    env: Mapping[str, str] | None = None,
-) -> str:
-    """Return the Dockerfile's text: base, labels, apt, Azure's packages, requirements, packages, environment.
-
-    Args:
-        base: the name after ``FROM``, pinned.
-        apt: Debian packages, optionally ``name=version``.
-        pip_packages: requirement specifiers.
-        requirements: whether a requirements file of the user is in the context as :data:`REQUIREMENTS_NAME`.
-        azureml_mlflow, azureml_defaults: version, ``latest``, or None for not at all.
-        env: the image's environment.
-
-    Raises:
-        ValueError: if an environment value or a package holds a line break or NUL, which no Dockerfile can express.
-    """
-    blocks = [
-        f"FROM {base}",
-        'LABEL org.opencontainers.image.created-by="aml-train"',
+def _pip(config: ImageConfig, inputs: ImageInputs) -> list[str]:
+    """Return the steps of pip: Azure's packages, the requirements file, the packages."""
+    steps = []
+    azureml = [
+        *_azureml("azureml-mlflow", config.azureml_mlflow),
+        *_azureml("azureml-defaults", config.azureml_defaults),
     ]
-    if packages := sorted(set(apt)):
-        blocks.append(_APT + _words(packages))
-    if azureml := [*_azureml("azureml-mlflow", azureml_mlflow), *_azureml("azureml-defaults", azureml_defaults)]:
-        blocks.append(_PIP + _words(azureml))
-    if requirements:
-        mounted = f"    --mount=type=bind,source={REQUIREMENTS_NAME},target={_REQUIREMENTS_TARGET} \\\n"
-        head, rest = _PIP.split("\n", 1)
-        blocks.append(f"{head}\n{mounted}{rest}" + _words([f"--requirement={_REQUIREMENTS_TARGET}"]))
-    if specifiers := list(pip_packages):
-        blocks.append(_PIP + _words(specifiers))
-    if lines := [f"ENV {name}={_env_value(value)}" for name, value in sorted((env or {}).items())]:
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks) + "\n"
+    if azureml:
+        steps.append(_pip_run(config.pip, inputs, azureml))
+    if inputs.requirements is not None:
+        target = f"{_WORK}/{inputs.requirements}"
+        source = inputs.requirements.partition("/")[0]
+        mounts = [f"--mount=type=bind,source={source},target={_WORK}/{source}"]
+        options = ["--require-hashes"] if config.pip.require_hashes else []
+        steps.append(_pip_run(config.pip, inputs, [*options, f"--requirement={target}"], mounts))
+    if config.pip.packages:
+        steps.append(_pip_run(config.pip, inputs, list(config.pip.packages)))
+    return steps
+
+
+def _pip_run(pip: PipConfig, inputs: ImageInputs, arguments: list[str], mounts: list[str] | None = None) -> str:
+    """Return one step of pip.
+
+    Pythons of a distribution refuse an installation (PEP 668); inside an image that is ours to change it is wanted, and
+    older pips ignore the variable. PIP_CONSTRAINT of the base, as NGC's images have it, stays in force beside the user's
+    constraints: pip adds up what the variable and the option say.
+    """
+    mounts = ["--mount=type=cache,target=/root/.cache/pip,sharing=locked", *(mounts or [])]
+    variables = ["PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_ROOT_USER_ACTION=ignore"]
+    if CONSTRAINTS in inputs.files:
+        mounts.append(f"--mount=type=bind,source={CONSTRAINTS},target={_WORK}/{CONSTRAINTS}")
+        arguments = [f"--constraint={_WORK}/{CONSTRAINTS}", *arguments]
+    secrets: dict[str, None] = {}
+    for variable, urls in (
+        ("PIP_INDEX_URL", [pip.index_url] if pip.index_url else []),
+        ("PIP_EXTRA_INDEX_URL", list(pip.extra_index_urls)),
+    ):
+        if urls:
+            secrets |= dict.fromkeys(name for url in urls for name in SECRET_IN_URL.findall(url))
+            variables.append(f'{variable}="{" ".join(_with_secrets(url) for url in urls)}"')
+    mounts += [_secret(name) for name in secrets]
+    if pip.netrc is not None:
+        mounts.append(f"--mount=type=secret,id={pip.netrc},target=/root/.netrc,required=true")
+    head = " \\\n    ".join(mounts)
+    return (
+        f"RUN {head} \\\n{_since(inputs.refreshed)}    "
+        + " \\\n    ".join([" ".join(variables[:2]), *variables[2:]])
+        + f" \\\n    {_PYTHON} -m pip install --no-warn-script-location \\\n"
+        + words(arguments)
+    )
+
+
+def _with_secrets(url: str) -> str:
+    """Return *url* for double quotes of the shell, which reads the secrets: their values are in no argument and no text."""
+    check(url)
+    parts = SECRET_IN_URL.split(url)
+    escaped = [
+        part.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`") for part in parts
+    ]
+    return "".join(
+        f"$(cat /run/secrets/{part})" if number % 2 else escaped[number] for number, part in enumerate(parts)
+    )
+
+
+def _secret(name: str) -> str:
+    return f"--mount=type=secret,id={name},required=true"
+
+
+def _copy(number: int, item: CopyConfig, inputs: ImageInputs) -> str:
+    name = f"copy/{number}"
+    check(item.target)
+    single = inputs.trees[name].root == item.source.parent
+    source = f"{name}/{item.source.name}" if single else f"{name}/"
+    target = item.target if single or item.target.endswith("/") else f"{item.target}/"
+    return f"COPY [{_json(source)}, {_json(target)}]"
+
+
+def _json(text: str) -> str:
+    import json
+
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _run(step: RunConfig) -> str:
+    check(step.command)
+    mounts = "".join(f"{_secret(name)} \\\n    " for name in step.secrets)
+    return f"RUN {mounts}{step.command}"
+
+
+def render_protect(protect: ProtectConfig, base: str) -> str:
+    """Return the step that ends the build where a protected package of the stage *base* has changed."""
+    allow = f" \\\n{words(('--allow', *protect.allow))}" if protect.allow else ""
+    return (
+        f"RUN --mount=type=bind,from={base},target={_WORK}/base \\\n"
+        f"    --mount=type=bind,source={PROTECT},target={_WORK}/{PROTECT} \\\n"
+        f"    if python={_PYTHON}; then \\\n"
+        f'        "$python" -B {_WORK}/{PROTECT} {_WORK}/base \\\n{words(protect.packages)}{allow}; \\\n'
+        "    fi"
+    )

@@ -19,6 +19,8 @@ _ENDED = re.compile(r"(?:DONE \d|CACHED$|CANCELED)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TAIL: Final = 25
 _WIDEST: Final = 2000
+_ERROR: Final = "aml-train: error: "
+_REMEDY: Final = "aml-train: remedy: "
 _NO_SPACE: Final = ("no space left on device", "disk quota exceeded")
 
 
@@ -40,6 +42,7 @@ class PlainProgress:
         self._full = False
         self._going_on = False
         self._origin = ""
+        self._own: defaultdict[str, dict[str, list[str]]] = defaultdict(lambda: {_ERROR: [], _REMEDY: []})
 
     def feed(self, line: str, *, more: bool = False) -> Iterator[Event]:
         """Yield the events that one line means, and the line itself; *more* where it goes on with the next call."""
@@ -63,8 +66,12 @@ class PlainProgress:
                     stage="image", label=known.instruction, done=known.number - 1, total=known.total, unit="steps"
                 )
             elif timed := _TIMED.fullmatch(rest):
-                self._tails[number].append(states(timed["text"])[-1][:_WIDEST])
+                last = states(timed["text"])[-1][:_WIDEST]
+                self._tails[number].append(last)
                 text = timed["text"]
+                for word, lines in self._own[number].items():
+                    if last.startswith(word):
+                        lines.append(last.removeprefix(word))
             elif rest.startswith("ERROR"):
                 self._failed = number
             elif number in self._steps and _ENDED.match(rest):
@@ -82,7 +89,14 @@ class PlainProgress:
         yield from _shown(text, origin, more=more)
 
     def error(self, exit_code: int) -> ImageError:
-        """Return the error for a build that ended with *exit_code*: the instruction that failed and its last lines."""
+        """Return the error for a build that ended with *exit_code*.
+
+        It is what the step that failed says of itself, where the step is one of ours that does; otherwise the instruction
+        and its last lines.
+        """
+        own = self._own.get(self._failed or "", {_ERROR: [], _REMEDY: []})
+        if own[_ERROR]:
+            return ImageError("\n".join(own[_ERROR]), hint=" ".join(own[_REMEDY]) or None)
         failed = self._steps.get(self._failed or "")
         tail = list(self._tails.get(self._failed or "", ())) or list(self._all)
         what = (

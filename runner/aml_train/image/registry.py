@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 from urllib.parse import urljoin
@@ -245,6 +245,12 @@ class Registry:
                 f"the blob {repository}@{digest} on {self.host} is damaged: its contents have another digest"
             )
         return content
+
+    def stream_blob(self, repository: str, digest: str) -> Iterator[bytes]:
+        """Yield a blob's contents as they arrive, unverified; the connection ends with the iterator."""
+        with self._once("GET", repository, digest) as response:
+            self._http.expect(response, 200, f"read {repository}@{digest}")
+            yield from response.iter_content(_CHUNK)
 
     def upload_blob(self, repository: str, content: bytes) -> str:
         """Store *content*; return its digest. Nothing is sent where it is there already."""

@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from aml_train.config.model import ContainerLimits, ImageConfig
+from aml_train.config.image_model import ImageConfig, ProtectConfig, SecretConfig
+from aml_train.config.model import ContainerLimits
 from aml_train.files import FileSet
 from aml_train.image.address import content_address
-from aml_train.image.dockerfile import REQUIREMENTS_NAME, render_dockerfile
+from aml_train.image.dockerfile import render_dockerfile
+from aml_train.image.inputs import ImageInputs
+from aml_train.image.ofed import plan_ofed
 from aml_train.references import ImageRef, is_digest
 
 TEST_FORMAT: Final = 3
@@ -105,76 +108,89 @@ class ImageSpec:
     """An image to have, entirely described. Equal specs have equal addresses.
 
     Attributes:
-        base: what it is built FROM.
-        apt, pip_packages, azureml_mlflow, azureml_defaults, env: as configured, see
-            :class:`~aml_train.config.model.ImageConfig`.
-        requirements: contents of the requirements file that is copied into the build, or None.
+        base: what it is built FROM; with a Dockerfile of the user's own, what the stage that is built goes back to.
         platform: ``linux/amd64`` or ``linux/arm64``.
         repository: the repository it is released to.
-        dockerfile: the rendered Dockerfile.
+        dockerfile: the Dockerfile's text: rendered, or the user's own with its images pinned.
         address: the content address, 64 hexadecimal digits.
         checks: what the readiness checks want of it; not covered by the address.
         release: more names for it; not covered by the address.
+        files: files of the build context beside the Dockerfile: path → contents.
+        trees: folders of the build context: path → files; the whole context where the path is empty.
+        secrets: what the build may read: name → where the runner has it. The address covers neither.
+        build_args, target: of a Dockerfile of the user's own.
+        protect: what the build of a Dockerfile of the user's own must leave as the base has it; None where the
+            rendered text sees to it.
     """
 
     base: BaseImage
-    apt: tuple[str, ...] = ()
-    pip_packages: tuple[str, ...] = ()
-    requirements: bytes | None = None
-    azureml_mlflow: str | None = None
-    azureml_defaults: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
     platform: str
     repository: str
     dockerfile: str
     address: str
     checks: CheckPolicy = CheckPolicy()
     release: Release = Release()
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    trees: Mapping[str, FileSet] = field(default_factory=dict)
+    secrets: Mapping[str, SecretConfig] = field(default_factory=dict)
+    build_args: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None
+    protect: ProtectConfig | None = None
 
     @property
     def address_tag(self) -> str:
         """The tag that carries the content address in the registry."""
         return f"addr-{self.address[:40]}"
 
-    @property
-    def context(self) -> dict[str, bytes]:
-        """Files of the build context beside the Dockerfile: name → contents."""
-        return {} if self.requirements is None else {REQUIREMENTS_NAME: self.requirements}
 
-
-def plan_image(config: ImageConfig, base: BaseImage, requirements: bytes | None, platform: str) -> ImageSpec:
-    """Describe the image that *config* asks for, on *base*. Pure.
+def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None, platform: str) -> ImageSpec:
+    """Describe the image that *config* asks for, on *base*. Changes nothing; reads the files of the inputs' trees.
 
     Args:
         config: the ``image:`` of the configuration.
         base: its base, resolved.
-        requirements: contents of ``config.pip.requirements``, where there is one.
+        inputs: what the build needs beside it; None for nothing.
         platform: what to build for; ``config.platform``, or the engine's own.
+
+    Raises:
+        InvalidError: if the drivers cannot be installed on this base.
     """
-    dockerfile = render_dockerfile(
-        base=base.pinned,
-        apt=config.apt,
-        pip_packages=config.pip.packages,
-        requirements=requirements is not None,
-        azureml_mlflow=config.azureml_mlflow,
-        azureml_defaults=config.azureml_defaults,
-        env=config.env,
-    )
-    files = {} if requirements is None else {REQUIREMENTS_NAME: requirements}
+    inputs = inputs or ImageInputs()
+    own: dict[str, Any] | None = None
+    build_args: Mapping[str, str] = {}
+    target = None
+    if config.dockerfile is not None:
+        if inputs.own is None:
+            raise ValueError("a Dockerfile of the user's own must have been read")
+        dockerfile = inputs.own.text
+        build_args, target = dict(config.dockerfile.args), config.dockerfile.target
+        own = {
+            "images": dict(inputs.own.images),
+            "target": target,
+            "protect": [config.protect.packages, config.protect.allow],
+        }
+    else:
+        ofed = plan_ofed(config.ofed, inputs.os, platform) if config.ofed is not None else None
+        dockerfile = render_dockerfile(config, base=base.pinned, inputs=inputs, ofed=ofed)
     return ImageSpec(
         base=base,
-        apt=config.apt,
-        pip_packages=config.pip.packages,
-        requirements=requirements,
-        azureml_mlflow=config.azureml_mlflow,
-        azureml_defaults=config.azureml_defaults,
-        env=dict(config.env),
         platform=platform,
         repository=config.repository,
         dockerfile=dockerfile,
         address=content_address(
-            dockerfile=dockerfile, base=base.identity, files=files, build_args={}, platform=platform
+            dockerfile=dockerfile,
+            base=base.identity,
+            files=inputs.digests(),
+            build_args=build_args,
+            platform=platform,
+            own=own,
         ),
+        files=inputs.files,
+        trees=inputs.trees,
+        secrets=config.secrets,
+        build_args=build_args,
+        target=target,
+        protect=config.protect if config.dockerfile is not None else None,
         checks=_check_policy(config),
     )
 
@@ -184,6 +200,7 @@ def _check_policy(config: ImageConfig) -> CheckPolicy:
     return CheckPolicy(
         ignore=config.ignored_checks,
         packages=tuple(name for name, version in azureml.items() if version is not None),
+        infiniband=config.ofed is not None,
         where=config.where,
     )
 

@@ -22,6 +22,7 @@ from aml_train.errors import ImageError, TestsFailedError
 from aml_train.events import ImageReady, Listener, Notice, Stage, StageFinished, StageStarted, TestsFinished
 from aml_train.image.again import done_again
 from aml_train.image.build import BUILD_TIMEOUT, build_image
+from aml_train.image.build_cache import CACHE_TAG, LAYERS_TAG, Cache, engine_cache_kind
 from aml_train.image.checking import Checks, load_facts, store_facts
 from aml_train.image.disk import check_disk
 from aml_train.image.manifest import Manifest
@@ -182,6 +183,7 @@ class _Stage:
             tag=f"{name}:{tag}",
             listener=self.listener,
             no_cache=force,
+            cache=self._cache(cli),
         )
         self._finish("image", f"built {image_id[:19]}", started)
 
@@ -194,7 +196,7 @@ class _Stage:
             lambda stop: self._look_inside(image_id, stop), push, name="push", ended="The tests were ended."
         )
         record = self._record(manifest.digest, results, facts)
-        tags = (_digest_tag(manifest.digest), *self.release_tags, self.spec.address_tag)
+        tags = (_digest_tag(manifest.digest), CACHE_TAG, *self.release_tags, self.spec.address_tag)
         release(self.registry, manifest, source=self.candidate, repository=self.spec.repository, tags=tags)
         self._lock(manifest)
         if record is not None:
@@ -219,6 +221,18 @@ class _Stage:
                     "identity change attributes. A role with registries/metadata/write can; `image.lock: false` leaves it."
                 )
             )
+
+    def _cache(self, cli: BuildCli) -> Cache:
+        """Where the build finds earlier ones: the image that was released last, or the layers that a build left beside it."""
+        kind = engine_cache_kind(self.engine, buildx=cli.buildx)
+        tag = CACHE_TAG if kind == "inline" else LAYERS_TAG
+        return Cache(
+            kind=kind,
+            repository=f"{self.location.push_name}/{self.spec.repository}",
+            found=self.registry.head_manifest(self.spec.repository, tag) is not None,
+            registry=self.location.push_name,
+            auth=self.location.credentials(),
+        )
 
     def _push(self, name: str, tag: str, image_id: str, stop: Stop) -> Manifest:
         """Push the candidate and check what arrived."""

@@ -3,13 +3,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from aml_train.config.image_model import ImageConfig, PipConfig
 from aml_train.engine import buildkit_cli, connect
 from aml_train.errors import ImageError
-from aml_train.image.dockerfile import render_dockerfile
+from aml_train.image.inputs import ImageInputs
+from tests.image_cases import BASE, FULL, OFED, plan
 
 
 def test_engine_that_does_not_answer(tmp_path: Path) -> None:
@@ -35,17 +38,20 @@ def test_the_command_gets_the_environment_it_is_given() -> None:
     assert "DOCKER_CONTEXT" not in cli.environ
 
 
-def test_dockerfile_pleases_hadolint(tmp_path: Path) -> None:
-    text = render_dockerfile(
-        base="python:3.11-slim@sha256:" + "a" * 64,
-        apt=["libfuse-dev=3.14.0-4", "curl=7.88.1-10"],
-        pip_packages=["numpy==2.1.0", "x==1 ; python_version < '3.12'"],
-        requirements=True,
-        azureml_mlflow="1.62.0",
-        azureml_defaults="1.62.0",
-        env={"A": 'say "$HOME"'},
+@pytest.mark.parametrize("ofed", OFED)
+def test_dockerfile_pleases_hadolint(ofed: str, tmp_path: Path) -> None:
+    _please_hadolint(plan(replace(FULL, ofed=OFED[ofed])).dockerfile, tmp_path)
+
+
+def test_small_dockerfile_pleases_hadolint(tmp_path: Path) -> None:
+    config = ImageConfig(
+        base=BASE.reference, pip=PipConfig(packages=("numpy",)), user="root", repository="r", where="f:1"
     )
-    file = tmp_path / "Dockerfile"
+    _please_hadolint(plan(config, inputs=ImageInputs()).dockerfile, tmp_path)
+
+
+def _please_hadolint(text: str, folder: Path) -> None:
+    file = folder / "Dockerfile"
     file.write_text(text)
     hadolint = Path(sys.executable).with_name("hadolint")
     done = subprocess.run([hadolint, "--no-color", file], capture_output=True, text=True, check=False)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from aml_train.config.grammar import DOCUMENT
+from aml_train.config.image_grammar import IMAGE
 from aml_train.config.job_grammar import JOB
 from aml_train.config.load import load_config
 from aml_train.config.nodes import Faults
@@ -29,7 +30,20 @@ job:
   outputs: {m: {type: uri_folder}}
   environment: {image: x}
   distribution: {type: mpi}
-image: {base: "python:3.11", apt: [libx], pip: [numpy], env: {A: *x}}
+image:
+  base: "python:3.11"
+  ofed: {source: mlnx_ofed, version: "5.8-2.0.3.0", os: ubuntu22.04}
+  apt: [libx]
+  pip: {packages: [numpy], index-url: "https://u:${token}@p.example.com/simple", netrc: token}
+  conda: {file: src/train.py}
+  env: {A: *x}
+  copy: [{from: src, to: /opt/src}]
+  run: [make, {command: "make x", secrets: [token]}]
+  user: "1000:1000"
+  ca-certificates: [src/train.py]
+  secrets: {token: {env: TOKEN}}
+  refresh: 7d
+  protect: {packages: [torch, "nvidia-*"], allow: [nvidia-x]}
 tests: {command: pytest -q, timeout: 30m}
 gate: {"val/a.b": [">= 0.5", "min < 3"]}
 model: {name: m, output: m}
@@ -102,6 +116,7 @@ PIECES = [
 def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "src").mkdir()
+        (Path(name) / "src/train.py").write_text("")
         yield Path(name)
 
 
@@ -150,7 +165,24 @@ def test_mutations_of_a_good_file(folder: Path, edits: list[tuple[int, int, str]
 
 
 KEYS = sorted(
-    {*DOCUMENT.keys, *JOB.keys, "type", "path", "base", "pip", "command", "value", "local", "output", "image", "a"}
+    {
+        *DOCUMENT.keys,
+        *JOB.keys,
+        "type",
+        "path",
+        "base",
+        "pip",
+        "command",
+        "value",
+        "local",
+        "output",
+        "image",
+        "a",
+        *IMAGE.keys,
+        "source",
+        "from",
+        "to",
+    }
 )
 VALUES = st.recursive(
     st.none()

@@ -86,10 +86,13 @@ def test_both_accept_the_examples(file: Path) -> None:
 
 
 def test_every_example_in_the_documentation_is_good(job_folder: Path) -> None:
-    examples = re.findall(r"(?s)```yaml\n# aml-train.yml\n(.*?)```", DOCUMENTATION.read_text(encoding="utf-8"))
-    assert examples
+    pages = [DOCUMENTATION, DOCUMENTATION.with_name("image.md")]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    examples = re.findall(r"(?s)```yaml\n# aml-train.yml\n(.*?)```", text)
+    assert len(examples) > 4
     (job_folder / "job.yml").write_text("command: x\nenvironment: azureml:e:1\noutputs: {model: }\n")
     (job_folder / "requirements.txt").write_text("")
+    (job_folder / "Dockerfile").write_text("FROM x")
     for example in examples:
         (job_folder / "aml-train.yml").write_text(example)
         load_config(None, directory=job_folder)

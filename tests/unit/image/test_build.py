@@ -7,7 +7,7 @@ import pytest
 from aml_train.engine import BuildCli
 from aml_train.errors import ImageError
 from aml_train.events import LogLine, Progress
-from aml_train.image.build import build_argv
+from aml_train.image.build import BuildOptions, build_argv
 from aml_train.image.packages import parse_packages
 from aml_train.image.progress import PlainProgress
 from aml_train.image.push import follow_push
@@ -41,7 +41,7 @@ def test_command(buildx: bool, no_cache: bool, expected: str) -> None:
         tag="r:t",
         iidfile=Path("/f/id"),
         platform="linux/amd64",
-        no_cache=no_cache,
+        options=BuildOptions(no_cache=no_cache),
     )
     assert argv == expected.split()
 

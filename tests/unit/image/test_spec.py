@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.model import ImageConfig, PipConfig
+from aml_train.config.image_model import ImageConfig, OfedConfig, PipConfig, RunConfig, SecretConfig
 from aml_train.files import FileSet
-from aml_train.image.dockerfile import render_dockerfile
+from aml_train.image.inputs import ImageInputs
 from aml_train.image.spec import BaseImage, CheckPolicy, ImageSpec, TestSpec, plan_image
 from aml_train.references import ImageRef
 
 DIGEST, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 REF = ImageRef.parse("python:3.11-slim")
 BASE = BaseImage(reference=REF, digest=DIGEST)
+INPUTS = ImageInputs(files={"requirements.txt": b"scikit-learn\n"}, requirements="requirements.txt")
 FULL = ImageConfig(
     base=REF,
     apt=("libfuse-dev", "curl=7.88"),
@@ -28,39 +29,21 @@ FULL = ImageConfig(
 
 
 def _plan(config: ImageConfig = FULL, **changes: Any) -> ImageSpec:
-    arguments: dict[str, Any] = {"base": BASE, "requirements": b"scikit-learn\n", "platform": "linux/amd64"} | changes
+    arguments: dict[str, Any] = {"base": BASE, "inputs": INPUTS, "platform": "linux/amd64"} | changes
     return plan_image(config, **arguments)
-
-
-def test_dockerfile() -> None:
-    text = _plan().dockerfile
-    assert text.startswith(f"FROM python@{DIGEST}\n")
-    order = [
-        "FROM", "LABEL", "apt-get install", "curl=7.88", "libfuse-dev", "azureml-mlflow==1.62.0", "        azureml-defaults\n",
-        "--requirement=", "'numpy>=2'", "\"x; python_version < '3.12'\"", 'ENV A="1"', 'ENV B="say \\"\\$HOME\\""',
-    ]  # fmt: skip
-    positions = [text.index(part) for part in order]
-    assert positions == sorted(positions)
-    assert "# syntax" not in text
-    assert "<<" not in text
-
-
-def test_minimal_dockerfile() -> None:
-    assert render_dockerfile(base="x:1") == 'FROM x:1\n\nLABEL org.opencontainers.image.created-by="aml-train"\n'
-
-
-@pytest.mark.parametrize("arguments", [{"env": {"A": "1\n2"}}, {"pip_packages": ["a\nRUN evil"]}, {"apt": ["a\0"]}])
-def test_what_a_dockerfile_cannot_carry(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="has a line break or NUL"):
-        render_dockerfile(base="x:1", **arguments)
 
 
 CHANGES: dict[str, dict[str, Any]] = {
     "base": {"base": BaseImage(reference=REF, digest=OTHER)},
     "local base": {"base": BaseImage(reference=REF, image_id=OTHER, local_only=True)},
     "other local base": {"base": BaseImage(reference=REF, image_id=DIGEST, local_only=True)},
-    "requirements": {"requirements": b"scikit-learn==1\n"},
-    "no requirements": {"requirements": None},
+    "requirements": {"inputs": replace(INPUTS, files={"requirements.txt": b"scikit-learn==1\n"})},
+    "no requirements": {"inputs": None},
+    "another file": {"inputs": replace(INPUTS, files={**INPUTS.files, "constraints.txt": b""})},
+    "refreshed": {"inputs": replace(INPUTS, refreshed="2026-11-16T00:00Z")},
+    "user": {"config": replace(FULL, user="azureml")},
+    "run": {"config": replace(FULL, run=(RunConfig(command="true"),))},
+    "drivers": {"config": replace(FULL, ofed=OfedConfig(source="distro"))},
     "platform": {"platform": "linux/arm64"},
     "apt": {"config": replace(FULL, apt=("curl",))},
     "env": {"config": replace(FULL, env={"A": "2"})},
@@ -81,6 +64,7 @@ def test_address_covers_what_decides_the_contents() -> None:
         replace(FULL, ignored_checks=("size",)),
         replace(FULL, apt=("curl=7.88", "libfuse-dev", "curl=7.88")),
         replace(FULL, pip=replace(FULL.pip, requirements=Path("/q/other.txt"))),
+        replace(FULL, secrets={"token": SecretConfig(env="TOKEN")}),
     ],
 )
 def test_address_leaves_out_the_rest(config: ImageConfig) -> None:
@@ -90,7 +74,7 @@ def test_address_leaves_out_the_rest(config: ImageConfig) -> None:
 def test_address_of_this_format() -> None:
     """A change here makes every user's images anew: raise FORMAT, knowingly."""
     spec = plan_image(ImageConfig(base=REF, repository="r", where="f:1"), BASE, None, "linux/amd64")
-    assert spec.address == "809bc006bd29a811f780d226443daaa247df57bfbddccc4c5eaf0ecade8107d7"
+    assert spec.address == "da36bc3def877950a2125845862f8aa6d984f0b1331a5b8d3aefb80e87820873"
     assert spec.address_tag == f"addr-{spec.address[:40]}"
 
 

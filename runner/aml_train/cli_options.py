@@ -1,0 +1,51 @@
+"""Options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from aml_train.config.model import Config
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def configuration(command: _Command) -> _Command:
+    """Add the options that say what to run."""
+    options = (
+        click.option(
+            "-C",
+            "--directory",
+            type=click.Path(path_type=Path, file_okay=False, exists=True),
+            default=Path(),
+            help="The project folder.  [default: .]",
+        ),
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path),
+            help="aml-train.yml, or a bare command job YAML.  [default: aml-train.yml, else job.yml]",
+        ),
+        click.option("--job", type=click.Path(path_type=Path), help="Another command job than the configuration's."),
+        click.option("--target", metavar="NAME", help="One of `targets:`.  [default: `target:`, else local]"),
+        click.option(
+            "--set",
+            "sets",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Override a key, such as job.inputs.epochs=5; may be repeated.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def load(directory: Path, config: Path | None, job: Path | None, target: str | None, sets: Sequence[str]) -> Config:
+    """Load and check the configuration that the options of :func:`configuration` name."""
+    from aml_train.config.load import load_config
+
+    return load_config(config, directory=directory.absolute(), job=job, target=target, sets=sets)

@@ -1,0 +1,55 @@
+"""Folders that a build reads: the context, and Docker's configuration with credentials that live as long as the build."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aml_train.errors import ImageError
+from aml_train.files import FileSet
+from aml_train.image.registry_auth import RegistryAuth
+
+
+def write_context(folder: Path, files: Mapping[str, bytes], trees: Mapping[str, FileSet]) -> None:
+    """Write the build context into *folder*, which is made: the files with mode 0644, the trees with their own modes."""
+    for name, tree in trees.items():
+        tree.copy_to(folder / name)
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        file.chmod(0o644)
+
+
+def docker_config(folder: Path, environ: Mapping[str, str], registry: str, auth: RegistryAuth) -> Path:
+    """Write a configuration folder for the ``docker`` command: the user's own, and *auth* for *registry*; return it.
+
+    The user's plugins and credential helpers go on to count, but for *registry*, whose credentials are in the file itself. Only
+    the owner may read it, and it is gone with the build's folder.
+    """
+    source = Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker"))
+    config: dict[str, Any] = {}
+    if (source / "config.json").is_file():
+        try:
+            config = json.loads((source / "config.json").read_bytes())
+        except ValueError as error:
+            raise ImageError(
+                f"{source / 'config.json'} is not JSON: {error}", hint="Correct or remove it."
+            ) from error
+    login = base64.b64encode(f"{auth.username}:{auth.password}".encode()).decode()
+    entry = {"auth": login, **({"identitytoken": auth.identity_token} if auth.identity_token else {})}
+    config["auths"] = {**config.get("auths", {}), registry: entry}
+    config["credHelpers"] = {**config.get("credHelpers", {}), registry: ""}
+    config.pop("currentContext", None)
+    folder.mkdir(mode=0o700)
+    file = os.open(folder / "config.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8") as stream:
+        json.dump(config, stream)
+    if (source / "cli-plugins").is_dir():
+        (folder / "cli-plugins").symlink_to((source / "cli-plugins").resolve())
+    return folder

@@ -1,0 +1,238 @@
+"""Read what an image is made of beside its configuration: files of the project, the base's distribution, other images.
+
+Nothing is changed. :func:`aml_train.resolve.resolve` calls it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from aml_train.config.image_model import CopyConfig, DockerfileConfig, ImageConfig
+from aml_train.errors import Fault, InvalidError
+from aml_train.files import CACHES, SECRETS, FileEntry, FileSet
+from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, PROTECT, REQUIREMENTS, ImageInputs, OwnDockerfile
+from aml_train.image.ofed import needs_os
+from aml_train.image.own_dockerfile import parse_dockerfile
+from aml_train.image.spec import BaseImage
+from aml_train.references import ImageRef
+
+BaseResolver = Callable[[ImageRef, str], BaseImage]
+"""Finds a base image's digest for a platform."""
+
+OsReader = Callable[[BaseImage, str], str]
+"""Finds a base image's distribution for a platform, such as ``ubuntu22.04``."""
+
+_NESTED: Final = re.compile(r"\s*(?:-r|-c|--requirement|--constraint)(?:\s+|=)(\S+)")
+_LOCAL: Final = re.compile(r"\s*(?:-e\b|--editable\b|\.{0,2}/|file:)")
+
+
+def collect_inputs(
+    config: ImageConfig,
+    *,
+    project: Path,
+    platform: str,
+    resolve_base: BaseResolver,
+    read_os: OsReader | None,
+    now: datetime.datetime,
+) -> tuple[BaseImage, ImageInputs]:
+    """Return the resolved base of *config*, and what its build needs.
+
+    Args:
+        config: the ``image:`` of the configuration.
+        project: the project folder, which paths are told relative to.
+        platform: what is built for.
+        resolve_base: finds the digests of base and other images.
+        read_os: finds the base's distribution; None where it must have been given.
+        now: the time, for ``refresh``.
+
+    Raises:
+        ImageError: if an image is nowhere to be found, or the base does not tell its distribution.
+        InvalidError: if a file cannot be read, or cannot be used.
+    """
+    if config.dockerfile is not None:
+        return _own(config.dockerfile, platform, resolve_base)
+    if config.base is None:
+        raise ValueError("an image has a base or a Dockerfile")
+    base = resolve_base(config.base, platform)
+    files: dict[str, bytes] = {}
+    requirements = None
+    if config.pip.requirements is not None:
+        requirements, found = requirement_files(config.pip.requirements, project)
+        files |= found
+    if config.pip.constraints is not None:
+        files[CONSTRAINTS] = read_file(config.pip.constraints)
+    if config.conda is not None:
+        files[ENVIRONMENT] = read_file(config.conda.file)
+    for number, path in enumerate(config.ca_certificates):
+        files[f"ca-certificates/{number}-{re.sub(r'[^A-Za-z0-9._-]', '-', path.stem)}.crt"] = _certificate(path)
+    if config.protect.packages:
+        files[PROTECT] = protect_script()
+    os_name = None
+    if needs_os(config.ofed):
+        if read_os is None:
+            where = config.ofed.where if config.ofed else config.where
+            what = "`image.ofed.os` is missing"
+            raise InvalidError([Fault(where=where, what=what, why="the base is not looked at", remedy="give it")])
+        os_name = read_os(base, platform)
+    return base, ImageInputs(
+        files=files,
+        trees={f"copy/{number}": _copied(item) for number, item in enumerate(config.copy)},
+        requirements=requirements,
+        os=os_name,
+        micromamba=resolve_base(config.conda.micromamba, platform).pinned if config.conda is not None else None,
+        refreshed=refreshed(config.refresh, now),
+    )
+
+
+def unresolved(reference: ImageRef, _platform: str) -> BaseImage:
+    """Return *reference* as a base that nobody was asked about: its name stands as it is written. For looking at only."""
+    if reference.digest is not None:
+        return BaseImage(reference=reference, digest=reference.digest)
+    return BaseImage(reference=reference, image_id=f"sha256:{'0' * 64}", local_only=True)
+
+
+def protect_script() -> bytes:
+    """Return the script that compares an image with its base."""
+    return resources.files("aml_train.image.in_build").joinpath(PROTECT).read_bytes()
+
+
+def refreshed(period: float | None, now: datetime.datetime) -> str | None:
+    """Return the start of the period of *period* seconds that *now* lies in, in UTC to the minute; None for no period."""
+    if period is None:
+        return None
+    start = now.timestamp() // period * period
+    return datetime.datetime.fromtimestamp(start, datetime.UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def read_file(path: Path) -> bytes:
+    """Return a file's contents.
+
+    Raises:
+        InvalidError: if it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidError([Fault(where=str(path), what="cannot be read", why=str(error.strerror))]) from error
+
+
+def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]:
+    """Return where in the build context a requirements file is, and its contents with those of the files that it includes.
+
+    Raises:
+        InvalidError: if a file cannot be read, lies outside the project, or names a local package.
+    """
+    found: dict[Path, bytes] = {}
+    waiting = [path]
+    while waiting:
+        file = waiting.pop()
+        if file in found:
+            continue
+        found[file] = read_file(file)
+        for number, line in enumerate(found[file].decode("utf-8", "replace").splitlines(), 1):
+            where = f"{_relative(file, project)}:{number}"
+            if _LOCAL.match(line):
+                what = f"`{line.strip()[:60]}` is a package of the project"
+                why = "only the requirements are in the build"
+                remedy = "install it by `copy` and `run`, or let the job's code bring it"
+                raise InvalidError([Fault(where=where, what=what, why=why, remedy=remedy)])
+            match = _NESTED.match(line)
+            if match is None or "://" in match[1]:
+                continue
+            inner = Path(os.path.normpath(file.parent / match[1]))
+            if not inner.resolve().is_relative_to(project.resolve()):
+                what = f"`{match[1]}` lies outside the project"
+                raise InvalidError([Fault(where=where, what=what, remedy="move it into the project's folder")])
+            waiting.append(inner)
+    if len(found) == 1:
+        return REQUIREMENTS, {REQUIREMENTS: found[path]}
+    names = {file: f"requirements/{_relative(file, project)}" for file in found}
+    return names[path], {names[file]: content for file, content in found.items()}
+
+
+def _relative(path: Path, project: Path) -> str:
+    return path.relative_to(project).as_posix() if path.is_relative_to(project) else str(path)
+
+
+def _certificate(path: Path) -> bytes:
+    """Return a PEM file that holds certificates and no private key."""
+    content = read_file(path)
+    if b"-----BEGIN CERTIFICATE-----" not in content:
+        what = "the file has no `-----BEGIN CERTIFICATE-----`"
+        raise InvalidError([Fault(where=str(path), what=what, remedy="convert it to PEM: openssl x509 -inform der")])
+    if b"PRIVATE KEY-----" in content:
+        what, why = "the file has a private key in it", "everybody can read it in an image"
+        raise InvalidError([Fault(where=str(path), what=what, why=why, remedy="leave only the certificates in it")])
+    return content
+
+
+def _copied(item: CopyConfig) -> FileSet:
+    """Return the files of one of ``image.copy``: without ``.git``, secrets and caches."""
+    leave_out = (*SECRETS, *CACHES)
+    if item.source.is_dir():
+        return FileSet.collect(item.source, ignore_files=(), leave_out=leave_out)
+    found = FileSet.collect(
+        item.source.parent, [f"/{_literal(item.source.name)}"], ignore_files=(), leave_out=leave_out, links="follow"
+    )
+    if not found.entries:
+        what = "the file looks like a secret, by its name"
+        why = "everybody can read it in an image"
+        raise InvalidError(
+            [Fault(where=str(item.source), what=what, why=why, remedy="use `secrets`, or another name")]
+        )
+    return found
+
+
+def _literal(name: str) -> str:
+    return re.sub(r"([\\*?\[\]!# ])", r"\\\1", name)
+
+
+def _own(config: DockerfileConfig, platform: str, resolve_base: BaseResolver) -> tuple[BaseImage, ImageInputs]:
+    """Read a Dockerfile of the user's own and its context, and resolve every image that it names."""
+    text = read_file(config.file).decode("utf-8", "replace")
+    parsed = parse_dockerfile(text, args=config.args, target=config.target, name=config.file.name)
+    bases = {image.reference: resolve_base(image.reference, platform) for image in parsed.images}
+    own = OwnDockerfile(
+        text=parsed.pinned({reference: base.pinned for reference, base in bases.items()}),
+        images={reference.familiar: base.identity for reference, base in bases.items()},
+    )
+    return bases[parsed.base.reference], ImageInputs(trees={"": collect_context(config)}, own=own)
+
+
+def collect_context(config: DockerfileConfig) -> FileSet:
+    """Return what Docker would send of the context: everything but what its ignore file leaves out, and never ``.git``.
+
+    The ignore file is ``NAME.dockerignore`` beside the Dockerfile, else ``.dockerignore`` in the context.
+
+    Raises:
+        InvalidError: if there are devices, sockets or pipes.
+    """
+    from docker.utils.build import PatternMatcher
+
+    beside = config.file.with_name(f"{config.file.name}.dockerignore")
+    ignore = beside if beside.is_file() else config.context / ".dockerignore"
+    lines = read_file(ignore).decode("utf-8", "replace").splitlines() if ignore.is_file() else []
+    patterns = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    matcher = PatternMatcher([*patterns, ".git"])
+    paths = sorted(matcher.walk(str(config.context)), key=os.fsencode)
+    return FileSet(root=config.context, entries=tuple(_entries(config.context, paths)))
+
+
+def _entries(root: Path, paths: list[str]) -> Iterator[FileEntry]:
+    for path in paths:
+        file = root / path
+        status = file.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            yield FileEntry(path=path, executable=False, size=0, link=os.readlink(file))  # noqa: PTH115 - as it is written
+        elif stat.S_ISREG(status.st_mode):
+            yield FileEntry(path=path, executable=bool(status.st_mode & stat.S_IXUSR), size=status.st_size)
+        elif not stat.S_ISDIR(status.st_mode):
+            what = "it is a device, a socket or a pipe, not a file"
+            raise InvalidError([Fault(where=str(file), what=what, remedy="remove it, or list it in .dockerignore")])

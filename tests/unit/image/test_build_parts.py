@@ -1,0 +1,197 @@
+"""Secrets, cache, context and the comparison with the base: the pure parts of a build."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aml_train.config.image_model import PROTECTED, SecretConfig
+from aml_train.errors import ImageError, InvalidError
+from aml_train.image.build import BuildOptions
+from aml_train.image.build_cache import Cache, cache_kind
+from aml_train.image.build_context import docker_config, write_context
+from aml_train.image.build_secrets import Mask, read_secrets, secret_options
+from aml_train.image.in_build import protect
+from aml_train.image.progress import PlainProgress
+from aml_train.image.registry_auth import RegistryAuth
+
+SECRETS = {"token": SecretConfig(env="TOKEN", where="f:3"), "key": SecretConfig(file=Path("/s/key"), where="f:4")}
+
+
+def test_options_say_where_and_never_what() -> None:
+    assert secret_options(SECRETS) == ("id=key,src=/s/key", "id=token,env=TOKEN")
+
+
+def test_values_are_read_only_to_mask_them(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("line one\nline/two\n")
+    values = read_secrets({"a": SecretConfig(env="A"), "b": SecretConfig(file=tmp_path / "key")}, {"A": "pa$$word"})
+    mask = Mask(values)
+    assert mask("x pa$$word y line one line%2Ftwo z") == "x *** y *** *** z"
+    assert Mask(["ab", ""])("ab") == "ab"
+
+
+@pytest.mark.parametrize(
+    ("secret", "error", "message"),
+    [
+        (
+            SecretConfig(env="NONE", where="f:3"),
+            ImageError,
+            "f:3: the build needs the secret s, and the environment variable NONE is not set",
+        ),
+        (
+            SecretConfig(file=Path("/nowhere/x"), where="f:3"),
+            ImageError,
+            "f:3: the secret s cannot be read from /nowhere/x: No such file",
+        ),
+        (SecretConfig(file=Path("/a,b"), where="f:3"), InvalidError, "f:3: the path of the secret s has a comma"),
+    ],
+)
+def test_a_secret_that_is_not_there(secret: SecretConfig, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        read_secrets({"s": secret}, {})
+
+
+@pytest.mark.parametrize(
+    ("cache", "no_cache", "arguments"),
+    [
+        (Cache(), False, []),
+        (Cache(kind="inline", repository="r/i"), False, ["--build-arg=BUILDKIT_INLINE_CACHE=1"]),
+        (Cache(kind="inline", repository="r/i", found=True), False, ["--cache-from=r/i:cache", "--build-arg=BUILDKIT_INLINE_CACHE=1"]),
+        (Cache(kind="inline", repository="r/i", found=True), True, ["--build-arg=BUILDKIT_INLINE_CACHE=1"]),
+        (
+            Cache(kind="registry", repository="r/i", found=True),
+            False,
+            [
+                "--cache-from=type=registry,ref=r/i:cache-layers",
+                "--cache-to=type=registry,ref=r/i:cache-layers,mode=max,image-manifest=true,oci-mediatypes=true",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_cache_arguments(cache: Cache, no_cache: bool, arguments: list[str]) -> None:
+    assert cache.arguments(no_cache=no_cache) == arguments
+
+
+@pytest.mark.parametrize(
+    ("buildx", "status", "kind"),
+    [
+        (True, [["driver-type", "io.containerd.snapshotter.v1"]], "registry"),
+        (False, [["driver-type", "io.containerd.snapshotter.v1"]], "inline"),
+        (True, [["Backing Filesystem", "extfs"]], "inline"),
+        (True, None, "inline"),
+    ],
+)
+def test_cache_kind(buildx: bool, status: list[list[str]] | None, kind: str) -> None:
+    assert cache_kind(buildx, status) == kind
+
+
+def test_the_credentials_of_a_build_are_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "home/.docker/cli-plugins").mkdir(parents=True)
+    (tmp_path / "home/.docker/config.json").write_text(
+        '{"credsStore": "pass", "auths": {"a": {}}, "currentContext": "x"}'
+    )
+    auth = RegistryAuth(username="u", password="p", identity_token="t")
+    folder = docker_config(tmp_path / "docker", {"HOME": str(tmp_path / "home")}, "r:1", auth)
+    config = json.loads((folder / "config.json").read_text())
+    assert config == {
+        "credsStore": "pass",
+        "auths": {"a": {}, "r:1": {"auth": "dTpw", "identitytoken": "t"}},
+        "credHelpers": {"r:1": ""},
+    }
+    assert stat.S_IMODE((folder / "config.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert (folder / "cli-plugins").is_dir()
+    (tmp_path / "home/.docker/config.json").write_text("{")
+    with pytest.raises(ImageError, match=r"config\.json is not JSON"):
+        docker_config(tmp_path / "other", {"HOME": str(tmp_path / "home")}, "r:1", auth)
+
+
+def test_context(tmp_path: Path) -> None:
+    write_context(tmp_path / "context", {"a/b.txt": b"1", "c": b"2"}, {})
+    assert (tmp_path / "context/a/b.txt").read_bytes() == b"1"
+    assert BuildOptions().secrets == ()
+
+
+def test_a_step_of_ours_speaks_for_itself() -> None:
+    progress = PlainProgress()
+    for line in (
+        "#7 [stage-1 3/3] RUN --mount=type=bind,from=base python protect.py",
+        "#7 0.4 noise",
+        "#7 0.5 aml-train: error: protected packages of the base have changed:",
+        "#7 0.5 aml-train: error:   torch 2.1.0 became 2.2.0 (pip)",
+        "#7 0.5 aml-train: remedy: Ask for others.",
+        "#7 ERROR: executor failed",
+    ):
+        list(progress.feed(line))
+    error = progress.error(1)
+    assert error.message == "protected packages of the base have changed:\n  torch 2.1.0 became 2.2.0 (pip)"
+    assert error.hint == "Ask for others."
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Callable[..., Path]:
+    """Make a file system with Python's and Debian's records of what is installed."""
+
+    def make(name: str, pip: dict[str, str], dpkg: dict[str, str], record: str = "a.py,sha256=1,2\n") -> Path:
+        folder = tmp_path / name
+        for distribution, version in pip.items():
+            info = folder / f"lib/site/{distribution}-{version}.dist-info"
+            info.mkdir(parents=True)
+            (info / "RECORD").write_text(record + f"{distribution}.dist-info/INSTALLER,sha256={name},3\n")
+        (folder / "var/lib/dpkg").mkdir(parents=True)
+        paragraphs = [
+            f"Package: {one}\nStatus: install ok installed\nVersion: {version}\n" for one, version in dpkg.items()
+        ]
+        (folder / "var/lib/dpkg/status").write_text(
+            "\n".join([*paragraphs, "Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n"])
+        )
+        return folder
+
+    return make
+
+
+def test_what_changed_of_the_base(root: Callable[..., Path]) -> None:
+    before = root(
+        "before",
+        {"torch": "2.1.0+nv", "nvidia_cuda_x": "1", "numpy": "1", "triton": "3"},
+        {"libnccl2": "2.18", "curl": "7"},
+    )
+    after = root("after", {"torch": "2.2.0", "numpy": "2", "triton": "3"}, {"libnccl2": "2.19", "curl": "8"})
+    pip = protect.changes(
+        protect.pip_packages(before, ["/lib/site"]), protect.pip_packages(after, ["lib/site"]), list(PROTECTED), []
+    )
+    assert pip == ["nvidia-cuda-x 1 was removed", "torch 2.1.0+nv became 2.2.0"]
+    dpkg = (protect.dpkg_packages(before), protect.dpkg_packages(after))
+    assert protect.changes(*dpkg, list(PROTECTED), []) == ["libnccl2 2.18 became 2.19"]
+    assert protect.changes(*dpkg, list(PROTECTED), ["libnccl*"]) == []
+    assert protect.changes(*dpkg, [], []) == []
+
+
+def test_another_build_of_the_same_version_is_a_change(root: Callable[..., Path]) -> None:
+    before, same, other = (
+        root("a", {"torch": "2"}, {}),
+        root("b", {"torch": "2"}, {}),
+        root("c", {"torch": "2"}, {}, "a.py,sha256=9,2\n"),
+    )
+    packages = [protect.pip_packages(folder, ["/lib/site"]) for folder in (before, same, other)]
+    assert protect.changes(packages[0], packages[1], ["torch"], []) == []
+    assert protect.changes(packages[0], packages[2], ["torch"], []) == [
+        "torch 2 was replaced by another build of the same version"
+    ]
+
+
+def test_protect_prints_what_the_builder_shows(
+    root: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = root("base", {}, {"libnccl2": "2.18"})
+    assert protect.main([str(base), "libnccl2"]) == 1
+    error = capsys.readouterr().err.splitlines()
+    assert error[0] == "aml-train: error: protected packages of the base have changed:"
+    assert error[1].startswith("aml-train: error:   libnccl2 2.18 ")
+    assert error[2].startswith("aml-train: remedy: ")
+    assert "protect: {allow: [libnccl2]}" in error[2]
+    assert protect.main([str(base), "libnccl2", "--allow", "libnccl*"]) == 0

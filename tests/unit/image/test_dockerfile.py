@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aml_train.config.image_model import CopyConfig, ImageConfig, PipConfig, RunConfig
+from aml_train.files import FileEntry, FileSet
+from aml_train.image.dockerfile import render_dockerfile
+from aml_train.image.inputs import ImageInputs
+from aml_train.image.shell import quote
+from tests.image_cases import BASE, DIGEST, FULL, INPUTS, OFED, plan
+
+SMALL = ImageConfig(base=BASE.reference, repository="r", where="f:1")
+
+
+def test_what_changes_rarely_stands_first() -> None:
+    text = plan().dockerfile
+    assert text.startswith(f"FROM nvcr.io/nvidia/pytorch@{DIGEST} AS base\n")
+    order = [
+        "update-ca-certificates", "FROM trusting AS conda", "micromamba create", "FROM trusting\n\nLABEL", "USER 0",
+        "mlnxofedinstall", "libcap2=1:2.66-4", "COPY --from=conda", "azureml-mlflow==1.62.0", "        azureml-defaults\n",
+        "--requirement=", "'numpy>=2'", "\"x; python_version < '3.12'\"", 'ENV A="1"', 'ENV B="say \\"\\$HOME\\""',
+        'COPY ["copy/0/", "/opt/data/"]', "RUN make -C /opt/data", "fetch /run/secrets/token", "protect.py", "USER azureml\n",
+    ]  # fmt: skip
+    positions = [text.index(part) for part in order]
+    assert positions == sorted(positions)
+    assert "# syntax" not in text
+    assert "<<" not in text
+
+
+def test_minimal_dockerfile() -> None:
+    assert render_dockerfile(SMALL, base="x:1") == (
+        'FROM x:1 AS base\n\nFROM base\n\nLABEL org.opencontainers.image.created-by="aml-train" \\\n'
+        '      org.opencontainers.image.base.name="x:1"\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"env": {"A": "1\n2"}},
+        {"pip": PipConfig(packages=("a\nRUN evil",))},
+        {"apt": ("a\0",)},
+        {"run": (RunConfig(command="a\rb"),)},
+    ],
+)
+def test_what_a_dockerfile_cannot_carry(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="has a line break or NUL"):
+        render_dockerfile(replace(SMALL, **changes), base="x:1")
+
+
+@given(st.text(max_size=30).filter(lambda text: not set(text) & set("\r\n\0")))
+def test_a_quoted_word_is_one_word(text: str) -> None:
+    import shlex
+
+    if "'" in text:  # shlex keeps the backslash before ` and $ in double quotes, which the shell takes
+        text = text.replace("`", "").replace("$", "")
+    assert shlex.split(quote(text)) == [text]
+
+
+def test_secrets_are_mounted_where_they_are_used_and_nowhere_else() -> None:
+    text = plan().dockerfile
+    pip = [step for step in text.split("\n\n") if "-m pip install" in step]
+    assert 'PIP_INDEX_URL="https://build:$(cat /run/secrets/token)@pypi.example.com/simple"' in text
+    assert '"https://pypi.org/simple https://$(cat /run/secrets/other)@b.example.com/\\$x"' in text
+    assert all("--mount=type=secret,id=logins,target=/root/.netrc,required=true" in step for step in pip)
+    assert len(pip) == 3
+    rest = [step for step in text.split("\n\n") if step not in pip and "fetch" not in step]
+    assert "secret" not in "".join(rest)
+
+
+def test_refresh_is_in_the_commands_that_install() -> None:
+    with_it = plan().dockerfile
+    without = plan(inputs=replace(INPUTS, refreshed=None)).dockerfile
+    assert with_it.count(': "installed since 2026-11-16T00:00Z" && \\') == 5
+    assert with_it.replace('    : "installed since 2026-11-16T00:00Z" && \\\n', "") == without
+
+
+def test_a_file_is_copied_under_its_new_name_and_a_folder_as_its_contents() -> None:
+    entry = FileEntry(path="a.txt", executable=False, size=0, link="b")
+    config = replace(
+        SMALL,
+        copy=(CopyConfig(source=Path("/p/a.txt"), target="/x/b.txt"), CopyConfig(source=Path("/p/d"), target="/y")),
+    )
+    trees = {
+        "copy/0": FileSet(root=Path("/p"), entries=(entry,)),
+        "copy/1": FileSet(root=Path("/p/d"), entries=(entry,)),
+    }
+    text = render_dockerfile(config, base="x:1", inputs=ImageInputs(trees=trees))
+    assert 'COPY ["copy/0/a.txt", "/x/b.txt"]\n\nCOPY ["copy/1/", "/y/"]\n' in text
+
+
+def test_nothing_is_compared_where_nothing_changes() -> None:
+    inputs = ImageInputs(files={"protect.py": b""})
+    assert "protect.py" not in plan(SMALL, inputs=inputs).dockerfile
+    assert "protect.py" not in plan(replace(SMALL, env={"A": "b"}), inputs=inputs).dockerfile
+    assert "protect.py" in plan(replace(SMALL, apt=("git",)), inputs=inputs).dockerfile
+
+
+def test_the_tarball_is_checked_and_leaves_with_its_layer() -> None:
+    text = plan(replace(FULL, ofed=OFED["mirror"])).dockerfile
+    [step] = [step for step in text.split("\n\n") if "mlnxofedinstall" in step]
+    assert "--user-space-only --without-fw-update --all --without-neohost-backend --force" in step
+    assert (
+        step.index("1" * 64)
+        < step.index("tar --extract")
+        < step.index("mlnxofedinstall")
+        < step.index("rm -rf /tmp/aml-train")
+    )
+    assert "--proto =http,https" in step
+    assert "--proto =https " in plan().dockerfile
+
+
+def test_the_repository_is_trusted_by_the_pinned_key_alone() -> None:
+    text = plan(replace(FULL, ofed=OFED["doca"])).dockerfile
+    assert "--export --output /usr/share/keyrings/aml-train-doca.gpg 70454E6BF5D9C2D3B78709E8DC726C5E41B9CC50" in text
+    assert (
+        "signed-by=/usr/share/keyrings/aml-train-doca.gpg] https://linux.mellanox.com/public/repo/doca/2.9.1/ubuntu22.04/x86_64/ ./"
+        in text
+    )
+    assert "doca-ofed-userspace" in text

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_train.config.image_model import CondaConfig, CopyConfig, DockerfileConfig, ImageConfig, OfedConfig, PipConfig
+from aml_train.errors import InvalidError
+from aml_train.image.collect import collect_context, collect_inputs, refreshed, requirement_files, unresolved
+from aml_train.image.inputs import ImageInputs
+from aml_train.image.os_release import find_in_layer, parse_os_release
+from aml_train.image.spec import BaseImage, plan_image
+from aml_train.references import ImageRef
+
+NOW = datetime.datetime(2026, 11, 21, 12, 30, tzinfo=datetime.UTC)
+PEM = b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
+
+
+def resolve(reference: ImageRef, _platform: str) -> BaseImage:
+    return BaseImage(reference=reference, digest="sha256:" + reference.repository[-1].encode().hex()[:2] * 32)
+
+
+def collect(project: Path, **values: Any) -> tuple[BaseImage, ImageInputs]:
+    values = {
+        "repository": "r",
+        "where": "f:1",
+        **({} if "dockerfile" in values else {"base": ImageRef.parse("python:3.11")}),
+        **values,
+    }
+    return collect_inputs(
+        ImageConfig(**values),
+        project=project,
+        platform="linux/amd64",
+        resolve_base=resolve,
+        read_os=lambda *_: "ubuntu22.04",
+        now=NOW,
+    )
+
+
+def write(folder: Path, **files: str | bytes) -> None:
+    for name, content in files.items():
+        path = folder / name.replace("__", "/").replace("_DOT_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def test_everything_that_a_build_needs(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        r_DOT_txt="numpy\n",
+        c_DOT_txt="numpy<3\n",
+        e_DOT_yml="dependencies: []\n",
+        my_DOT_pem=PEM,
+        data__a="1",
+        data___DOT_env="S=1",
+    )
+    base, inputs = collect(
+        tmp_path,
+        pip=PipConfig(requirements=tmp_path / "r.txt", constraints=tmp_path / "c.txt"),
+        conda=CondaConfig(file=tmp_path / "e.yml"),
+        ca_certificates=(tmp_path / "my.pem",),
+        copy=(CopyConfig(source=tmp_path / "data", target="/d"), CopyConfig(source=tmp_path / "r.txt", target="/r")),
+        ofed=OfedConfig(source="mlnx_ofed", version="1"),
+        refresh=7 * 86400.0,
+    )
+    assert base.pinned.startswith("python@sha256:")
+    assert sorted(inputs.files) == [
+        "ca-certificates/0-my.crt",
+        "constraints.txt",
+        "environment.yml",
+        "protect.py",
+        "requirements.txt",
+    ]
+    assert [entry.path for entry in inputs.trees["copy/0"].entries] == ["a"]
+    assert [entry.path for entry in inputs.trees["copy/1"].entries] == ["r.txt"]
+    assert (inputs.os, inputs.requirements) == ("ubuntu22.04", "requirements.txt")
+    assert inputs.micromamba is not None
+    assert inputs.micromamba.startswith("mambaorg/micromamba@sha256:")
+    assert inputs.refreshed == "2026-11-19T00:00Z"
+
+
+def test_included_requirements_come_along(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        reqs__train_DOT_txt="-r ../base.txt\n--constraint=c.txt\n-r https://x/y.txt\n",
+        base_DOT_txt="-r reqs/train.txt\na\n",
+        reqs__c_DOT_txt="",
+    )
+    name, files = requirement_files(tmp_path / "reqs/train.txt", tmp_path)
+    assert name == "requirements/reqs/train.txt"
+    assert sorted(files) == ["requirements/base.txt", "requirements/reqs/c.txt", "requirements/reqs/train.txt"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("-r ../../out.txt", r"r\.txt:2: `../../out.txt` lies outside the project"),
+        ("-e .", r"r\.txt:2: `-e \.` is a package of the project: only the requirements are in the build"),
+        ("./dist/a.whl", r"r\.txt:2: `\./dist/a\.whl` is a package of the project"),
+        ("-r missing.txt", r"missing\.txt: cannot be read: No such file"),
+    ],
+)
+def test_requirements_that_the_build_would_not_find(line: str, message: str, tmp_path: Path) -> None:
+    write(tmp_path, r_DOT_txt=f"a\n{line}\n")
+    with pytest.raises(InvalidError, match=message):
+        requirement_files(tmp_path / "r.txt", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x30\x82", "has no `-----BEGIN CERTIFICATE"),
+        (PEM + b"-----BEGIN PRIVATE KEY-----", "has a private key in it: everybody"),
+    ],
+)
+def test_what_is_no_certificate(content: bytes, message: str, tmp_path: Path) -> None:
+    write(tmp_path, a_DOT_pem=content)
+    with pytest.raises(InvalidError, match=message):
+        collect(tmp_path, ca_certificates=(tmp_path / "a.pem",))
+
+
+def test_a_secret_is_not_copied(tmp_path: Path) -> None:
+    write(tmp_path, id_rsa="x")
+    with pytest.raises(
+        InvalidError, match="looks like a secret, by its name: everybody can read it in an image; use `secrets`"
+    ):
+        collect(tmp_path, copy=(CopyConfig(source=tmp_path / "id_rsa", target="/x"),))
+
+
+def test_the_context_of_ones_own_dockerfile(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        Dockerfile="FROM python:3.11\nCOPY . /x\n",
+        _DOT_dockerignore="*\n!keep\n!src/*.py\n# c\n",
+        keep="1",
+        drop="2",
+        src__a_DOT_py="",
+        src__b_DOT_txt="",
+    )
+    write(tmp_path / ".git", HEAD="x")
+    (tmp_path / "keep").chmod(0o755)
+    config = DockerfileConfig(file=tmp_path / "Dockerfile", context=tmp_path, args={"A": "b"})
+    files = collect_context(config)
+    assert [(entry.path, entry.executable) for entry in files.entries] == [
+        (".dockerignore", False),
+        ("keep", True),
+        ("src/a.py", False),
+    ]
+
+    base, inputs = collect(tmp_path, dockerfile=config)
+    assert inputs.own is not None
+    assert inputs.own.text == f"FROM {base.pinned}\nCOPY . /x\n"
+    spec = plan_image(ImageConfig(dockerfile=config, repository="r", where="f:1"), base, inputs, "linux/amd64")
+    assert (spec.build_args, spec.target, spec.protect is not None) == ({"A": "b"}, None, True)
+    write(tmp_path, keep="2")
+    again = plan_image(
+        ImageConfig(dockerfile=config, repository="r", where="f:1"),
+        base,
+        collect(tmp_path, dockerfile=config)[1],
+        "linux/amd64",
+    )
+    assert again.address != spec.address
+    write(tmp_path, keep="1", drop="3")
+    same = plan_image(
+        ImageConfig(dockerfile=config, repository="r", where="f:1"),
+        base,
+        collect(tmp_path, dockerfile=config)[1],
+        "linux/amd64",
+    )
+    assert same.address == spec.address
+
+
+def test_an_ignore_file_of_the_dockerfile_itself_goes_first(tmp_path: Path) -> None:
+    write(tmp_path, Dockerfile="FROM x\n", Dockerfile_DOT_dockerignore="*\n!b\n", _DOT_dockerignore="b\n", a="", b="")
+    files = collect_context(DockerfileConfig(file=tmp_path / "Dockerfile", context=tmp_path))
+    assert "b" in [entry.path for entry in files.entries]
+    assert "a" not in [entry.path for entry in files.entries]
+
+
+@pytest.mark.parametrize(
+    ("period", "start"),
+    [(None, None), (86400.0, "2026-11-21T00:00Z"), (3600.0, "2026-11-21T12:00Z"), (7 * 86400.0, "2026-11-19T00:00Z")],
+)
+def test_refreshed(period: float | None, start: str | None) -> None:
+    assert refreshed(period, NOW) == start
+
+
+def test_nobody_is_asked_offline() -> None:
+    assert (
+        unresolved(ImageRef.parse("nvcr.io/nvidia/pytorch:21.02-py3"), "linux/amd64").pinned
+        == "nvcr.io/nvidia/pytorch:21.02-py3"
+    )
+    pinned = ImageRef.parse("a@sha256:" + "b" * 64)
+    assert unresolved(pinned, "linux/amd64").pinned == pinned.familiar
+
+
+@pytest.mark.parametrize(
+    ("text", "os"),
+    [
+        ('NAME="Ubuntu"\nVERSION_ID="22.04"\nID=ubuntu\n', "ubuntu22.04"),
+        ("ID=debian\nVERSION_ID='12'\n# ID=x\n", "debian12"),
+        ("ID=debian\n", None),
+        ('ID="bro\nVERSION_ID=1\n', None),
+        ("", None),
+    ],
+)
+def test_os_release(text: str, os: str | None) -> None:
+    assert parse_os_release(text) == os
+
+
+def test_os_release_in_a_layer(tmp_path: Path) -> None:
+    import gzip
+    import io
+    import tarfile
+
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in (
+            ("etc/passwd", b"x" * 5000),
+            ("./usr/lib/os-release", b"ID=ubuntu\n"),
+            ("later", b"y" * 50_000),
+        ):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    read = 0
+
+    def chunks(content: bytes) -> Any:
+        nonlocal read
+        for start in range(0, len(content), 700):
+            read += 1
+            yield content[start : start + 700]
+
+    assert find_in_layer(chunks(buffer.getvalue())) == "ID=ubuntu\n"
+    assert read < 40
+    assert find_in_layer(chunks(gzip.compress(buffer.getvalue()))) == "ID=ubuntu\n"
+    assert find_in_layer(chunks(b"\x28\xb5\x2f\xfd" * 300)) is None
+    assert find_in_layer(iter(())) is None
+
+
+def test_unknown_distribution_needs_to_be_given(tmp_path: Path) -> None:
+    config = ImageConfig(
+        base=ImageRef.parse("a"),
+        ofed=OfedConfig(source="doca", version="2.9.1", where="f:3"),
+        repository="r",
+        where="f:1",
+    )
+    with pytest.raises(InvalidError, match=r"f:3: `image\.ofed\.os` is missing: the base is not looked at; give it"):
+        collect_inputs(
+            config, project=tmp_path, platform="linux/amd64", resolve_base=unresolved, read_os=None, now=NOW
+        )

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_train.config.image_model import OfedConfig
+from aml_train.errors import InvalidError
+from aml_train.image.ofed import (
+    DISTRO_PACKAGES,
+    DOCA_DISTRIBUTIONS,
+    DOCA_KEY,
+    KNOWN_SHA256,
+    MLNX_OFED_FIRST,
+    AptRepository,
+    DistroPackages,
+    Tarball,
+    needs_os,
+    plan_ofed,
+)
+
+DOCUMENTATION = Path(__file__).parents[3] / "docs/image.md"
+
+
+def ofed(**values: Any) -> OfedConfig:
+    return OfedConfig(**{"source": "mlnx_ofed", "version": "5.8-2.0.3.0", "where": "aml-train.yml:4", **values})
+
+
+def test_a_known_tarball() -> None:
+    plan = plan_ofed(ofed(), "ubuntu20.04", "linux/amd64")
+    assert plan == Tarball(
+        url="https://content.mellanox.com/ofed/MLNX_OFED-5.8-2.0.3.0/MLNX_OFED_LINUX-5.8-2.0.3.0-ubuntu20.04-x86_64.tgz",
+        sha256="99aa2966ce260f3ca282e24a26c6f5302692f9072117626107aa599868208d8f",
+    )
+
+
+def test_what_is_given_wins() -> None:
+    config = ofed(version="5.0-2.1.8.0", sha256="1" * 64, url="http://mirror/o.tgz", os="ubuntu22.04")
+    assert plan_ofed(config, "debian12", "linux/arm64") == Tarball(url="http://mirror/o.tgz", sha256="1" * 64)
+
+
+def test_doca_for_both_machines() -> None:
+    config = ofed(source="doca", version="2.9.1")
+    urls = {machine: plan_ofed(config, "ubuntu22.04", f"linux/{machine}") for machine in ("amd64", "arm64")}
+    base = "https://linux.mellanox.com/public/repo/doca/2.9.1/ubuntu22.04"
+    assert urls["amd64"] == AptRepository(url=f"{base}/x86_64/", fingerprint=DOCA_KEY)
+    assert urls["arm64"] == AptRepository(url=f"{base}/arm64-sbsa/", fingerprint=DOCA_KEY)
+    other = ofed(source="doca", version="2.9.1", key_fingerprint="A" * 40, url="https://mirror/doca")
+    assert plan_ofed(other, "ubuntu20.04", "linux/amd64") == AptRepository(
+        url="https://mirror/doca/", fingerprint="A" * 40
+    )
+
+
+def test_the_distributions_own_needs_to_know_nothing() -> None:
+    config = ofed(source="distro", version=None)
+    assert plan_ofed(config, None, "linux/amd64") == DistroPackages(packages=DISTRO_PACKAGES)
+    assert [needs_os(one) for one in (config, ofed(), ofed(os="ubuntu22.04"), None)] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("values", "os", "platform", "message"),
+    [
+        ({}, "ubuntu22.04", "linux/arm64", "the SHA-256 of MLNX_OFED_LINUX-5.8-2.0.3.0-ubuntu22.04-aarch64.tgz is not known: get it once"),
+        ({"version": "5.0-2.1.8.0"}, "ubuntu20.04", "linux/amd64", "the SHA-256 of .* is not known"),
+        ({"version": "5.4-3.0.0.0"}, "ubuntu22.04", "linux/amd64", "MLNX_OFED 5.4-3.0.0.0 is older than ubuntu22.04: take 5.6 or later"),
+        ({}, "ubuntu24.04", "linux/amd64", "is older than ubuntu24.04: take 24.04 or later, or an older base"),
+        ({"version": "25.01-0.6.0.0"}, "ubuntu24.04", "linux/amd64", "there is no MLNX_OFED 25.01.*: use the source `doca`"),
+        ({}, "ubuntu26.04", "linux/amd64", "MLNX_OFED has no packages for ubuntu26.04: it has them for ubuntu18.04,"),
+        ({}, "rhel9.4", "linux/amd64", "MLNX_OFED has no packages for rhel9.4"),
+        ({}, "debian12", "linux/amd64", "by the point release they were made on.*os: debian12.5`; or use the source `distro`"),
+        ({}, "ubuntu22.04", "linux/s390x", "there are no drivers for linux/s390x"),
+        ({"source": "doca", "version": "2.7.0"}, "ubuntu22.04", "linux/amd64", "DOCA 2.7.0 has no doca-ofed-userspace"),
+        ({"source": "doca", "version": "2.9.1"}, "ubuntu18.04", "linux/amd64", "DOCA has no repository for ubuntu18.04"),
+        ({"source": "doca", "version": "2.9.1"}, "debian12", "linux/amd64", "NVIDIA names its files for debian12"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_with_the_reason(
+    values: dict[str, Any], os: str, platform: str, message: str
+) -> None:
+    with pytest.raises(InvalidError, match=rf"aml-train.yml:4: `image.ofed` cannot be installed: .*{message}"):
+        plan_ofed(ofed(**values), os, platform)
+
+
+def test_known_releases_have_digests_and_fit_their_distribution() -> None:
+    for (version, os), sha256 in KNOWN_SHA256.items():
+        assert re.fullmatch("[0-9a-f]{64}", sha256)
+        assert isinstance(plan_ofed(ofed(version=version), os, "linux/amd64"), Tarball)
+    assert len(set(KNOWN_SHA256.values())) == len(KNOWN_SHA256)
+
+
+def matrix() -> list[str]:
+    """The rows of the matrix in docs/image.md."""
+    rows = []
+    for os in sorted({*MLNX_OFED_FIRST, *DOCA_DISTRIBUTIONS}):
+        first = MLNX_OFED_FIRST.get(os)
+        known = ", ".join(version for version, of in KNOWN_SHA256 if of == os) or "none"
+        oldest = f"{first[0]}.{first[1]:0{2 if first[0] > 20 else 1}} to 24.10" if first else "no"
+        rows.append(f"| {os} | {oldest} | {known} | {'2.9 and later' if os in DOCA_DISTRIBUTIONS else 'no'} | yes |")
+    return rows
+
+
+def test_the_documentation_has_the_matrix() -> None:
+    text = DOCUMENTATION.read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if line.startswith("| ubuntu")] == matrix()
+    assert DOCA_KEY in text
