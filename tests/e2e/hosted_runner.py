@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -125,6 +125,10 @@ class HostedRunner:
         self.environment = dict(environment)
         self.container = f"action-{secrets.token_hex(4)}"
 
+    def files(self) -> list[Path]:
+        """Return every file that the step could leave to the runner: HOME, file commands, the workflow's own."""
+        return [path for path in self._temp.rglob("*") if path.is_file()]
+
     def checkout(self, project: Path) -> None:
         """Put *project* into the workspace as a repository that belongs to the runner's user."""
         shutil.copytree(project, self.workspace)
@@ -134,8 +138,8 @@ class HostedRunner:
         for path in (self.workspace, *self.workspace.rglob("*")):
             os.chown(path, RUNNER_UID, RUNNER_UID, follow_symlinks=False)
 
-    def start(self, inputs: Mapping[str, str]) -> subprocess.Popen[str]:
-        """Start the step."""
+    def start(self, inputs: Mapping[str, str], *, options: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """Start the step; *options* are more of ``docker run``'s, such as a bound of its memory."""
         for name in ("_github_home", "_github_workflow", "_runner_file_commands"):
             folder = self._temp / name
             folder.mkdir(parents=True, exist_ok=True)
@@ -176,7 +180,7 @@ class HostedRunner:
         for source, target in mounts.items():
             argv += ["-v", f"{source}:{target}"]
         return subprocess.Popen(
-            [*argv, self._image],
+            [*argv, *options, self._image],
             env={**os.environ, **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -196,9 +200,9 @@ class HostedRunner:
             annotations=read_annotations(log),
         )
 
-    def run(self, inputs: Mapping[str, str] | None = None) -> Step:
-        """Run the step to its end."""
-        return self.finish(self.start(inputs or {}))
+    def run(self, inputs: Mapping[str, str] | None = None, *, options: Sequence[str] = ()) -> Step:
+        """Run the step to its end; see :meth:`start`."""
+        return self.finish(self.start(inputs or {}, options=options))
 
     def cancel(self, process: subprocess.Popen[str]) -> None:
         """Cancel as the runner does: SIGINT, SIGTERM after 7.5 s, the end after another 2.5 s."""
