@@ -139,5 +139,7 @@ class Annotations:
     ) -> None:
         text = "\n".join(lines_of(self._masker.mask(message)))
         shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "\n… (the log has all of it)"
+        if file is not None and self._masker.mask(file) != file:
+            file = line = None  # half a path leads nowhere
         title = harmless(self._masker.mask(title))[:200]
         self._channel.command(annotation(level, shown, file=file, line=line, title=title))

@@ -21,7 +21,8 @@ MASK: Final = "***"
 _SHORTEST: Final = 4
 _SHORTEST_DERIVED: Final = 6
 _SECRET_NAME: Final = re.compile(
-    r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|KEY|CREDENTIAL|CREDS|CONNECTION.?STRING|(?:^|[_-])SAS(?:$|[_-])", re.I
+    r"TOKEN(?!I[SZ])|SECRET|PASSWORD|PASSWD|PASSPHRASE|KEY|CREDENTIAL|CREDS|CONNECTION.?STRING|(?:^|[_-])SAS(?:$|[_-])",
+    re.I,
 )
 #: Azure's variables count as secret, but for those that only say how its command line behaves.
 _AZURE: Final = re.compile(r"AZURE_(?!CONFIG_DIR|EXTENSION_DIR|DEVOPS_CACHE_DIR|HTTP_USER_AGENT|CORE_|ENVIRONMENT$)")
@@ -67,8 +68,13 @@ def named_secret(name: str) -> bool:
     return name not in _PUBLIC and bool(_SECRET_NAME.search(name) or _AZURE.match(name) or name in _IDENTIFIERS)
 
 
+def identifier(name: str) -> bool:
+    """Tell whether a variable of this name holds an identifier, which is hidden in the log alone."""
+    return name in _IDENTIFIERS
+
+
 def known_secrets(environment: Mapping[str, str], *, identifiers: bool) -> set[str]:
-    """Return the values in *environment* whose names say that they are secret.
+    """Return the values in *environment* whose names say that they are secret, those that the input ``set`` writes included.
 
     Args:
         environment: the process's environment; inputs are part of it.
@@ -76,12 +82,19 @@ def known_secrets(environment: Mapping[str, str], *, identifiers: bool) -> set[s
     """
     values = {
         value
-        for name, value in environment.items()
+        for name, value in (*environment.items(), *_set(environment.get("INPUT_SET", "")))
         if named_secret(name) and (identifiers or name not in _IDENTIFIERS)
     }
     if identifiers:
         return values
     return {part for value in values for part in _but_identifiers(value)}
+
+
+def _set(lines: str) -> Iterator[tuple[str, str]]:
+    """Yield the last part of each key in ``key=value`` lines, such as a variable's name, and the value."""
+    for line in lines.splitlines():
+        key, _, value = line.strip().partition("=")
+        yield key.rpartition(".")[2], value
 
 
 def _but_identifiers(value: str) -> Iterator[str]:
@@ -162,7 +175,9 @@ def _forms(part: str) -> Iterator[str]:
     for escaped in (json.dumps(part), json.dumps(part, ensure_ascii=False)):
         yield escaped[1:-1]
     yield repr(part)[1:-1]
-    yield part.replace("%", "%25")  # as a workflow command's data
+    data_of_a_command = part.replace("%", "%25")
+    yield data_of_a_command
+    yield data_of_a_command.replace(":", "%3A").replace(",", "%2C")  # as a command's property
     yield binascii.hexlify(data).decode() if len(data) >= 8 else ""
 
 

@@ -98,6 +98,14 @@ def test_failed_tests_and_missed_rules_stand_at_their_lines(workspace: Path) -> 
     ]
 
 
+def test_a_file_whose_name_holds_a_secret_is_no_place(workspace: Path) -> None:
+    (workspace / "p/tests/test_hunter2x.py").write_text("x")
+    failure = TestFailure(name="test_x", file="tests/test_hunter2x.py", line=4, message="no")
+    tests = TestsFinished(passed=0, failed=1, skipped=0, seconds=1, cached=False, failures=(failure,))
+    (found,) = annotated(workspace, tests, secrets=("hunter2x",))
+    assert found.properties == "title=Test failed%3A test_x"
+
+
 def test_the_verdict_is_among_the_ten_that_github_shows(workspace: Path) -> None:
     failures = tuple(TestFailure(name=f"t{i}", file=None, line=None, message="m") for i in range(50))
     tests = TestsFinished(passed=0, failed=50, skipped=0, seconds=1, cached=False, failures=failures)

@@ -129,6 +129,17 @@ def test_secrets_are_told_before_anything_else(act: Callable[..., Ran]) -> None:
     assert ran.log.count(SECRET) == 1
 
 
+def test_secrets_of_the_configuration_are_hidden(act: Callable[..., Ran], tmp_path: Path) -> None:
+    hidden, shown = "a-key-of-the-job", "${{inputs.learning_rate}}"
+    variables = f"environment_variables: {{WANDB_API_KEY: {hidden}, RATE_KEY: '{shown}', MODE: a-mode}}\n"
+    (tmp_path / "job.yml").write_text(JOB + variables)
+    ran = act(command="validate", set=f"job.display_name={hidden} {shown} a-mode")
+    assert ran.code == 0, ran.log
+    assert done(ran, "add-mask") == [SECRET, hidden]
+    assert hidden not in ran.summary
+    assert "a-mode" in ran.summary.replace("&#45;", "-")
+
+
 def test_tokens_that_are_fetched_are_told_before_they_could_be_shown(
     act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aml_train_action.commands import annotation
 from aml_train_action.masking import MASK, Masker, MaskingStream, derive, known_secrets, maskable, parts_of
 
 SECRET = "s3cr3t/Val+ue~with=signs"
@@ -57,11 +58,22 @@ def test_short_and_trivial_words_are_never_masked(value: str, expected: bool) ->
         ("AZURE_CONFIG_DIR", True, False),
         ("GPG_KEY", True, False),
         ("SASQUATCH", True, False),
+        ("TOKENIZERS_PARALLELISM", True, False),
         ("PATH", True, False),
     ],
 )
 def test_names_say_what_is_secret(name: str, identifiers: bool, expected: bool) -> None:
     assert (known_secrets({name: "value-1234"}, identifiers=identifiers) == {"value-1234"}) is expected
+
+
+def test_changes_of_the_configuration_may_be_secret() -> None:
+    lines = "image.base=python\n  job.environment_variables.HF_TOKEN=abc=def\njob.inputs.seed=12345\nno change"
+    assert known_secrets({"INPUT_SET": lines}, identifiers=True) == {"abc=def"}
+
+
+def test_a_secret_in_the_property_of_a_command_is_masked() -> None:
+    secret = "a:b,c%d-long-enough"
+    assert Masker([secret]).mask(annotation("error", "x", file=secret)) == f"::error file={MASK}::x"
 
 
 def test_parts_are_lines_fields_and_signatures() -> None:
