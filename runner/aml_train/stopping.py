@@ -7,6 +7,7 @@ it follows, the connection that it reads from.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
@@ -15,6 +16,8 @@ from aml_train.errors import AmlTrainError
 
 A = TypeVar("A")
 B = TypeVar("B")
+
+_LOG = logging.getLogger(__name__)
 
 PATIENCE: Final = 0.5
 """Seconds that what was told to end is waited for; its thread keeps no process from exiting."""
@@ -43,7 +46,11 @@ class Stop:
             ways, self._ways = self._ways, []
             self._set = True
         for free in ways:
-            free()
+            try:
+                free()
+            except Exception:  # noqa: BLE001 - one way that fails must not keep the others
+                # Such as of an engine that has gone away: what waits for that ends by itself, and tells.
+                _LOG.debug("what was to end the work failed", exc_info=True)
 
     def check(self) -> None:
         """Raise StoppedError if the work is to end."""

@@ -163,3 +163,14 @@ def test_a_stop_from_outside_ends_both() -> None:
     assert sorted(ended) == ["aside", "main"]
     with pytest.raises(StoppedError):
         together(work("main"), work("aside"), name="aside", ended="", stop=stop)
+
+
+def test_a_way_that_fails_does_not_keep_the_others() -> None:
+    stop, freed = Stop(), threading.Event()
+
+    def fail() -> None:
+        raise ConnectionRefusedError("the engine is gone")
+
+    with pytest.raises(StoppedError), stop.frees(fail), stop.frees(freed.set):
+        stop.set()
+    assert freed.is_set()

@@ -78,10 +78,20 @@ def ensure_image(
         TestsFailedError: if the tests fail; nothing is released then.
         TimedOutError: if the build takes too long.
     """
+    import requests
+    from docker.errors import DockerException
+
     with location.client() as registry:
         tags = tuple(dict.fromkeys([*spec.release.tags, *release_tags]))
         stage = _Stage(spec, tests, engine, cli, location, listener, commit, tags, registry)
-        return stage.run(force=force)
+        try:
+            return stage.run(force=force)
+        except (DockerException, requests.RequestException) as error:
+            # Of the engine: the registry's client tells its own. What was expected to fail is caught where it does.
+            raise ImageError(
+                f"the Docker engine failed or went away: {error}",
+                hint="Nothing was released. See the engine's log (journalctl -u docker) and run again: what was built is cached.",
+            ) from error
 
 
 def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:

@@ -1,0 +1,211 @@
+"""What goes wrong with the engine itself: its disk is full, or it is restarted. On an engine of the test's own."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aml_train.engine import BuildCli, buildkit_cli, connect, engine_platform
+from aml_train.errors import ImageError
+from aml_train.events import Event, LogLine
+from aml_train.image import stage
+from aml_train.image.base import docker_registries, resolve_base
+from aml_train.image.build import build_image
+from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.image.spec import BaseImage, ImageSpec, TestSpec
+from aml_train.image.stage import ensure_image
+from aml_train.references import ImageRef
+from aml_train.stopping import Stop
+from tests.integration.conftest import BASE, Recorder
+from tests.integration.image.disposable_engine import DisposableEngine, disposable_engine, missing
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+# docker-py leaves its connections open when the engine goes away in the middle of an answer.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+MakeTests = Callable[..., TestSpec]
+DISK = 700 << 20
+"""Room for the stand-in, and for not much more."""
+
+LARGE = 160_000_000
+"""Bytes of a layer that does not fit that, while it is pulled and unpacked."""
+
+
+@pytest.fixture(autouse=True)
+def _collect() -> Iterator[None]:
+    """Find what was left open here, and not in another test."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(scope="module")
+def breakable(engine: DockerClient) -> Iterator[DisposableEngine]:
+    """An engine with the base in it and about 450 MB free."""
+    if (why := missing()) is not None:
+        pytest.skip(f"there can be no engine to break here: {why}")
+    with disposable_engine(disk=DISK) as found:
+        found.load(BASE, engine)
+        yield found
+
+
+@pytest.fixture
+def mine(spec: ImageSpec, breakable: DisposableEngine) -> ImageSpec:
+    """The image on the base as the breakable engine has it."""
+    client = breakable.client()
+    base = resolve_base(
+        ImageRef.parse(BASE), platform=engine_platform(client), engine=client, registries=docker_registries({})
+    )
+    return replace(spec, base=base)
+
+
+def _ensure(
+    spec: ImageSpec,
+    breakable: DisposableEngine,
+    location: RegistryLocation,
+    listener: Callable[[Event], None],
+    tests: TestSpec | None = None,
+) -> None:
+    environ = breakable.environ
+    with contextlib.closing(connect(environ)) as engine:
+        ensure_image(
+            spec,
+            tests,
+            engine=engine,
+            cli=lambda: buildkit_cli(environ),
+            location=location,
+            listener=listener,
+        )
+
+
+def _assert_clean(spec: ImageSpec, breakable: DisposableEngine, registry: Registry) -> None:
+    """Nothing was released, nothing is half there, and the engine works."""
+    client = breakable.client()
+    assert registry.tags(spec.repository) == []
+    assert registry.tags(f"{spec.repository}-candidate") == []
+    assert not [tag for image in client.images.list() for tag in image.tags if "candidate" in tag]
+    assert client.containers.list(all=True) == []
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(
+    mine: ImageSpec,
+    breakable: DisposableEngine,
+    registry_location: RegistryLocation,
+    registry: Registry,
+    recorder: Recorder,
+) -> None:
+    full = replace(mine, dockerfile=f"FROM {mine.base.pinned}\nRUN head -c 2G /dev/zero > /large\n")
+    with pytest.raises(
+        ImageError, match=r"(?s)the image's step 'RUN head .*' failed:.*[Nn]o space left on device"
+    ) as caught:
+        _ensure(full, breakable, registry_location, recorder)
+
+    assert (caught.value.hint or "").startswith("The disk is full. See what Docker keeps (docker system df)")
+    _assert_clean(full, breakable, registry)
+    small = replace(mine, dockerfile=f"FROM {mine.base.pinned}\nENV A=b\n")
+    image_id = build_image(
+        small, cli=buildkit_cli(breakable.environ), engine=breakable.client(), tag="small:1", listener=recorder
+    )
+    breakable.client().images.remove(image_id, force=True)
+
+
+def test_a_base_that_does_not_fit_is_refused_before_the_pull(
+    mine: ImageSpec,
+    breakable: DisposableEngine,
+    engine: DockerClient,
+    cli: BuildCli,
+    registry_location: RegistryLocation,
+    registry: Registry,
+    recorder: Recorder,
+) -> None:
+    """With the real figures: of a manifest that says how large a layer is, and of the small disk."""
+    name = f"{registry_location.push_name}/{mine.repository}-base"
+    large = replace(mine, dockerfile=f"FROM {BASE}\nRUN head -c {LARGE} /dev/urandom > /large # {name}\n")
+    build_image(large, cli=cli, engine=engine, tag=f"{name}:1", listener=recorder)
+    for message in engine.api.push(name, tag="1", stream=True, decode=True):
+        assert "error" not in message, message
+    engine.images.remove(f"{name}:1")
+    manifest = registry.get_manifest(f"{mine.repository}-base", "1")
+    assert manifest is not None
+    remote = replace(mine, base=BaseImage(reference=ImageRef.parse(f"{name}:1"), digest=manifest.digest))
+    with pytest.raises(ImageError, match="the base does not fit the engine's disk") as caught:
+        _ensure(remote, breakable, registry_location, recorder)
+
+    # It has the layers of the stand-in, under another name: only the large one is missing.
+    assert "has 1 layer of 2 that the engine lacks: 16" in caught.value.message
+    assert f"(a container of {BASE} says)" in caught.value.message
+    assert caught.value.message.endswith("MB too little")
+    _assert_clean(remote, breakable, registry)
+
+
+def test_a_restart_during_the_build_is_told_and_the_next_run_works(
+    mine: ImageSpec,
+    breakable: DisposableEngine,
+    registry_location: RegistryLocation,
+    registry: Registry,
+    recorder: Recorder,
+) -> None:
+    spec = replace(mine, dockerfile=f"FROM {mine.base.pinned}\nRUN echo begun {mine.repository}; sleep 5\n")
+
+    def restart(event: Event) -> None:
+        if isinstance(event, LogLine) and event.text == f"begun {mine.repository}":
+            breakable.stop()
+            breakable.start()
+
+    with pytest.raises(
+        ImageError, match=r"the image's step 'RUN echo begun .*' failed|the build failed with exit code"
+    ):
+        _ensure(spec, breakable, registry_location, restart)
+
+    _assert_clean(spec, breakable, registry)
+    client, cli = breakable.client(), buildkit_cli(breakable.environ)
+    assert build_image(spec, cli=cli, engine=client, tag="again:1", listener=recorder).startswith("sha256:")
+    client.images.remove("again:1", force=True)
+
+
+def _waiting_push(*_: object, stop: Stop, **__: object) -> str:
+    """A push that goes on until it is ended: this engine reaches no registry, and would fail at once."""
+    freed = threading.Event()
+    with stop.frees(freed.set):
+        freed.wait()
+    raise AssertionError("it was not ended")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_an_engine_that_goes_away_during_the_tests_is_told(
+    mine: ImageSpec,
+    breakable: DisposableEngine,
+    registry_location: RegistryLocation,
+    registry: Registry,
+    tests: MakeTests,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+) -> None:
+    monkeypatch.setattr(stage, "push_image", _waiting_push)
+    spec = replace(mine, dockerfile=f"FROM {mine.base.pinned}\nENV A={number}\n")
+    seen = 0
+
+    def stop(event: Event) -> None:
+        nonlocal seen
+        if isinstance(event, LogLine) and event.text == "tests begin":
+            seen += 1
+            breakable.stop(number)
+
+    try:
+        with pytest.raises(ImageError, match="the Docker engine failed or went away") as caught:
+            _ensure(spec, breakable, registry_location, stop, tests(command="echo tests begin; sleep 30"))
+    finally:
+        breakable.start()
+    assert seen == 1
+    assert "run again" in (caught.value.hint or "")
+    assert registry.tags(spec.repository) == []
+    for container in breakable.client().containers.list(all=True):
+        container.remove(force=True)
