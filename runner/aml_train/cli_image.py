@@ -65,10 +65,12 @@ def check(
     from aml_train.image.readiness import failure, judge
     from aml_train.image.readiness_run import look_into
     from aml_train.image.spec import CheckPolicy
+    from aml_train.stopping import settled
 
     engine = connect(dict(os.environ))
     try:
-        facts = look_into(engine, reference)
+        with settled():
+            facts = look_into(engine, reference)
     except ImageNotFound as error:
         raise ImageError(f"the engine does not have {reference}", hint=f"Pull it: docker pull {reference}") from error
     finally:

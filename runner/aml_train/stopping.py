@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
@@ -17,10 +18,11 @@ from aml_train.errors import AmlTrainError
 A = TypeVar("A")
 B = TypeVar("B")
 
-_LOG = logging.getLogger(__name__)
-
-PATIENCE: Final = 0.5
+PATIENCE: Final = 0.8
 """Seconds that what was told to end is waited for; its thread keeps no process from exiting."""
+
+_LOG = logging.getLogger(__name__)
+_hurried: list[threading.Thread] = []
 
 
 class StoppedError(Exception):
@@ -84,13 +86,63 @@ class Stop:
                     self._ways.remove(free)
 
 
+def hurriedly(work: Callable[[], object], *, last: bool = False) -> None:
+    """Begin *work* on the way out of an interruption, and go on at once; :func:`settled` waits for all of it together.
+
+    Args:
+        work: tidies up; what does not get done is what a later sweep is for.
+        last: it begins when everything else has ended that was begun before.
+    """
+    earlier = tuple(_hurried) if last else ()
+
+    def run() -> None:
+        for thread in earlier:
+            thread.join()
+        try:
+            work()
+        except Exception:  # noqa: BLE001 - nobody waits who could be told
+            _LOG.warning("Something is left over from the interruption", exc_info=True)
+
+    thread = threading.Thread(target=run, name="tidy-up", daemon=True)
+    _hurried.append(thread)
+    thread.start()
+
+
+@contextlib.contextmanager
+def settled() -> Iterator[None]:
+    """After an interruption of the block, wait for what was begun :func:`hurriedly`: :data:`PATIENCE` in all."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException:
+        deadline = time.monotonic() + PATIENCE
+        while _hurried:
+            _hurried.pop(0).join(max(0.0, deadline - time.monotonic()))
+        raise
+
+
+@contextlib.contextmanager
+def ending(end: Callable[[], object]) -> Iterator[None]:
+    """Call *end* after the block; after an interruption :func:`hurriedly`."""
+    try:
+        yield
+    except Exception:
+        end()
+        raise
+    except BaseException:
+        hurriedly(end)
+        raise
+    end()
+
+
 def together(
     main: Callable[[Stop], A], aside: Callable[[Stop], B], *, name: str, ended: str, stop: Stop | None = None
 ) -> tuple[A, B]:
     """Run *main* in this thread and *aside* in another; return what they return.
 
     What fails first ends the other. Its error is raised, and says what became of the other. An interruption of this thread
-    (KeyboardInterrupt) ends *aside*, too, and waits for that no longer than :data:`PATIENCE`.
+    (KeyboardInterrupt) ends *aside*, too: :func:`hurriedly`.
 
     Args:
         main: the work of this thread; raises StoppedError where it was ended.
@@ -145,9 +197,11 @@ def _together(
             failures.append(error)
         else:
             thread.join()
-    finally:
-        aside_stop.set()
-        thread.join(PATIENCE)
+    except BaseException:
+        hurriedly(aside_stop.set)
+        raise
+    aside_stop.set()
+    thread.join(PATIENCE)
     if failures:
         raise _first(failures, ended if was_ended else None)
     if not (mains and asides):  # both were told to end

@@ -14,7 +14,7 @@ from aml_train.events import Listener, TestFailure, TestsFinished
 from aml_train.image.spec import TestSpec
 from aml_train.junit import JUnitReport, parse_junit
 from aml_train.junit_places import Places
-from aml_train.stopping import Stop
+from aml_train.stopping import Stop, ending
 from aml_train.tests_container import (
     JUNIT_PATH,
     WORKSPACE,
@@ -94,7 +94,7 @@ def run_tests(
     container = create_container(image, spec, engine)
     end = partial(end_container, container, spec)
     try:
-        with (stop or Stop()).frees(end):
+        with ending(end), (stop or Stop()).frees(end):
             with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as archive:
                 spec.files.tar(archive, prefix=WORKSPACE.strip("/"), folder_mode=0o777)
                 archive.seek(0)
@@ -105,7 +105,6 @@ def run_tests(
             path = f"{working_folder(spec)}/{spec.junit}" if spec.junit is not None else JUNIT_PATH
             content = None if timed_out else _fetch(container, path)
     finally:
-        end()
         if spec.keep:
             tell_kept(container, spec, listener)
     report, damage = _read_report(content, path, spec)

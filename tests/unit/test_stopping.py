@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from aml_train.errors import ImageError, TestsFailedError
-from aml_train.stopping import Stop, StoppedError, together
+from aml_train.stopping import Stop, StoppedError, ending, hurriedly, settled, together
 
 
 def _waiting(stop: Stop, begun: threading.Event | None = None) -> str:
@@ -81,22 +81,84 @@ def test_an_interruption_ends_the_other() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         together(tests, push, name="push", ended="")
-    assert ended.is_set()
+    ended.wait()
 
 
-def test_an_interruption_waits_for_no_work_that_cannot_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.stopping.PATIENCE", 0.01)
+def test_work_that_cannot_be_ended_keeps_no_process_from_exiting() -> None:
     release = threading.Event()
 
     def tests(_: Stop) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), settled():
         together(tests, lambda _: release.wait(), name="push", ended="")
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "push"]
-    assert thread.daemon, "it would keep the process from exiting"
+    assert thread.daemon
     release.set()
     thread.join()
+
+
+def test_after_an_interruption_everything_is_waited_for_together() -> None:
+    done: list[str] = []
+    gate = threading.Event()
+
+    def first() -> None:
+        gate.wait()
+        done.append("first")
+
+    def interrupted() -> None:
+        hurriedly(lambda: done.append("second"))
+        try:
+            with ending(first):
+                hurriedly(gate.set)
+                raise KeyboardInterrupt
+        finally:
+            hurriedly(lambda: done.append("last"), last=True)
+
+    with pytest.raises(KeyboardInterrupt), settled():
+        interrupted()
+    assert sorted(done[:2]) == ["first", "second"]
+    assert done[2] == "last"
+
+
+def test_what_takes_too_long_after_an_interruption_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aml_train.stopping.PATIENCE", 0.01)
+    release, ended = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        release.wait()
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt), settled(), ending(slow):
+        raise KeyboardInterrupt
+    assert not ended.is_set()
+    release.set()
+    ended.wait()
+
+
+def test_without_an_interruption_the_end_is_waited_for_and_tells_its_errors() -> None:
+    done: list[str] = []
+    with settled(), ending(lambda: done.append("well")):
+        pass
+    with pytest.raises(ImageError, match="no"), settled(), ending(lambda: done.append("badly")):
+        raise ImageError("no")
+    assert done == ["well", "badly"]
+
+    def refuse() -> None:
+        raise OSError("busy")
+
+    with pytest.raises(OSError, match="busy"), ending(refuse):
+        pass
+
+
+def test_a_failure_to_tidy_up_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse() -> None:
+        raise OSError("busy")
+
+    with pytest.raises(KeyboardInterrupt), settled(), ending(refuse):
+        raise KeyboardInterrupt
+    assert "Something is left over from the interruption" in caplog.text
+    assert "busy" in caplog.text
 
 
 def test_a_fault_of_ours_keeps_its_type_and_gets_a_note() -> None:

@@ -11,7 +11,7 @@ from aml_train.errors import ImageError
 from aml_train.image.readiness import probe_script
 from aml_train.image.readiness_facts import Facts, check_facts, parse_facts
 from aml_train.leases import container_labels
-from aml_train.stopping import Stop
+from aml_train.stopping import Stop, ending
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -65,16 +65,13 @@ def look_into(engine: DockerClient, image: str, *, timeout: float = TIMEOUT, sto
         network_mode="none",
     )
     remove = partial(remove_container, container)
-    try:
-        with (stop or Stop()).frees(remove):
-            container.put_archive("/", pack_files({"probe.py": probe_script()}, folder=_FOLDER))
-            try:
-                container.start()
-            except APIError as error:
-                return _with_image(_not_started(error), attributes)
-            content = _result(container, timeout)
-    finally:
-        remove()
+    with ending(remove), (stop or Stop()).frees(remove):
+        container.put_archive("/", pack_files({"probe.py": probe_script()}, folder=_FOLDER))
+        try:
+            container.start()
+        except APIError as error:
+            return _with_image(_not_started(error), attributes)
+        content = _result(container, timeout)
     try:
         facts = parse_facts(content)
     except ValueError as error:

@@ -34,7 +34,7 @@ from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
 from aml_train.image.test_record import load_record, store_record
 from aml_train.leases import candidate_tag
 from aml_train.references import ImageRef
-from aml_train.stopping import PATIENCE, Stop, StoppedError, together
+from aml_train.stopping import Stop, StoppedError, hurriedly, settled, together
 from aml_train.tests_in_image import TestResults, run_tests
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def ensure_image(
     import requests
     from docker.errors import DockerException
 
-    with location.client() as registry:
+    with location.client() as registry, settled():
         tags = tuple(dict.fromkeys([*spec.release.tags, *release_tags]))
         stage = _Stage(spec, tests, engine, cli, location, listener, commit, tags, registry)
         try:
@@ -168,12 +168,7 @@ class _Stage:
             self._forget(name, tag, pushed=bool(pushed))
             raise
         except BaseException:
-            # Interrupted: whoever did it waits, and what is not done in time is left to the next run's sweep.
-            forget = threading.Thread(
-                target=self._forget, args=(name, tag), kwargs={"pushed": bool(pushed)}, daemon=True
-            )
-            forget.start()
-            forget.join(PATIENCE)
+            hurriedly(partial(self._forget, name, tag, pushed=bool(pushed)), last=True)
             raise
         self._forget(name, tag, pushed=True)
         return self._ready(manifest, "built", record)

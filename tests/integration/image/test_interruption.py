@@ -20,12 +20,12 @@ from aml_train.engine import BuildCli
 from aml_train.errors import ImageError, TestsFailedError
 from aml_train.events import Event, LogLine, Notice
 from aml_train.image.build import build_image
-from aml_train.image.packages import installed_packages
+from aml_train.image.readiness_run import look_into
 from aml_train.image.registry import RegistryLocation
 from aml_train.image.spec import ImageSpec, TestSpec
 from aml_train.image.stage import ensure_image
 from aml_train.leases import LABEL_KIND, LABEL_OWNER, this_owner
-from aml_train.stopping import Stop, StoppedError
+from aml_train.stopping import Stop, StoppedError, settled
 from tests.integration.conftest import BASE, Recorder
 
 if TYPE_CHECKING:
@@ -115,9 +115,18 @@ def ensure(
         return ensure_image(spec, tests, engine=engine, cli=lambda: cli, location=location, listener=listener)
 
     yield call
+    # What an interruption is waited for has a bound; what was asked of the engine by then comes to its end.
+    tidy_up()
     assert nothing_left(engine)
     assert not [tag for image in engine.images.list() for tag in image.tags if tag.startswith(host)]
     assert not [thread for thread in threading.enumerate() if thread.name == "push"]
+
+
+def tidy_up() -> None:
+    """Wait for what was begun on the way out of an interruption."""
+    for thread in threading.enumerate():
+        if thread.name == "tidy-up":
+            thread.join(SOON)
 
 
 def nothing_left(engine: DockerClient) -> bool:
@@ -175,14 +184,14 @@ def test_tests_that_fail_break_the_push_off(
     assert half.broken_off.wait(SOON), "the engine goes on with the push"
 
 
-def when_listing(engine: DockerClient, act: Callable[[], None]) -> threading.Thread:
-    """Call *act* from another thread as soon as this process's container for the packages runs."""
-    wanted = {"label": [f"{LABEL_OWNER}={this_owner(engine)}", f"{LABEL_KIND}=packages"], "status": "running"}
+def when_checking(engine: DockerClient, act: Callable[[], None]) -> threading.Thread:
+    """Call *act* from another thread as soon as this process's container for the checks runs."""
+    wanted = {"label": [f"{LABEL_OWNER}={this_owner(engine)}", f"{LABEL_KIND}=checks"], "status": "running"}
 
     def wait() -> None:
         deadline = time.monotonic() + SOON
         while not engine.api.containers(filters=wanted):
-            assert time.monotonic() < deadline, "the listing has not begun"
+            assert time.monotonic() < deadline, "the checks have not begun"
             time.sleep(0.02)
         act()
 
@@ -191,29 +200,24 @@ def when_listing(engine: DockerClient, act: Callable[[], None]) -> threading.Thr
     return thread
 
 
-def test_the_listing_of_packages_can_be_ended(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.image.packages._SCRIPT", "exec sleep 600")
+def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aml_train.image.readiness_run._SCRIPT", "exec sleep 600")
     stop = Stop()
-    thread = when_listing(engine, stop.set)
+    thread = when_checking(engine, stop.set)
     with pytest.raises(StoppedError):
-        installed_packages(engine, BASE, stop=stop)
+        look_into(engine, BASE, stop=stop)
     thread.join()
+    tidy_up()
     assert nothing_left(engine)
 
 
-def test_an_interruption_ends_the_listing_of_packages(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.image.packages._SCRIPT", "exec sleep 600")
-    thread = when_listing(engine, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
-        installed_packages(engine, BASE)
+def test_an_interruption_ends_the_checks(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aml_train.image.readiness_run._SCRIPT", "exec sleep 600")
+    thread = when_checking(engine, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt), settled():
+        look_into(engine, BASE)
     thread.join()
-    assert nothing_left(engine)
-
-
-def test_an_image_whose_packages_cannot_be_listed(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.image.packages._SCRIPT", "echo no way >&2; exit 9")
-    with pytest.raises(ImageError, match=r"the packages of the image cannot be listed: exit code 9: no way"):
-        installed_packages(engine, BASE)
+    tidy_up()
     assert nothing_left(engine)
 
 

@@ -8,7 +8,6 @@ from aml_train.engine import BuildCli
 from aml_train.errors import ImageError
 from aml_train.events import LogLine, Progress
 from aml_train.image.build import BuildOptions, build_argv
-from aml_train.image.packages import parse_packages
 from aml_train.image.progress import PlainProgress
 from aml_train.image.push import follow_push
 
@@ -149,11 +148,3 @@ def test_push_is_followed() -> None:
 def test_push_that_fails(stream: list[dict[str, object]], message: str) -> None:
     with pytest.raises(ImageError, match=message):
         follow_push(stream, "r:t", lambda _: None)
-
-
-def test_packages() -> None:
-    text = 'banner\npip {"pytest": "9.0", "A": "1"}\napt libc6 2.36-9\napt adduser 3.1\n'
-    assert list(parse_packages(text).items()) == [
-        ("apt:adduser", "3.1"), ("apt:libc6", "2.36-9"), ("pip:A", "1"), ("pip:pytest", "9.0"),
-    ]  # fmt: skip
-    assert parse_packages("") == {}
