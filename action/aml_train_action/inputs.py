@@ -123,6 +123,7 @@ class Step:
         title: what the summary is headed with.
         state: file for what the post action must know; None outside GitHub.
         group: the pull request or branch that the run belongs to; None outside GitHub.
+        branch: what the commit's branch is called in the image's tags; None where there is none.
     """
 
     workspace: Path
@@ -131,6 +132,7 @@ class Step:
     title: str
     state: Path | None = None
     group: Group | None = None
+    branch: str | None = None
 
 
 def read_step(environment: Mapping[str, str]) -> Step:
@@ -148,7 +150,17 @@ def read_step(environment: Mapping[str, str]) -> Step:
         title=repository or "aml-train",
         state=path("GITHUB_STATE"),
         group=_group(environment),
+        branch=_branch(environment),
     )
+
+
+def _branch(environment: Mapping[str, str]) -> str | None:
+    """Return what the commit's branch is called in the image's tags, None for the run of a git tag.
+
+    A pull request is ``pull/NUMBER``: a fork may call its branch ``main``, too.
+    """
+    found = re.fullmatch(r"refs/(?:heads/(.+)|(pull/\d+)/\w+)", environment.get("GITHUB_REF", ""))
+    return (found[1] or found[2]) if found else None
 
 
 def _group(environment: Mapping[str, str]) -> Group | None:

@@ -70,6 +70,8 @@ def _command(here: Session) -> None:
             for notice in inputs.azure.notices(here.environment):
                 here.annotate("notice", notice)
         seen = inputs.azure.variables(here.environment)
+        if here.step.branch is not None:
+            seen = {"AML_TRAIN_BRANCH": here.step.branch, **seen}
         if inputs.command == "validate":
             for notice in config.notices:
                 here.channel.text(notice, sign="·")

@@ -9,10 +9,12 @@ from typing import Any
 import yaml
 
 from aml_train._version import __version__
+from aml_train.config.image_model import ImageConfig
 from aml_train.config.model import Config, GateRule, WaitConfig
-from aml_train.image.spec import Given, ImageSpec, TestSpec, plan_image
+from aml_train.image.spec import Given, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs.job import TAG_COMMIT, TAG_VERSION, JobTemplate, job_name, stem_of
 from aml_train.models import ModelSpec
+from aml_train.release_tags import release_tags
 from aml_train.resolve import Commit, Resolved
 from aml_train.targets.names import TargetNames
 
@@ -56,7 +58,11 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
         if resolved.base is None:
             raise ValueError("an image needs a resolved base")
         image = plan_image(config.image, resolved.base, resolved.inputs, resolved.platform)
-        image = replace(image, checks=replace(image.checks, several_nodes=_nodes(config) > 1))
+        image = replace(
+            image,
+            checks=replace(image.checks, several_nodes=_nodes(config) > 1),
+            release=_release(config.image, resolved.commit, image.address),
+        )
     tests = None
     if config.tests is not None:
         if resolved.test_files is None:
@@ -101,6 +107,13 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
         watch=config.watch,
         notices=(*config.notices, *notices),
     )
+
+
+def _release(config: ImageConfig, commit: Commit | None, address: str) -> Release:
+    """Return what becomes of the image after push and tests. Files that differ from the commit make no tag of it."""
+    sha = commit.sha if commit is not None and not commit.dirty else None
+    branch = commit.branch if commit is not None else None
+    return Release(tags=release_tags(config.tags, commit=sha, branch=branch, address=address), lock=config.lock)
 
 
 def _nodes(config: Config) -> int:

@@ -11,13 +11,16 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aml_train.config.model import CommandJob, Config
 from aml_train.files import FileSet
 from aml_train.image.collect import BaseResolver, OsReader, collect_inputs, read_file
 from aml_train.image.inputs import ImageInputs
 from aml_train.image.spec import BaseImage
+
+BRANCH_VARIABLE: Final = "AML_TRAIN_BRANCH"
+"""Names the branch where the checkout is detached, as it is in most pipelines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +60,10 @@ class Resolved:
     local_digests: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_commit(directory: Path) -> Commit | None:
+def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
     """Return the commit checked out around *directory*, or None where there is none (or no git).
+
+    *branch* is what the commit is called where the checkout is detached, as it is in most pipelines.
 
     ``safe.directory`` is given because in a container action the workspace belongs to another user; without optional
     locks git does not rewrite that user's index as us.
@@ -81,9 +86,9 @@ def read_commit(directory: Path) -> Commit | None:
     sha = headers.get("branch.oid", "")
     if len(sha) < 40:
         return None
-    branch = headers.get("branch.head")
+    head = headers.get("branch.head")
     dirty = any(not line.startswith("# ") for line in status.splitlines())
-    return Commit(sha=sha, branch=None if branch == "(detached)" else branch, dirty=dirty)
+    return Commit(sha=sha, branch=branch if head == "(detached)" else head, dirty=dirty)
 
 
 def resolve(

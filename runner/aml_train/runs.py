@@ -19,7 +19,7 @@ from aml_train.jobs.clock import Clock
 from aml_train.outcome import Options, Outcome
 from aml_train.pipeline import Execution, OpenTarget, Prewarm
 from aml_train.plan import Plan, make_plan
-from aml_train.resolve import resolve
+from aml_train.resolve import BRANCH_VARIABLE, read_commit, resolve
 from aml_train.targets.names import TargetNames
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def prepare_run(
 
     look = _Look(engine=engine, environment=environment, where=config.image.where if config.image else "image.base")
     platform = _platform(engine()) if config.image is not None else ""
-    resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os)
+    commit = functools.partial(read_commit, branch=environment.get(BRANCH_VARIABLE) or None)
+    resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os, commit=commit)
     return PreparedRun(
         plan=make_plan(config, resolved, names),
         config=config,

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from aml_train.config.load import load_config
-from aml_train.image.spec import BaseImage
+from aml_train.image.spec import BaseImage, Release
 from aml_train.plan import Plan, make_plan, render_plan
 from aml_train.references import ImageRef
 from aml_train.resolve import Commit, resolve
@@ -61,6 +62,24 @@ def test_the_commit_is_a_tag_and_never_in_the_image(tmp_path: Path) -> None:
     assert one.image.address == two.image.address
     assert one.job.tags["aml-train.commit"] == "1" * 40
     assert two.job.tags["aml-train.commit"] == "2" * 40 + "-dirty"
+
+
+def test_release_tags(tmp_path: Path) -> None:
+    project(tmp_path, "job: job.yml\nimage: {base: 'python:3.11'}\n")
+
+    def release(commit: Commit | None) -> Release:
+        image = plan_of(tmp_path, commit).image
+        assert image is not None
+        return image.release
+
+    clean = Commit(sha="1" * 40, branch="feature/x", dirty=False)
+    assert release(clean) == Release(tags=("git-" + "1" * 40, "branch-feature-x"), lock=True)
+    assert release(replace(clean, dirty=True)).tags == ("branch-feature-x",)
+    assert release(None).tags == ()
+    project(
+        tmp_path, "job: job.yml\nimage: {base: 'python:3.11', tags: ['v1-{short-commit}', latest], lock: false}\n"
+    )
+    assert release(clean) == Release(tags=("v1-1111111", "latest"), lock=False)
 
 
 def test_a_bare_job_keeps_its_environment(tmp_path: Path) -> None:

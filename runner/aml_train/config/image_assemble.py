@@ -71,6 +71,8 @@ class _Maker:
             protect=self._protect(),
             dockerfile=self._dockerfile(found.get("dockerfile")),
             repository=found.get("repository") or repository_name(self.directory.name),
+            tags=tuple(found.get("tags", ImageConfig.tags)),
+            lock=found.get("lock", ImageConfig.lock),
             platform=found.get("platform"),
             ignored_checks=tuple(found.get("checks", {}).get("ignore", ())),
             where=self._mark("base" if "base" in found else "dockerfile").where,

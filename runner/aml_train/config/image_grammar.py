@@ -10,6 +10,7 @@ from aml_train.config.nodes import Faults, Node, ScalarNode, shown
 from aml_train.config.shapes import Choice, Duration, Flag, Text, Variable, mismatch, needs_quotes
 from aml_train.config.structures import Either, Items, Key, Record, Table
 from aml_train.references import ImageRef
+from aml_train.release_tags import complaint
 
 VARIABLES: Final = Table(
     value=Variable(),
@@ -49,6 +50,11 @@ def _one_line(text: str) -> None:
 def _below_root(text: str) -> None:
     if ".." in text.split("/"):
         raise ValueError(f"`{shown(text)}` has `..` in it")
+
+
+def _release_tag(text: str) -> None:
+    if wrong := complaint(text):
+        raise ValueError(f"`{shown(text)}` is no tag: {wrong}")
 
 
 def _url(text: str) -> None:
@@ -297,6 +303,17 @@ IMAGE: Final = Record(
                 pattern=rf"{_REPOSITORY_PART}(?:/{_REPOSITORY_PART})*",
             ),
             "Repository in the registry; the project folder's name by default.",
+        ),
+        "tags": Key(
+            Items(
+                noun="a list of tags",
+                item=Text(noun="a tag, such as `v1-{short-commit}`", rule=_release_tag),
+            ),
+            "Release tags beside those of address and digest; `git-{commit}` and `branch-{branch}` by default.",
+        ),
+        "lock": Key(
+            Flag(),
+            "Whether an Azure Container Registry is told to keep the tag of the digest as it is; true by default.",
         ),
         "platform": Key(
             Choice(words=("linux/amd64", "linux/arm64")), "`linux/amd64` or `linux/arm64`; the engine's by default."

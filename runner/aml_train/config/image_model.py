@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from aml_train.references import ImageRef
+from aml_train.release_tags import DEFAULT_TAGS
 
 OfedSource = Literal["mlnx_ofed", "doca", "distro"]
 
@@ -173,6 +174,8 @@ class ImageConfig:
         protect: packages of the base that must not change.
         dockerfile: the user's own Dockerfile.
         repository: the repository in the registry; the project folder's name by default.
+        tags: templates of release tags, see :mod:`aml_train.release_tags`.
+        lock: the tag of the image's digest is made immutable, where the registry can do that.
         platform: ``linux/amd64`` or ``linux/arm64``; None for the engine's own.
         ignored_checks: readiness checks whose errors and warnings are allowed, names of :data:`aml_train.checks.CHECKS`.
         where: ``file:line`` of ``image.base`` or ``image.dockerfile``, for errors that show later.
@@ -195,6 +198,8 @@ class ImageConfig:
     protect: ProtectConfig = ProtectConfig()
     dockerfile: DockerfileConfig | None = None
     repository: str
+    tags: tuple[str, ...] = DEFAULT_TAGS
+    lock: bool = True
     platform: str | None = None
     ignored_checks: tuple[str, ...] = ()
     where: str

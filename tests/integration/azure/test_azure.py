@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,6 +118,35 @@ def test_an_image_of_ours_is_pushed_and_trained_in(
     again = workflow.action(project, command="run")
     assert again.code == 0, again.output
     assert "found sha256:" in again.output
+
+
+def test_the_engine_signs_in_too_and_the_digest_is_locked(
+    workflow: Workflow, project: Path, emulator: Emulator, github: GitHub
+) -> None:
+    """Nothing goes past Azure Container Registry's sign-in; release tags are the commit's branch and the user's."""
+    tags = "tags: ['branch-{branch}', 'v1-{address}']"
+    extra = f"image: {{base: '{BASE}', repository: azure-signed-in, azureml-mlflow: false, {tags}}}\n"
+    configure(project, emulator, extra, push_registry=f"localhost:{emulator.registry_tls_port}")
+    for command in (
+        ["init", "--quiet", "--initial-branch=elsewhere"],
+        ["add", "."],
+        ["-c", "user.name=me", "-c", "user.email=me@example.org", "commit", "--quiet", "--message=one"],
+        ["checkout", "--quiet", "--detach"],
+    ):
+        subprocess.run(["git", "-C", str(project), *command], check=True, capture_output=True)
+    ended = workflow.action(project, command="run", changes={"GITHUB_REF": "refs/pull/7/merge"})
+    assert ended.code == 0, ended.output
+    assert "is not locked" not in ended.output
+    assert "may pull from" not in ended.output
+    with requests.Session() as session:
+        session.trust_env = False
+        plain = f"http://127.0.0.1:{emulator.registry_port}/v2/azure-signed-in"
+        found = session.get(f"{plain}/tags/list", timeout=10).json()["tags"]
+        (digest,) = [tag for tag in found if tag.startswith("dig-")]
+        address = next(tag for tag in found if tag.startswith("addr-")).removeprefix("addr-")
+        assert {"branch-pull-7", f"v1-{address}"} <= set(found)
+    locks = json.loads((emulator.folder / "data" / "registry-attributes.json").read_text())
+    assert locks == {"azure-signed-in": {digest: ["writeEnabled"]}}
 
 
 def test_the_command_line_with_a_token_file_and_config_json(

@@ -183,3 +183,17 @@ def test_bad_former_files(document: object, complaint: str, tmp_path: Path) -> N
 )
 def test_former_files_that_are_not_there(name: str, complaint: str, tmp_path: Path) -> None:
     assert complaint in complaints(tmp_path, {"INPUT_PARAMETERS_FILE": name})[0]
+
+
+@pytest.mark.parametrize(
+    ("ref", "branch"),
+    [
+        ("refs/heads/main", "main"),
+        ("refs/heads/feature/x", "feature/x"),
+        ("refs/pull/12/merge", "pull/12"),
+        ("refs/tags/v1", None),
+        ("", None),
+    ],
+)
+def test_the_branch_that_an_image_is_tagged_with(ref: str, branch: str | None) -> None:
+    assert read_step({"GITHUB_REF": ref}).branch == branch
