@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -89,6 +90,13 @@ def registry(registry_location: RegistryLocation) -> Iterator[Registry]:
     """A client of the registry."""
     with registry_location.client() as client:
         yield client
+
+
+def tidy_up(seconds: float = 60.0) -> None:
+    """Wait for the end of what was begun on the way out of an interruption; the process itself waits less."""
+    for thread in threading.enumerate():
+        if thread.name == "tidy-up":
+            thread.join(seconds)
 
 
 @dataclass

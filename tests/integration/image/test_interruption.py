@@ -26,7 +26,7 @@ from aml_train.image.spec import ImageSpec, TestSpec
 from aml_train.image.stage import ensure_image
 from aml_train.leases import LABEL_KIND, LABEL_OWNER, this_owner
 from aml_train.stopping import Stop, StoppedError, settled
-from tests.integration.conftest import BASE, Recorder
+from tests.integration.conftest import BASE, Recorder, tidy_up
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -120,13 +120,6 @@ def ensure(
     assert nothing_left(engine)
     assert not [tag for image in engine.images.list() for tag in image.tags if tag.startswith(host)]
     assert not [thread for thread in threading.enumerate() if thread.name == "push"]
-
-
-def tidy_up() -> None:
-    """Wait for what was begun on the way out of an interruption."""
-    for thread in threading.enumerate():
-        if thread.name == "tidy-up":
-            thread.join(SOON)
 
 
 def nothing_left(engine: DockerClient) -> bool:

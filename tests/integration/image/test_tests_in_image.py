@@ -19,7 +19,7 @@ from aml_train.image.spec import ImageSpec, TestSpec
 from aml_train.leases import LABEL_OWNER, sweep, this_owner
 from aml_train.tests_container import has_gpus
 from aml_train.tests_in_image import run_tests
-from tests.integration.conftest import BASE, Recorder
+from tests.integration.conftest import BASE, Recorder, tidy_up
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -31,6 +31,7 @@ REPORT = '<testsuite tests="1"><testcase classname="a" name="b">{}</testcase></t
 @pytest.fixture(autouse=True)
 def _nothing_left(engine: DockerClient) -> Iterator[None]:
     yield
+    tidy_up()
     assert engine.containers.list(all=True, filters={"label": f"{LABEL_OWNER}={this_owner(engine)}"}) == []
 
 
