@@ -16,17 +16,49 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ACTION = "org/aml-train@v1"
+#: What the action's image is built from.
+ACTION_PARTS = ("action.yml", "Dockerfile", ".dockerignore", "requirements", "runner", "action")
 # Holds bash, which is all that the example's steps need; actions/checkout is act's own affair.
 RUNNER_IMAGE = "python:3.11-slim-bookworm"
 
 
-def act_command(repository: Path, environment: Mapping[str, str], *, act: str) -> list[str]:
-    """Return act's command line for the push workflows of *repository*. *environment* are variables of the jobs."""
+def act_command(
+    repository: Path,
+    environment: Mapping[str, str],
+    *,
+    act: str,
+    action: Path = ROOT,
+    variables: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return act's command line for the push workflows of *repository*.
+
+    Args:
+        repository: the repository's folder.
+        action: what `uses: org/aml-train@v1` is mapped to.
+        environment: variables of the jobs' processes. Not for secrets: they are arguments.
+        act: the command.
+        variables: the repository's variables, ``vars`` in workflows.
+    """
     command = [act, "push", "--directory", str(repository), "--platform", f"ubuntu-latest={RUNNER_IMAGE}"]
-    command += ["--pull=false", "--action-offline-mode", "--rm", "--local-repository", f"{ACTION}={ROOT}"]
+    command += ["--pull=false", "--action-offline-mode", "--rm", "--local-repository", f"{ACTION}={action}"]
     for name, value in sorted(environment.items()):
         command += ["--env", f"{name}={value}"]
+    for name, value in sorted((variables or {}).items()):
+        command += ["--var", f"{name}={value}"]
     return command
+
+
+def export_action(folder: Path) -> Path:
+    """Copy into *folder* what the action is built from. act would take all of the checkout, .venv and .git too, into its memory."""
+    exported = folder / "action"
+    exported.mkdir()
+    for name in ACTION_PARTS:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, exported / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, exported / name)
+    return exported
 
 
 def make_repository(project: Path, folder: Path) -> Path:
@@ -41,7 +73,11 @@ def make_repository(project: Path, folder: Path) -> Path:
 
 
 def run_act(
-    project: Path, environment: Mapping[str, str], *, capture: bool = False
+    project: Path,
+    environment: Mapping[str, str],
+    *,
+    variables: Mapping[str, str] | None = None,
+    capture: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run *project*'s push workflows; return how act ended, with its output where *capture* says so."""
     act = str(Path(sys.executable).with_name("act"))
@@ -52,7 +88,7 @@ def run_act(
         (Path(folder) / "act").mkdir()
         (Path(folder) / "act" / "actrc").write_text("", encoding="utf-8")
         return subprocess.run(
-            act_command(repository, environment, act=act),
+            act_command(repository, environment, act=act, action=export_action(Path(folder)), variables=variables),
             env={**os.environ, **settings},
             stdout=subprocess.PIPE if capture else None,
             stderr=subprocess.STDOUT if capture else None,

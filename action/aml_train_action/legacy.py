@@ -66,7 +66,8 @@ def translate(given: Mapping[str, str], directory: Path, faults: list[Fault]) ->
         )
     if "run_id" in given:
         former.remarks.append(
-            "The input run_id has no effect: the model of a run is registered by that run, after its gate."
+            "The input run_id has no effect: the model of a run is registered by that run, after its gate; to do it in another "
+            "workflow, write `command: attach` and `job-name`."
         )
     if "experiment_name" in given:
         former.set("job.experiment_name", given["experiment_name"].strip())

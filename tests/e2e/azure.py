@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,21 +61,24 @@ class Azure:
             route |= dict.fromkeys(("HTTPS_PROXY", "https_proxy"), host)
         return {**route, **dict.fromkeys(_TRUST, seen)}
 
-    def inputs(self) -> Mapping[str, str]:
-        """Return what a workflow's step says `with:` OIDC. There is no secret in it."""
+    def target(self) -> dict[str, str]:
+        """Return the target as aml-train.yml has it."""
         info = self.admin("GET", "info")
-        push = f"localhost:{self.local.environment['AML_TRAIN_EMULATOR_REGISTRY_PORT']}"
         return {
-            "target": "azure",
-            "client-id": info["client_id"],
-            "tenant-id": info["tenant_id"],
             "subscription-id": info["subscription_id"],
             "resource-group": info["resource_group"],
             "workspace": info["workspace"],
             "compute": info["compute"],
             # The engine reaches this machine's registry by another name than Azure's.
-            "set": f"targets.azure.push-registry={push}",
+            "push-registry": f"localhost:{self.local.environment['AML_TRAIN_EMULATOR_REGISTRY_PORT']}",
         }
+
+    def inputs(self) -> dict[str, str]:
+        """Return what a workflow's step says `with:` OIDC. There is no secret in it."""
+        info, target = self.admin("GET", "info"), self.target()
+        push = target.pop("push-registry")
+        ids = {"client-id": info["client_id"], "tenant-id": info["tenant_id"]}
+        return {"target": "azure", **ids, **target, "set": f"targets.azure.push-registry={push}"}
 
 
 def inspect(*words: str) -> Any:

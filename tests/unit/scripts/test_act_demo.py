@@ -1,0 +1,25 @@
+"""What act is told, and what it is given."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from scripts.act_demo import ACTION_PARTS, ROOT, act_command, export_action
+
+
+def test_the_command_maps_the_action_and_pulls_nothing(tmp_path: Path) -> None:
+    command = act_command(tmp_path, {"B": "2", "A": "1"}, act="act", action=Path("/the/action"), variables={"V": "3"})
+    assert command[:2] == ["act", "push"]
+    assert "--pull=false" in command
+    assert command[command.index("--local-repository") + 1] == "org/aml-train@v1=/the/action"
+    assert command[-6:] == ["--env", "A=1", "--env", "B=2", "--var", "V=3"]
+
+
+def test_everything_that_the_action_is_built_from_is_exported_and_little_else(tmp_path: Path) -> None:
+    exported = export_action(tmp_path)
+    assert sorted(path.name for path in exported.iterdir()) == sorted(ACTION_PARTS)
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    for source in re.findall(r"^COPY (?!--from)(\S+)", dockerfile, re.M):
+        assert (exported / source).exists(), source
+    assert not list(exported.rglob("__pycache__"))
