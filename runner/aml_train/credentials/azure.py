@@ -48,6 +48,7 @@ _NO_WAY: Final = (
     "AZURE_FEDERATED_TOKEN_FILE; or AZURE_CREDENTIALS; or AML_TRAIN_SIGN_IN=managed-identity. "
     "In GitHub's workflows the action signs in with OIDC."
 )
+_BY_INPUTS: Final = " In a workflow, give the action the inputs client-id and tenant-id; an expression such as ${{ vars.NAME }} may be empty."
 
 
 class SignIn:
@@ -184,7 +185,7 @@ def _needed(environment: Mapping[str, str], way: str, *names: str) -> list[str]:
     if missing:
         raise ServiceError(
             f"Cannot sign in to Azure with {WAYS[way]}: {', '.join(missing)} not set.",
-            hint="Set all of " + ", ".join(names) + ".",
+            hint=f"Set all of {', '.join(names)}." + (_BY_INPUTS if way == "oidc" else ""),
         )
     return [environment[name] for name in names]
 

@@ -111,6 +111,12 @@ def test_what_cannot_work_is_told(environment: Mapping[str, str], kind: type[Exc
     assert "the-secret" not in str(caught.value)
 
 
+def test_a_workflow_that_names_nobody_is_told_the_inputs() -> None:
+    with pytest.raises(ServiceError, match="AZURE_TENANT_ID, AZURE_CLIENT_ID not set") as caught:
+        sign_in({}, assertion=assertion)
+    assert "give the action the inputs client-id and tenant-id" in str(caught.value.hint)
+
+
 class Giving:
     def __init__(self, *tokens: str) -> None:
         self.tokens = list(tokens)
