@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from aml_train.checks import CHECKS, Level
 from aml_train.cli_options import configuration, load
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from aml_train.config.model import Config
+    from aml_train.image.readiness_facts import Facts
+    from aml_train.image.spec import ImageSpec
+
+BUILD_LEASE: Final = 24 * 3600.0
+"""Seconds that a build and its checks may take; it counts only where their owner's life cannot be asked for."""
 
 _MARKS: Final[dict[Level, tuple[str, str]]] = {
     "error": ("✗", "red"),
@@ -26,7 +38,8 @@ def image() -> None:
 
 
 @image.command("check")
-@click.argument("reference", metavar="IMAGE")
+@click.argument("reference", metavar="[IMAGE]", required=False)
+@configuration
 @click.option(
     "--ignore",
     "ignored",
@@ -47,48 +60,96 @@ def image() -> None:
     "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write findings and facts as JSON."
 )
 def check(
-    reference: str, ignored: tuple[str, ...], packages: tuple[str, ...], *, infiniband: bool, json_file: Path | None
+    reference: str | None,
+    directory: Path,
+    config: Path | None,
+    job: Path | None,
+    target: str | None,
+    sets: tuple[str, ...],
+    *,
+    ignored: tuple[str, ...],
+    packages: tuple[str, ...],
+    infiniband: bool,
+    json_file: Path | None,
 ) -> None:
-    """Tell whether IMAGE, which the Docker engine has, is ready for AzureML and InfiniBand.
+    """Tell whether an image is ready for AzureML and InfiniBand.
 
-    It is run once, without a network and without its entrypoint. Exit code 3 if a check fails.
+    IMAGE is one that the Docker engine has. Without it the configuration's image is built in the engine and looked into; nothing is
+    pushed, and what the configuration ignores is ignored. The image is run once, without a network and without its entrypoint.
+    Exit code 3 if a check fails.
 
     \b
+    aml-train image check                                                   the image of aml-train.yml
     aml-train image check nvcr.io/nvidia/pytorch:24.10-py3 --infiniband
     aml-train image check myregistry.azurecr.io/digits@sha256:… --require azureml-defaults
     """
-    from docker.errors import ImageNotFound
-
     from aml_train.console import printable
     from aml_train.engine import connect
-    from aml_train.errors import ImageError
     from aml_train.image.readiness import failure, judge
-    from aml_train.image.readiness_run import look_into
     from aml_train.image.spec import CheckPolicy
     from aml_train.stopping import settled
 
     engine = connect(dict(os.environ))
-    try:
-        with settled():
-            facts = look_into(engine, reference)
-    except ImageNotFound as error:
-        raise ImageError(f"the engine does not have {reference}", hint=f"Pull it: docker pull {reference}") from error
-    finally:
-        engine.close()
-    policy = CheckPolicy(
-        ignore=ignored, packages=tuple(name.lower().replace("_", "-") for name in packages), infiniband=infiniband
+    with contextlib.closing(engine), settled():
+        if reference is None:
+            spec, facts = _build_and_look(load(directory, config, job, target, sets), engine)
+            name, policy = spec.repository, spec.checks
+        else:
+            name, policy, facts = reference, CheckPolicy(), _look(reference, engine)
+    policy = dataclasses.replace(
+        policy,
+        ignore=(*policy.ignore, *ignored),
+        packages=(*policy.packages, *(one.lower().replace("_", "-") for one in packages)),
+        infiniband=policy.infiniband or infiniband,
     )
     findings = judge(facts, policy)
     if json_file is not None:
-        _write(json_file, {"image": reference, "findings": [vars(finding) for finding in findings], "facts": facts})
+        _write(json_file, {"image": name, "findings": [vars(finding) for finding in findings], "facts": facts})
     for finding in findings:
         mark, colour = _MARKS[finding.counts_as]
         click.echo(f"{click.style(mark, fg=colour)} {printable(str(finding))}")
     if (failed := failure(findings)) is not None:
         count = sum(finding.counts_as == "error" for finding in findings)
-        click.echo(f"{reference} is not ready: {count} {'error' if count == 1 else 'errors'}", err=True)
+        click.echo(f"{name} is not ready: {count} {'error' if count == 1 else 'errors'}", err=True)
         sys.exit(failed.exit_code)
-    click.echo(f"{reference} is ready")
+    click.echo(f"{name} is ready")
+
+
+def _look(reference: str, engine: DockerClient) -> Facts:
+    from docker.errors import ImageNotFound
+
+    from aml_train.errors import ImageError
+    from aml_train.image.readiness_run import look_into
+
+    try:
+        return look_into(engine, reference)
+    except ImageNotFound as error:
+        raise ImageError(f"the engine does not have {reference}", hint=f"Pull it: docker pull {reference}") from error
+
+
+def _build_and_look(config: Config, engine: DockerClient) -> tuple[ImageSpec, Facts]:
+    """Build the configuration's image; the engine keeps it only as its build cache does."""
+    from aml_train.console import ConsoleListener
+    from aml_train.engine import buildkit_cli
+    from aml_train.image.build import build_image
+    from aml_train.image.disk import check_disk
+    from aml_train.leases import candidate_tag
+    from aml_train.plan import for_job
+    from aml_train.runs import plan_image_only
+
+    environ = dict(os.environ)
+    spec = for_job(plan_image_only(config, environment=environ), config)
+    cli = buildkit_cli(environ)
+    listener = ConsoleListener(sys.stderr)
+    # Named as a candidate, so that a sweep takes away what a killed command leaves.
+    name = f"{spec.repository}-candidate:{candidate_tag(engine, BUILD_LEASE)}"
+    with contextlib.closing(listener):
+        check_disk(spec.base, spec.platform, engine=engine, environ=environ, listener=listener)
+        image_id = build_image(spec, cli=cli, engine=engine, tag=name, listener=listener)
+    try:
+        return spec, _look(image_id, engine)
+    finally:
+        engine.images.remove(name, noprune=True)
 
 
 @image.command("render")

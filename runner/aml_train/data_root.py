@@ -109,12 +109,13 @@ def _ask_container(engine: DockerClient, path: str) -> Room:
 
     tried = []
     # The smallest images often have nothing but one program.
-    images = sorted((image for image in engine.images.list() if image.tags), key=lambda one: -one.attrs["Size"])
+    images = sorted((image for image in engine.api.images() if image["RepoTags"]), key=lambda one: -one["Size"])
     for image in images[:_TRIED]:
+        name = str(image["RepoTags"][0])
         container = None
         try:
             container = engine.containers.create(
-                str(image.id),
+                str(image["Id"]),
                 entrypoint=["/bin/df", "-Pk", "/"],
                 command=[],
                 labels=container_labels(engine, "disk", _LEASE),
@@ -124,11 +125,11 @@ def _ask_container(engine: DockerClient, path: str) -> Room:
             container.wait(timeout=_LEASE)
             free = parse_df(container.logs(stderr=False).decode("utf-8", "replace"))
         except APIError as error:  # such as: no df in the image
-            tried.append(f"{image.tags[0]}: {error.explanation or error}")
+            tried.append(f"{name}: {error.explanation or error}")
         else:
             if free is not None:
-                return Room(path=path, free=free, how=f"a container of {image.tags[0]} says")
-            tried.append(f"{image.tags[0]}: its df told nothing")
+                return Room(path=path, free=free, how=f"a container of {name} says")
+            tried.append(f"{name}: its df told nothing")
         finally:
             if container is not None:
                 container.remove(force=True)

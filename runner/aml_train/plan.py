@@ -58,11 +58,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
         if resolved.base is None:
             raise ValueError("an image needs a resolved base")
         image = plan_image(config.image, resolved.base, resolved.inputs, resolved.platform)
-        image = replace(
-            image,
-            checks=replace(image.checks, several_nodes=_nodes(config) > 1),
-            release=_release(config.image, resolved.commit, image.address),
-        )
+        image = replace(for_job(image, config), release=_release(config.image, resolved.commit, image.address))
     tests = None
     if config.tests is not None:
         if resolved.test_files is None:
@@ -114,6 +110,11 @@ def _release(config: ImageConfig, commit: Commit | None, address: str) -> Releas
     sha = commit.sha if commit is not None and not commit.dirty else None
     branch = commit.branch if commit is not None else None
     return Release(tags=release_tags(config.tags, commit=sha, branch=branch, address=address), lock=config.lock)
+
+
+def for_job(image: ImageSpec, config: Config) -> ImageSpec:
+    """Return *image* with what its checks must know of the job. Pure."""
+    return replace(image, checks=replace(image.checks, several_nodes=_nodes(config) > 1))
 
 
 def _nodes(config: Config) -> int:

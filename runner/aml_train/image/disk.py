@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,8 +111,16 @@ def _need(registry: Registry, base: BaseImage, platform: str, engine: DockerClie
         sizes = [layer["size"] for layer in manifest.document["layers"]]
     except (KeyError, TypeError) as error:
         raise ImageError(f"the configuration of {base.reference.familiar} is not an image's: {error!r}") from error
-    chains = (image.attrs["RootFS"].get("Layers") or [] for image in engine.images.list(all=True))
-    return missing(sizes, diff_ids, chains)
+    return missing(sizes, diff_ids, _chains(engine))
+
+
+def _chains(engine: DockerClient) -> Iterator[list[str]]:
+    """Yield the layers of each image that the engine has; others may remove images meanwhile."""
+    from docker.errors import ImageNotFound
+
+    for entry in engine.api.images(all=True):
+        with contextlib.suppress(ImageNotFound):
+            yield engine.images.get(entry["Id"]).attrs["RootFS"].get("Layers") or []
 
 
 def _manifest(registry: Registry, repository: str, digest: str) -> Manifest:
