@@ -10,6 +10,7 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import re
+import site
 import sys
 from pathlib import Path
 
@@ -76,7 +77,8 @@ def main(arguments: list[str]) -> int:
     base, rest = Path(arguments[0]), arguments[1:]
     split = rest.index("--allow") if "--allow" in rest else len(rest)
     protected, allowed = rest[:split], rest[split + 1 :]
-    folders = [path for path in dict.fromkeys(sys.path[1:]) if path]
+    # sys.path leaves out folders that are gone, with which everything in them went.
+    folders = [path for path in dict.fromkeys([*sys.path[1:], *site.getsitepackages()]) if path]
     lines = [
         f"{line} ({manager})"
         for manager, before, after in (

@@ -1,0 +1,408 @@
+"""What ``image:`` says, built for real: drivers from a tarball, a private index, protected packages, one's own Dockerfile."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime
+import hashlib
+import io
+import secrets
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from docker.errors import ImageNotFound
+
+from aml_train.config.image_model import (
+    CopyConfig,
+    DockerfileConfig,
+    ImageConfig,
+    OfedConfig,
+    PipConfig,
+    ProtectConfig,
+    RunConfig,
+    SecretConfig,
+)
+from aml_train.engine import BuildCli, engine_platform
+from aml_train.errors import ImageError
+from aml_train.events import to_json
+from aml_train.image.base import docker_registries, resolve_base
+from aml_train.image.build import build_image
+from aml_train.image.build_cache import Cache
+from aml_train.image.collect import collect_inputs
+from aml_train.image.os_release import read_os
+from aml_train.image.push import push_image
+from aml_train.image.registry import RegistryLocation
+from aml_train.image.spec import BaseImage, ImageSpec, plan_image
+from aml_train.references import ImageRef
+from tests.integration.conftest import BASE, Recorder
+from tests.integration.image.package_index import Index, serve, wheel
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+TOKEN = f"tok{secrets.token_hex(16)}"
+Make = Callable[..., ImageSpec]
+Build = Callable[[ImageSpec], str]
+
+
+@pytest.fixture(scope="module")
+def gateway(engine: DockerClient) -> str:
+    """The address by which containers and builds reach this machine."""
+    return str(engine.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"])
+
+
+@pytest.fixture(scope="module")
+def ubuntu(engine: DockerClient, cli: BuildCli, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A stand-in for NVIDIA's image: Ubuntu's os-release, a torch of its own, and constraints for pip."""
+    folder = tmp_path_factory.mktemp("ubuntu")
+    name, content = wheel("torch", "2.1.0")
+    (folder / name).write_bytes(content)
+    (folder / "os-release").write_text('NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID="22.04"\n')
+    (folder / "constraint.txt").write_text("helper==1.0\n")
+    (folder / "Dockerfile").write_text(
+        f"FROM {BASE}\nCOPY os-release /usr/lib/os-release\nCOPY constraint.txt /etc/pip/constraint.txt\n"
+        f"ENV PIP_CONSTRAINT=/etc/pip/constraint.txt\nCOPY {name} /\n"
+        f"RUN PIP_BREAK_SYSTEM_PACKAGES=1 python -m pip install --no-index /{name} && rm /{name}\n"
+        # Debian's pip writes nothing into its cache; pips with truststore (24.2) refuse addresses that are IP numbers.
+        "RUN PIP_BREAK_SYSTEM_PACKAGES=1 python -m pip install --upgrade pip==24.0\n"
+    )
+    tag = f"aml-train-test-ubuntu-{secrets.token_hex(4)}:22.04"
+    subprocess.run(
+        [cli.path, "build", "--quiet", "--tag", tag, str(folder)],
+        env=dict(cli.environ),
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    yield tag
+    engine.images.remove(tag, force=True)
+
+
+@pytest.fixture(scope="module")
+def index(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    """A private index."""
+    files = dict(
+        wheel(*one)
+        for one in (
+            ("our-package", "1.0", ("helper",)), ("helper", "1.0"), ("helper", "2.0"), ("torch", "2.2.0"),
+            ("needs-torch", "1.0", ("torch>=2.2",)),
+        )
+    )  # fmt: skip
+    with serve(tmp_path_factory.mktemp("index"), gateway, files, login=f"build:{TOKEN}") as found:
+        yield found
+
+
+@pytest.fixture
+def make(engine: DockerClient, tmp_path: Path) -> Make:
+    """Plan an image as a run would, with a random variable that makes it the test's own."""
+    platform = engine_platform(engine)
+
+    def resolve(reference: ImageRef, platform: str) -> BaseImage:
+        return resolve_base(reference, platform=platform, engine=engine, registries=docker_registries({}))
+
+    def look(base: BaseImage, platform: str) -> str:
+        return read_os(base, platform=platform, engine=engine, registries=docker_registries({}))
+
+    def call(base: str | None = None, **values: Any) -> ImageSpec:
+        reference = ImageRef.parse(base) if base else None
+        config = ImageConfig(base=reference, repository="aml-train-test/spec", where="aml-train.yml:2", **values)
+        found, inputs = collect_inputs(
+            config,
+            project=tmp_path,
+            platform=platform,
+            resolve_base=resolve,
+            read_os=look,
+            now=datetime.datetime.now(datetime.UTC),
+        )
+        return plan_image(config, found, inputs, platform)
+
+    return call
+
+
+@pytest.fixture
+def build(engine: DockerClient, cli: BuildCli, recorder: Recorder) -> Iterator[Build]:
+    """Build images that are removed after the test."""
+    tags: list[str] = []
+    environ = {**cli.environ, "FEED_TOKEN": TOKEN}
+
+    def call(spec: ImageSpec) -> str:
+        tags.append(f"aml-train-test-{secrets.token_hex(6)}:built")
+        cache = Cache(kind="inline", repository="localhost:1/none")
+        build_image(
+            spec, cli=replace(cli, environ=environ), engine=engine, tag=tags[-1], listener=recorder, cache=cache
+        )
+        return tags[-1]
+
+    yield call
+    for tag in tags:
+        with contextlib.suppress(ImageNotFound):  # its build failed, as it should
+            engine.images.remove(tag, force=True)
+
+
+def inside(engine: DockerClient, image: str, command: str) -> str:
+    """Return what a shell command prints in *image*."""
+    output: bytes = engine.containers.run(
+        image, ["sh", "-c", command], remove=True, network_mode="none", entrypoint=[]
+    )
+    return output.decode()
+
+
+INSTALLER = """\
+#!/bin/sh
+# The interface of NVIDIA's installer: it refuses what it does not know.
+set -e
+for option in "$@"; do
+    case "$option" in
+        --user-space-only|--without-fw-update|--all|--without-neohost-backend|--force) ;;
+        *) echo "Unknown option: $option" >&2; exit 1 ;;
+    esac
+done
+command -v lsb_release perl lspci >/dev/null
+printf '%s\\n' "$@" > /etc/ofed-options
+install -m 755 "$(dirname "$0")/ofed_info" /usr/bin/ofed_info
+"""
+
+
+@pytest.fixture(scope="module")
+def tarball(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """A served tarball of MLNX_OFED's form: its address and its SHA-256."""
+    name = "MLNX_OFED_LINUX-5.8-2.0.3.0-ubuntu22.04-x86_64"
+    files = {"mlnxofedinstall": INSTALLER, "ofed_info": "#!/bin/sh\necho MLNX_OFED_LINUX-5.8-2.0.3.0:\n"}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for file, text in files.items():
+            info = tarfile.TarInfo(f"{name}/{file}")
+            info.size, info.mode = len(text), 0o755
+            archive.addfile(info, io.BytesIO(text.encode()))
+    folder = tmp_path_factory.mktemp("tarball")
+    (folder / f"{name}.tgz").write_bytes(buffer.getvalue())
+    port = _free(gateway)
+    server = subprocess.Popen(
+        ["python3", "-m", "http.server", "--bind", gateway, "--directory", str(folder), str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    yield f"http://{gateway}:{port}/{name}.tgz", hashlib.sha256(buffer.getvalue()).hexdigest()
+    server.terminate()
+    server.wait(timeout=10)
+
+
+def _free(address: str) -> int:
+    import socket
+
+    with socket.socket() as found:
+        found.bind((address, 0))
+        return int(found.getsockname()[1])
+
+
+def test_drivers_from_a_tarball(
+    ubuntu: str, tarball: tuple[str, str], make: Make, build: Build, engine: DockerClient
+) -> None:
+    url, sha256 = tarball
+    image = build(make(ubuntu, ofed=OfedConfig(source="mlnx_ofed", version="5.8-2.0.3.0", url=url, sha256=sha256)))
+
+    options = inside(engine, image, "cat /etc/ofed-options").split()
+    assert options == ["--user-space-only", "--without-fw-update", "--all", "--without-neohost-backend", "--force"]
+    assert inside(engine, image, "ofed_info") == "MLNX_OFED_LINUX-5.8-2.0.3.0:\n"
+    assert inside(engine, image, "find / -xdev -name '*.tgz' -o -xdev -name mlnxofedinstall").strip() == ""
+    assert b"mlnxofedinstall\x00" not in b"".join(engine.images.get(image).save())
+
+
+def test_a_tarball_that_is_another(ubuntu: str, tarball: tuple[str, str], make: Make, build: Build) -> None:
+    url, sha256 = tarball
+    wrong = "0" * 64
+    with pytest.raises(ImageError) as caught:
+        build(make(ubuntu, ofed=OfedConfig(source="mlnx_ofed", version="5.8-2.0.3.0", url=url, sha256=wrong)))
+    assert caught.value.message == (
+        f"the MLNX_OFED tarball is not the one that was asked for: its SHA-256 is\n  {sha256}\ninstead of\n  {wrong}"
+    )
+    assert (
+        caught.value.hint == "Check image.ofed.url and image.ofed.sha256; a mirror or proxy may serve something else."
+    )
+
+
+def test_the_distribution_of_a_base(
+    ubuntu: str, engine: DockerClient, registry_location: RegistryLocation, recorder: Recorder
+) -> None:
+    """From the engine, where it has the base; otherwise from the base's registry."""
+    registries = docker_registries({})
+    platform = engine_platform(engine)
+    here = resolve_base(ImageRef.parse(ubuntu), platform=platform, engine=engine, registries=registries)
+    assert read_os(here, platform=platform, engine=engine, registries=registries) == "ubuntu22.04"
+
+    name = f"{registry_location.push_name}/aml-train-test/os"
+    engine.images.get(BASE).tag(name, "1")
+    try:
+        digest = push_image(engine, name, "1", auth=None, listener=recorder)
+    finally:
+        engine.images.remove(f"{name}:1")
+    there = BaseImage(reference=ImageRef.parse(f"{name}:1"), digest=digest)
+    assert read_os(there, platform=platform, engine=engine, registries=registries) == "debian12"
+
+
+def private(index: Index, folder: Path, *packages: str, **pip: Any) -> dict[str, Any]:
+    """Return the parts of a configuration that install *packages* from the private index."""
+    (folder / "authority.pem").write_bytes(index.authority)
+    address = index.url.removeprefix("https://")
+    return {
+        "ca_certificates": (folder / "authority.pem",),
+        "secrets": {"feed": SecretConfig(env="FEED_TOKEN", where="aml-train.yml:5")},
+        "pip": PipConfig(packages=packages, index_url=f"https://build:${{feed}}@{address}/simple", **pip),
+    }
+
+
+def test_a_token_is_nowhere(
+    ubuntu: str,
+    index: Index,
+    make: Make,
+    build: Build,
+    engine: DockerClient,
+    recorder: Recorder,
+    tmp_path: Path,
+    cli: BuildCli,
+) -> None:
+    (tmp_path / "constraints.txt").write_text("our-package<2\n")
+    parts = private(index, tmp_path, "our-package", constraints=tmp_path / "constraints.txt")
+    leak = RunConfig(
+        command='echo "the token is $(cat /run/secrets/feed)" && test -s /run/secrets/feed', secrets=("feed",)
+    )
+    spec = make(ubuntu, **parts, run=(leak,), env={"TEST": tmp_path.name})
+    image = build(spec)
+
+    basic = base64.b64encode(f"build:{TOKEN}".encode())
+    assert index.seen[-1] == f"Basic {basic.decode()}"
+    assert inside(engine, image, "python -c 'import our_package, helper; print(helper.__version__)'") == "1.0\n"
+    wanted = [TOKEN.encode(), basic, TOKEN[::-1].encode()]
+    whole = b"".join(engine.images.get(image).save())
+    assert b"our_package" in whole
+    history = engine.images.get(image).history()
+    lines = "\n".join(to_json(event) for event in recorder.events)
+    assert "the token is ***" in lines
+    texts = [
+        whole,
+        repr(history).encode(),
+        repr(spec).encode(),
+        lines.encode(),
+        repr(engine.images.get(image).attrs).encode(),
+    ]
+    assert [word for word in wanted for text in texts if word in text] == []
+
+    # What a later build finds in the engine's caches: the mounts of pip and apt.
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM {BASE}\nRUN --mount=type=cache,target=/root/.cache/pip --mount=type=cache,target=/var/cache/aml-train-apt \\\n"
+        f"    --mount=type=secret,id=feed grep -rqF our_package.py /root/.cache/pip \\\n"
+        '    && ! grep -rqF "$(cat /run/secrets/feed)" /root/.cache /var/cache/aml-train-apt && echo clean\n'
+    )
+    done = subprocess.run(
+        [cli.path, "build", "--progress=plain", "--no-cache", "--secret=id=feed,env=FEED_TOKEN", str(tmp_path)],
+        env={**cli.environ, "FEED_TOKEN": TOKEN},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert " clean" in done.stderr
+
+
+def test_an_error_has_no_token(
+    ubuntu: str, index: Index, make: Make, build: Build, tmp_path: Path, recorder: Recorder
+) -> None:
+    with pytest.raises(ImageError, match="No matching distribution found for no-such-package") as caught:
+        build(make(ubuntu, **private(index, tmp_path, "no-such-package")))
+    assert TOKEN not in str(caught.value)
+    assert TOKEN not in "".join(to_json(event) for event in recorder.events)
+
+
+def test_a_secret_that_is_missing_is_named(
+    ubuntu: str, index: Index, make: Make, build: Build, tmp_path: Path
+) -> None:
+    parts = {
+        **private(index, tmp_path, "our-package"),
+        "secrets": {"feed": SecretConfig(env="NOT_SET", where="aml-train.yml:5")},
+    }
+    with pytest.raises(
+        ImageError,
+        match=r"aml-train\.yml:5: the build needs the secret feed, and the environment variable NOT_SET is not set",
+    ):
+        build(make(ubuntu, **parts))
+
+
+def test_the_bases_torch_is_protected(
+    ubuntu: str, index: Index, make: Make, build: Build, engine: DockerClient, tmp_path: Path
+) -> None:
+    parts = private(index, tmp_path, "needs-torch")
+    with pytest.raises(ImageError) as caught:
+        build(make(ubuntu, **parts))
+    assert caught.value.message == "protected packages of the base have changed:\n  torch 2.1.0 became 2.2.0 (pip)"
+    assert "protect: {allow: [torch]}" in (caught.value.hint or "")
+
+    image = build(make(ubuntu, **parts, protect=ProtectConfig(allow=("torch",))))
+    assert inside(engine, image, "python -c 'import torch; print(torch.__version__)'") == "2.2.0\n"
+
+
+def test_files_commands_and_user(ubuntu: str, make: Make, build: Build, engine: DockerClient, tmp_path: Path) -> None:
+    (tmp_path / "data/inner").mkdir(parents=True)
+    (tmp_path / "data/inner/a.sh").write_text("#!/bin/sh\necho ran\n")
+    (tmp_path / "data/inner/a.sh").chmod(0o755)
+    (tmp_path / "data/.env").write_text("SECRET=1")
+    (tmp_path / "one.txt").write_text("one\n")
+    spec = make(
+        ubuntu,
+        copy=(
+            CopyConfig(source=tmp_path / "data", target="/opt/data"),
+            CopyConfig(source=tmp_path / "one.txt", target="/opt/renamed"),
+        ),
+        run=(
+            RunConfig(command='/opt/data/inner/a.sh > /opt/out && echo "$GREETING" >> /opt/out'),
+            RunConfig(command="useradd -m aml"),
+        ),
+        env={"GREETING": 'a "b" $c'},
+        user="aml",
+    )
+    image = build(spec)
+    assert inside(engine, image, "cat /opt/out /opt/renamed; id -un; ls -A /opt/data").split("\n") == [
+        "ran", 'a "b" $c', "one", "aml", "inner", "",
+    ]  # fmt: skip
+    labels = engine.images.get(image).labels
+    assert labels["org.opencontainers.image.base.name"] == ubuntu
+
+
+OWN = """\
+ARG START
+FROM ${START} AS start
+RUN --mount=type=secret,id=feed test -s /run/secrets/feed
+FROM start AS wanted
+ARG WORD
+COPY --from=start /etc/os-release /copied
+COPY kept /kept
+RUN echo "$WORD" > /word
+USER nobody
+FROM start AS other
+RUN exit 1
+"""
+
+
+def test_ones_own_dockerfile(ubuntu: str, make: Make, build: Build, engine: DockerClient, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(OWN)
+    (tmp_path / "kept").write_text("kept\n")
+    (tmp_path / ".dockerignore").write_text("*\n!kept\n")
+    own = DockerfileConfig(
+        file=tmp_path / "Dockerfile", context=tmp_path, target="wanted", args={"START": ubuntu, "WORD": "hi"}
+    )
+    spec = make(dockerfile=own, secrets={"feed": SecretConfig(env="FEED_TOKEN")})
+    assert spec.base.reference.familiar == ubuntu
+    image = build(spec)
+    assert inside(engine, image, "cat /kept /word; id -un") == "kept\nhi\nnobody\n"
+    assert make(dockerfile=replace(own, args={**own.args, "WORD": "ho"})).address != spec.address
+
+    changing = OWN.replace("USER nobody", "RUN PIP_BREAK_SYSTEM_PACKAGES=1 pip uninstall --yes torch\nUSER nobody")
+    (tmp_path / "Dockerfile").write_text(changing)
+    with pytest.raises(
+        ImageError, match=r"protected packages of the base have changed:\n  torch 2.1.0 was removed \(pip\)"
+    ):
+        build(make(dockerfile=own, secrets={"feed": SecretConfig(env="FEED_TOKEN")}))
