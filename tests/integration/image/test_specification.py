@@ -37,6 +37,8 @@ from aml_train.image.build_cache import Cache
 from aml_train.image.collect import collect_inputs
 from aml_train.image.os_release import read_os
 from aml_train.image.push import push_image
+from aml_train.image.readiness import failure, judge
+from aml_train.image.readiness_run import look_into
 from aml_train.image.registry import RegistryLocation
 from aml_train.image.spec import BaseImage, ImageSpec, plan_image
 from aml_train.references import ImageRef
@@ -406,3 +408,17 @@ def test_ones_own_dockerfile(ubuntu: str, make: Make, build: Build, engine: Dock
         ImageError, match=r"protected packages of the base have changed:\n  torch 2.1.0 was removed \(pip\)"
     ):
         build(make(dockerfile=own, secrets={"feed": SecretConfig(env="FEED_TOKEN")}))
+
+
+def test_azureml_defaults_and_drivers_are_ready(make: Make, build: Build, engine: DockerClient) -> None:
+    """The real packages of Azure and of the distribution, as the readiness checks see them."""
+    spec = make(
+        BASE, ofed=OfedConfig(source="distro"), azureml_defaults="latest", apt=("libfuse2", "ca-certificates")
+    )
+    image = build(spec)
+    findings = judge(look_into(engine, image), spec.checks)
+    assert failure(findings) is None
+    found = {finding.check: finding.what for finding in findings}
+    assert found["azureml-packages"].startswith("azureml-defaults 1.")
+    assert "the mlx5 provider loads" in found["mlx5"]
+    assert "no device here" in found["infiniband-device"]
