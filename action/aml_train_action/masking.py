@@ -209,18 +209,21 @@ class Masker:
                 heads[pattern[0]] = [*heads.get(pattern[0], ()), pattern]
             # What others are reading stays as it is.
             self._heads = heads
-            self._patterns = {**self._patterns, **dict.fromkeys(fresh)}
+            # The shortest first: a line is looked through for what fits into it, and tokens are longer than most lines.
+            self._patterns = dict.fromkeys(sorted({*self._patterns, *fresh}, key=len))
         return new
 
     @property
     def longest(self) -> int:
         """Length in bytes of the longest pattern."""
-        return max(map(len, self._patterns), default=0)
+        return len(next(reversed(self._patterns), b""))
 
     def spans(self, data: bytes) -> list[tuple[int, int]]:
         """Return where *data* holds secrets, in order; those that overlap are one."""
         found: list[tuple[int, int]] = []
         for pattern in self._patterns:
+            if len(pattern) > len(data):
+                break
             start = data.find(pattern)
             while start >= 0:
                 end = start + len(pattern)
