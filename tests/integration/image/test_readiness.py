@@ -19,7 +19,7 @@ from aml_train.errors import ImageError
 from aml_train.image.readiness import failure, judge
 from aml_train.image.readiness_run import look_into
 from aml_train.image.spec import CheckPolicy
-from aml_train.leases import LABEL_KIND
+from aml_train.leases import LABEL_KIND, LABEL_OWNER, this_owner
 from tests.integration.conftest import BASE
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def make_image(cli: BuildCli, engine: DockerClient, tmp_path: Path) -> Iterator[
 @pytest.fixture(autouse=True)
 def _nothing_left(engine: DockerClient) -> Iterator[None]:
     yield
-    assert engine.containers.list(all=True, filters={"label": f"{LABEL_KIND}=checks"}) == []
+    ours = [f"{LABEL_OWNER}={this_owner(engine)}", f"{LABEL_KIND}=checks"]
+    assert engine.containers.list(all=True, filters={"label": ours}) == []
 
 
 def _look(engine: DockerClient, image: str, policy: CheckPolicy = WANTED) -> dict[str, list[Finding]]:
@@ -108,7 +109,7 @@ def test_no_device_is_no_fault_though_the_tool_fails(engine: DockerClient, make_
     image = make_image(DRIVERS)
     if Path("/sys/class/infiniband").is_dir():
         pytest.skip("this machine has InfiniBand")
-    code = engine.containers.create(image, ["ibv_devinfo"], labels={LABEL_KIND: "checks"})
+    code = engine.containers.create(image, ["ibv_devinfo"])
     try:
         code.start()
         assert code.wait()["StatusCode"] == 255
