@@ -32,6 +32,7 @@ FROM python:3.11-slim-bookworm
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates git \
+    && apt-get clean \
     && rm -rf /var/lib/apt/lists/* \
     && if [ -L /var/run ]; then rm /var/run && mkdir /var/run; fi
 COPY --from=docker-cli /unpacked/usr/bin/docker /usr/local/bin/docker
