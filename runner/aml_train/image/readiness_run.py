@@ -23,6 +23,10 @@ _FOLDER: Final = "aml-train-checks"
 _LEASE: Final = 600.0
 _LIMIT: Final = 8 << 20
 _TAIL: Final = 20
+_FORMAT: Final = "exec format error"
+_PLATFORM: Final = (
+    "The image is for another platform than the engine's: set image.platform, or use a base for this one."
+)
 
 # The first command that is a Python of 3.6 or newer runs the probe. Without one, what a shell can tell is told.
 _SCRIPT: Final = r"""
@@ -84,10 +88,9 @@ def _not_started(error: Any) -> dict[str, Any]:
     reason = str(error.explanation or error)
     if "/bin/sh" in reason and "no such file" in reason:
         return {"format": 1, "shell": False, "bash": None, "python": None}
-    hint = None
-    if "exec format error" in reason:
-        hint = "The image is for another platform than the engine's: set image.platform, or use a base for this one."
-    raise ImageError(f"the image cannot be run: {reason}", hint=hint) from error
+    raise ImageError(
+        f"the image cannot be run: {reason}", hint=_PLATFORM if _FORMAT in reason.lower() else None
+    ) from error
 
 
 def _result(container: Container, timeout: float) -> bytes:
@@ -115,7 +118,9 @@ def _result(container: Container, timeout: float) -> bytes:
         shown = "".join(f"\n  {line}" for line in lines)
         raise ImageError(
             f"the checks of the image came to no result (exit code {code}){shown}",
-            hint="The lines above say why; a Python that starts in the image is needed, or none at all.",
+            hint=_PLATFORM
+            if _FORMAT in shown.lower()
+            else "The lines above say why; a Python that starts in the image is needed, or none at all.",
         )
     return content
 

@@ -218,6 +218,29 @@ def test_without_a_shell(engine: DockerClient, make_image: MakeImage) -> None:
     assert found["shell"][0].what == "the image has no /bin/sh"
 
 
+def test_an_image_for_another_platform(engine: DockerClient, make_image: MakeImage) -> None:
+    """Its programs are in a format that this machine's kernel does not know."""
+    foreign = make_image(
+        f"FROM {BASE} AS a\nRUN printf '\\177ELF no' > /sh && chmod 755 /sh\nFROM scratch\nCOPY --from=a /sh /bin/sh\n"
+    )
+    with pytest.raises(ImageError, match=r"(?i)exec format error") as caught:
+        look_into(engine, foreign)
+    assert "another platform" in (caught.value.hint or "")
+
+
+def test_nccl_and_mpi(engine: DockerClient, make_image: MakeImage) -> None:
+    image = make_image(
+        f"{DRIVERS}RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openmpi-bin\n"
+        f"RUN head -c 500 /dev/zero > {LIB}/libnccl.so.2 && cp {LIB}/libnccl.so.2 {LIB}/libnccl-net.so\nENV NCCL_IB_DISABLE=1\n"
+    )
+    found = _look(engine, image, CheckPolicy(infiniband=True))
+
+    assert found["mpi"][0].what.startswith("mpirun (Open MPI) ")
+    assert found["nccl"][0].what.startswith("NCCL is there and does not load: ")
+    assert found["nccl-plugin"][0].what.startswith("NCCL's network plugin libnccl-net.so does not load: ")
+    assert _errors(found) == {"nccl", "nccl-sockets"}
+
+
 def test_a_probe_that_comes_to_no_result_is_never_ready(engine: DockerClient, make_image: MakeImage) -> None:
     broken = make_image(
         f"FROM {BASE}\nRUN echo 'raise OSError(\"on purpose\")' > $(python3 -c 'import json; print(json.__file__)')\n"
