@@ -1,4 +1,4 @@
-"""After the step: the backstop of cancelling. Where the step was ended before it could cancel its job, this does.
+"""After the step: the backstop of cancelling. Where the step was ended before it could cancel its job or end its tests, this does.
 
 The runner gives a step that is cancelled ten seconds. Its post action runs afterwards, in a new container, with the step's inputs.
 Source: https://docs.github.com/actions/reference/workflows-and-actions/metadata-syntax#runspost-entrypoint
@@ -10,33 +10,51 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
+from aml_train.errors import ImageError
+from aml_train.events import Event, Notice
 from aml_train_action.configuration import load
 from aml_train_action.inputs import read_inputs
 from aml_train_action.process import signals
 from aml_train_action.session import Session, session
-from aml_train_action.state import abandoned_job
+from aml_train_action.state import abandoned_job, was_killed
 
 if TYPE_CHECKING:
     from aml_train.jobs.service import JobService
 
 
 def post(environment: Mapping[str, str], stdout: BinaryIO) -> int:
-    """Cancel the job that the step left behind, if it did and the workflow wants it cancelled.
+    """Cancel the job that the step left behind, if it did and the workflow wants it cancelled; end its tests.
 
     Returns:
         the exit code of the table of endings: 0 also where there was nothing to do.
     """
     with session(environment, stdout) as here, signals() as ignore_signals:
+        here.record.exit_code = 0
         job = abandoned_job(environment)
         if job is None:
             here.channel.text("The step left no job behind.", sign="·")
-            return 0
-        here.record.exit_code = 0
-        with here.boundary(here.record, settle=ignore_signals):
-            _see_to(job, here)
-        if here.record.exit_code:
-            here.channel.text(f"The job {job} may still be running: cancel it in the studio.", sign="✗")
+        else:
+            with here.boundary(here.record, settle=ignore_signals):
+                _see_to(job, here)
+            if here.record.exit_code:
+                here.channel.text(f"The job {job} may still be running: cancel it in the studio.", sign="✗")
+        if was_killed(environment):
+            _sweep(here)
         return here.record.exit_code
+
+
+def _sweep(here: Session) -> None:
+    """Remove what the step left on the engine: its tests would run on until the next step comes."""
+    from aml_train.runs import sweep_engine
+
+    def tell(event: Event) -> None:
+        if isinstance(event, Notice):
+            here.channel.text(event.text, sign="·")
+
+    try:
+        sweep_engine(here.environment, tell)
+    except ImageError as error:
+        here.channel.text(f"What the step may have left on the engine is not removed: {error.message}", sign="·")
 
 
 def _see_to(job: str, here: Session) -> None:

@@ -42,3 +42,8 @@ def abandoned_job(environment: Mapping[str, str]) -> str | None:
     job = environment.get(f"STATE_{_JOB}", "")
     status = environment.get(f"STATE_{_STATUS}", "")
     return job if job and status in ("", "cancelled") else None
+
+
+def was_killed(environment: Mapping[str, str]) -> bool:
+    """Tell whether the step was ended before it could take note of how it ended."""
+    return not environment.get(f"STATE_{_STATUS}", "")

@@ -241,6 +241,22 @@ def open_service(
     return None if info is None else connect_local(info, environment)
 
 
+def sweep_engine(environment: Mapping[str, str], listener: Listener) -> None:
+    """Remove what killed runs left on the engine of *environment*; see :func:`aml_train.leases.sweep`.
+
+    Raises:
+        ImageError: the engine does not answer.
+    """
+    from aml_train.engine import connect
+    from aml_train.leases import sweep
+
+    engine = connect(environment)
+    try:
+        sweep(engine, listener)
+    finally:
+        engine.close()
+
+
 def _open_target(prepared: PreparedRun, listener: Listener) -> OpenTarget:
     if prepared.plan.image is not None:
         from aml_train.leases import sweep

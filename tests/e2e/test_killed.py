@@ -304,7 +304,7 @@ def test_while_the_image_is_pushed(make: Callable[..., Case]) -> None:
 
 
 def test_while_the_tests_run(make: Callable[..., Case]) -> None:
-    case = make(tests=3)
+    case = make(tests=8)
     killed, log = case.kill(says("│ .*the tests hold"))
     assert "tests" not in done(log)
     owned = case.engine.api.containers(filters={"label": LABEL_OWNER})
@@ -358,11 +358,33 @@ def test_while_the_submission_is_in_flight(make: Callable[..., Case]) -> None:
 
 
 def test_while_the_job_is_watched(make: Callable[..., Case]) -> None:
-    case = make(job=3)
+    case = make(job=6)
     killed, log = case.kill(says("│ .*the job holds"))
     assert done(log)[-1] == "submit"
     step = case.run_again(killed)
     assert "(attached)" in step.log
+
+
+def test_with_the_local_azureml_at_once(make: Callable[..., Case]) -> None:
+    """As where the machine goes down: the job runs on or has ended when the local AzureML is back."""
+    case = make(job=6)
+    emulator = case.engine.containers.get(case.emulator)
+    killed, log = case.kill(says("│ .*the job holds"), then=lambda: emulator.kill("SIGKILL"))
+    assert done(log)[-1] == "submit"
+    step = case.run_again(killed)
+    assert "Starting the local AzureML" in step.log
+    assert "(attached)" in step.log
+
+
+def test_the_post_step_ends_what_a_killed_step_left(make: Callable[..., Case], action_image: str) -> None:
+    case = make(tests=600)
+    killed, _ = case.kill(says("│ .*the tests hold"))
+    socket = "/var/run/docker.sock:/var/run/docker.sock"
+    post = ["docker", "run", "--rm", "-v", socket, "--entrypoint", "/opt/aml-train/bin/aml-train-post", action_image]
+    ended = subprocess.run(post, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
+    assert re.search(r"Removed what a killed run had left on the engine: .*\btests\b", ended.stdout), ended.stdout
+    case.assert_nothing_left(killed)
 
 
 def test_while_the_gate_is_decided(make: Callable[..., Case]) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from aml_train.errors import ServiceError
+from aml_train.errors import ImageError, ServiceError
+from aml_train.events import Listener, Notice
 from aml_train.jobs.service import JobView
 from aml_train.jobs.states import JobStatus
 from aml_train_action.post import post
@@ -40,13 +41,21 @@ def test_which_job_may_have_been_left_behind(state: dict[str, str], job: str | N
 def after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, Runner]]:
     (tmp_path / "job.yml").write_text("command: python train.py\nenvironment: azureml:sklearn:1\n")
 
-    def run(service: FakeService | Exception | None, more: Mapping[str, str]) -> tuple[int, Runner]:
+    def run(
+        service: FakeService | Exception | None, more: Mapping[str, str], engine: ImageError | None = None
+    ) -> tuple[int, Runner]:
         def opened(_config: Any, **_options: Any) -> FakeService | None:
             if isinstance(service, Exception):
                 raise service
             return service
 
+        def swept(_environment: Mapping[str, str], listener: Listener) -> None:
+            if engine is not None:
+                raise engine
+            listener(Notice(text="Removed 1 container"))
+
         monkeypatch.setattr("aml_train.runs.open_service", opened)
+        monkeypatch.setattr("aml_train.runs.sweep_engine", swept)
         stdout = io.BytesIO()
         code = post({"GITHUB_WORKSPACE": str(tmp_path), **more}, stdout)
         return code, Runner().read(stdout.getvalue().decode())
@@ -94,3 +103,22 @@ def test_what_cannot_be_cancelled_is_an_error(after: Callable[..., tuple[int, Ru
     assert code == 8
     assert any("Sign-in to Azure failed" in line for line in runner.shown)
     assert any("The job j-1 may still be running: cancel it in the studio." in line for line in runner.shown)
+
+
+@pytest.mark.parametrize(
+    ("state", "swept"), [({}, True), (LEFT, True), ({**LEFT, "STATE_status": "cancelled"}, False)]
+)
+def test_what_a_killed_step_left_on_the_engine_is_removed(
+    state: dict[str, str], swept: bool, after: Callable[..., tuple[int, Runner]]
+) -> None:
+    code, runner = after(with_job(S.CANCELED), state)
+    assert code == 0
+    assert any("Removed 1 container" in line for line in runner.shown) == swept
+
+
+def test_an_engine_that_does_not_answer_is_no_failure_of_the_post_step(
+    after: Callable[..., tuple[int, Runner]],
+) -> None:
+    code, runner = after(with_job(S.RUNNING), LEFT, ImageError("the Docker engine does not answer"))
+    assert code == 0
+    assert any("is not removed: the Docker engine does not answer" in line for line in runner.shown)
