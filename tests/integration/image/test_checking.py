@@ -134,3 +134,30 @@ def test_a_damaged_record_of_facts_is_an_error(spec: ImageSpec, ensure: Ensure, 
         ImageError, match=r"the record of facts .*:facts-[0-9a-f]{40}-[0-9a-f]{16} is damaged: it lacks bash"
     ):
         ensure(spec, None, cli=_never)
+
+
+def test_a_weakened_test_never_inherits_a_record(
+    spec: ImageSpec, tests: MakeTests, ensure: Ensure, project: Path, recorder: Recorder, looks: list[str]
+) -> None:
+    """Whatever makes the tests say less is run, and has a record of its own; undone, the first record counts again."""
+    strong = project / "tests" / "test_one.py"
+    text = strong.read_text()
+    first = ensure(spec, tests())
+    recorder.events.clear()
+
+    strong.write_text("def test_one():\n    pass\n")
+    weakened = [ensure(spec, tests(), cli=_never)]
+    strong.write_text(text)
+    weakened += [
+        ensure(spec, tests(command="python -m pytest -q tests --deselect tests/none.py"), cli=_never),
+        ensure(spec, tests(env={"SKIP": "1"}), cli=_never),
+        ensure(spec, tests(network=True), cli=_never),
+        ensure(spec, tests(workdir="tests", command="python -m pytest -q ."), cli=_never),
+    ]
+
+    assert [event.cached for event in recorder.of(TestsFinished)] == [False] * len(weakened)
+    keys = {one.record.key for one in (first, *weakened) if one.record is not None}
+    assert len(keys) == len(weakened) + 1
+    assert {one.digest for one in weakened} == {first.digest}
+    assert ensure(spec, tests(), cli=_never).record == first.record
+    assert len(looks) == 1
