@@ -65,6 +65,8 @@ bench: ## measure start-up, the warm run and the action's image, each against a 
 	@$(BOOTSTRAP) --for demo
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.warm_run
+	$(BIN)/python -m benchmarks.image_found
+	$(BIN)/python -m benchmarks.image_changed
 	$(BIN)/python -m benchmarks.action_image
 
 clean: ## remove what this project made: its containers, volumes, images, .venv, .aml-train

@@ -78,7 +78,8 @@ def ensure(engine: DockerClient, cli: BuildCli, faulty: FaultyRegistry, recorder
 def released(registry: Registry, spec: ImageSpec, done: Tested, extra: Sequence[str] = ()) -> None:
     """Check that the registry has just what *done* says, whole."""
     tags = {spec.address_tag, f"dig-{done.digest[7:]}", *extra}
-    assert {tag for tag in registry.tags(spec.repository) if not tag.startswith("facts-")} == tags
+    kept = ("facts-", "cache")  # what the checks saw, and where the next build begins
+    assert {tag for tag in registry.tags(spec.repository) if not tag.startswith(kept)} == tags
     for tag in tags:
         manifest = registry.get_manifest(spec.repository, tag)
         assert manifest is not None
@@ -111,7 +112,7 @@ def test_what_the_engine_gives_up_is_taken_up_again(
     assert notice.level == "warning"
     assert "the push of localhost:" in notice.text
     assert notice.text.endswith("Once more in 0 s: attempt 2 of 4.")
-    assert {event.stage for event in recorder.of(StageFinished)} == {"image", "push"}
+    assert [event.stage for event in recorder.of(StageFinished)].count("push") == 1
 
 
 @pytest.mark.parametrize(

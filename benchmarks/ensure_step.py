@@ -1,0 +1,59 @@
+"""``python -m benchmarks.ensure_step PROJECT REGISTRY``: the stages up to the image, as a process of their own.
+
+Prints one line of JSON: the digest, and whether the image was built or found. With ``--floor`` it only imports what that takes;
+with ``--context FOLDER`` it only writes the Dockerfile and what that copies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+
+def main() -> None:
+    """Have the image."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("project", type=Path)
+    parser.add_argument("registry", help="host and port")
+    parser.add_argument("--floor", action="store_true")
+    parser.add_argument("--context", type=Path)
+    given = parser.parse_args()
+
+    import docker
+    import requests  # noqa: F401 - part of the floor
+
+    from aml_train.config.load import load_config
+    from aml_train.engine import buildkit_cli
+    from aml_train.events import Broadcast
+    from aml_train.image.build_context import write_context
+    from aml_train.image.registry import RegistryLocation
+    from aml_train.image.stage import ensure_image
+    from aml_train.runs import prepare_run
+
+    if given.floor:
+        del docker
+        return
+    config = load_config(None, directory=given.project)
+    prepared = prepare_run(config, environment=os.environ)
+    if prepared.plan.image is None:
+        parser.error("the project has no image")
+    if given.context is not None:
+        write_context(given.context, prepared.plan.image.files, prepared.plan.image.trees)
+        (given.context / "Dockerfile").write_text(prepared.plan.image.dockerfile)
+        return
+    tested = ensure_image(
+        prepared.plan.image,
+        prepared.plan.tests,
+        engine=prepared.engine(),
+        cli=lambda: buildkit_cli(os.environ),
+        location=RegistryLocation(push_name=given.registry, job_name=given.registry, url=f"http://{given.registry}"),
+        listener=Broadcast(),
+        commit=None,
+    )
+    print(json.dumps({"digest": tested.digest, "how": tested.how, "tested": tested.record is not None}))
+
+
+if __name__ == "__main__":
+    main()
