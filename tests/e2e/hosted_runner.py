@@ -124,6 +124,7 @@ class HostedRunner:
         self.workspace = folder / "repository" / "repository"
         self.environment = dict(environment)
         self.container = f"action-{secrets.token_hex(4)}"
+        self._inputs: Mapping[str, str] = {}
 
     def files(self) -> list[Path]:
         """Return every file that the step could leave to the runner: HOME, file commands, the workflow's own."""
@@ -140,16 +141,22 @@ class HostedRunner:
 
     def start(self, inputs: Mapping[str, str], *, options: Sequence[str] = ()) -> subprocess.Popen[str]:
         """Start the step; *options* are more of ``docker run``'s, such as a bound of its memory."""
+        self._inputs = dict(inputs)
+        return self._start(options)
+
+    def _start(self, options: Sequence[str], state: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         for name in ("_github_home", "_github_workflow", "_runner_file_commands"):
             folder = self._temp / name
             folder.mkdir(parents=True, exist_ok=True)
             os.chown(folder, RUNNER_UID, RUNNER_UID)
-        files = {"GITHUB_OUTPUT": "set_output", "GITHUB_STEP_SUMMARY": "step_summary", "GITHUB_ENV": "set_env"}
+        files = {"GITHUB_OUTPUT": "set_output", "GITHUB_STEP_SUMMARY": "step_summary"}
+        files |= {"GITHUB_ENV": "set_env", "GITHUB_STATE": "save_state"}
         variables = {
             **{
                 f"INPUT_{name.upper().replace(' ', '_')}": value
-                for name, value in {**defaults(), **self.given, **inputs}.items()
+                for name, value in {**defaults(), **self.given, **self._inputs}.items()
             },
+            **{f"STATE_{name}": value for name, value in (state or {}).items()},
             "CI": "true",
             "GITHUB_ACTIONS": "true",
             "GITHUB_WORKSPACE": "/github/workspace",
@@ -188,9 +195,10 @@ class HostedRunner:
             errors="replace",
         )
 
-    def finish(self, process: subprocess.Popen[str]) -> Step:
-        """Wait for the end of the step and read what it left."""
-        log, _ = process.communicate(timeout=TIMEOUT)
+    def finish(self, process: subprocess.Popen[str], *, log: str | None = None) -> Step:
+        """Wait for the end of the step and read what it left. *log* is given where somebody has read it already."""
+        if log is None:
+            log, _ = process.communicate(timeout=TIMEOUT)
         commands = self._temp / "_runner_file_commands"
         return Step(
             code=process.returncode,
@@ -203,6 +211,20 @@ class HostedRunner:
     def run(self, inputs: Mapping[str, str] | None = None, *, options: Sequence[str] = ()) -> Step:
         """Run the step to its end; see :meth:`start`."""
         return self.finish(self.start(inputs or {}, options=options))
+
+    def state(self) -> dict[str, str]:
+        """Return what the step has left to its post action by now."""
+        return read_outputs((self._temp / "_runner_file_commands" / "save_state").read_text())
+
+    def post(self, state: Mapping[str, str] | None = None) -> Step:
+        """Run what the action declares for after the step, with the step's inputs and its *state*, by default the last."""
+        declared = yaml.safe_load((Path(__file__).parents[2] / "action.yml").read_text(encoding="utf-8"))["runs"]
+        return self.finish(self._start(["--entrypoint", declared["post-entrypoint"]], state or self.state()))
+
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        """End the step's container without a warning."""
+        subprocess.run(["docker", "kill", "--signal", "KILL", self.container], check=True, capture_output=True)
+        process.wait(TIMEOUT)
 
     def cancel(self, process: subprocess.Popen[str]) -> None:
         """Cancel as the runner does: SIGINT, SIGTERM after 7.5 s, the end after another 2.5 s."""
