@@ -294,9 +294,9 @@ def test_a_token_is_nowhere(
     ]
     assert [word for word in wanted for text in texts if word in text] == []
 
-    # What a later build finds in the engine's caches: the mounts of pip and apt.
+    # What a later build finds in the engine's caches: the mounts of pip and apt. Another mode of sharing would make new ones.
     (tmp_path / "Dockerfile").write_text(
-        f"FROM {BASE}\nRUN --mount=type=cache,target=/root/.cache/pip --mount=type=cache,target=/var/cache/aml-train-apt \\\n"
+        f"FROM {BASE}\nRUN --mount=type=cache,target=/root/.cache/pip,sharing=locked --mount=type=cache,target=/var/cache/aml-train-apt,sharing=locked \\\n"
         f"    --mount=type=secret,id=feed grep -rqF our_package.py /root/.cache/pip \\\n"
         '    && ! grep -rqF "$(cat /run/secrets/feed)" /root/.cache /var/cache/aml-train-apt && echo clean\n'
     )

@@ -1,0 +1,104 @@
+"""An engine without any images goes on from the registry's cache."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+
+from aml_train.config.image_model import ImageConfig
+from aml_train.engine import BuildCli, buildkit_cli
+from aml_train.image.build import build_image
+from aml_train.image.build_cache import CACHE_TAG, Cache, engine_cache_kind
+from aml_train.image.push import push_image
+from aml_train.image.spec import BaseImage, plan_image
+from aml_train.references import ImageRef
+from tests.integration.conftest import BASE, Recorder, free_port
+from tests.integration.image.disposable_engine import DisposableEngine, disposable_engine, missing
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=f"no engine of the test's own: {missing()}")
+
+
+def _serve(config: Path, *walls: str) -> subprocess.Popen[bytes]:
+    executable = shutil.which("docker-registry") or shutil.which("registry")
+    assert executable is not None
+    return subprocess.Popen(
+        [*walls, executable, "serve", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+@pytest.fixture
+def fresh() -> Iterator[DisposableEngine]:
+    """An engine that has nothing."""
+    with disposable_engine(disk=3 << 30) as engine:
+        yield engine
+
+
+def test_a_fresh_engine_goes_on_from_the_registry(
+    engine: DockerClient, cli: BuildCli, fresh: DisposableEngine, recorder: Recorder, tmp_path: Path
+) -> None:
+    """One registry's folder is served to both engines, which do not see one another, under the same name."""
+    port = free_port()
+    config = tmp_path / "registry.yml"
+    config.write_text(
+        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/data}}}}\nhttp: {{addr: '127.0.0.1:{port}'}}\n"
+    )
+    assert fresh.process is not None
+    [child] = Path(f"/proc/{fresh.process.pid}/task/{fresh.process.pid}/children").read_text().split()
+    name = f"localhost:{port}/aml-train-test/cache"
+    servers = [_serve(config), _serve(config, "nsenter", f"--net=/proc/{child}/ns/net")]
+    try:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                requests.get(f"http://localhost:{port}/v2/", timeout=2)
+                break
+            except requests.ConnectionError:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        engine.images.get(BASE).tag(f"localhost:{port}/base", "1")
+        base = BaseImage(
+            reference=ImageRef.parse(f"localhost:{port}/base:1"),
+            digest=push_image(engine, f"localhost:{port}/base", "1", auth=None, listener=recorder),
+        )
+        spec = plan_image(ImageConfig(base=base.reference, repository="r", where="f:1"), base, None, "linux/amd64")
+        spec = replace(
+            spec, dockerfile=f"FROM {base.pinned}\nRUN cat /proc/sys/kernel/random/uuid > /one # {tmp_path.name}\n"
+        )
+        cache = Cache(kind=engine_cache_kind(engine, buildx=cli.buildx), repository=name)
+        if cache.kind != "inline":
+            pytest.skip("the builder leaves its layers beside the image")
+        first = build_image(spec, cli=cli, engine=engine, tag=f"{name}:{CACHE_TAG}", listener=recorder, cache=cache)
+        push_image(engine, name, CACHE_TAG, auth=None, listener=recorder)
+
+        other, other_cli = fresh.client(), buildkit_cli(fresh.environ)
+        assert other.images.list() == []
+        longer = replace(spec, dockerfile=spec.dockerfile + "RUN cp /one /two\n")
+        found = replace(cache, found=True)
+        second = build_image(longer, cli=other_cli, engine=other, tag="test:2", listener=recorder, cache=found)
+        layers = [
+            client.images.get(image).attrs["RootFS"]["Layers"] for client, image in ((engine, first), (other, second))
+        ]
+        assert layers[1][: len(layers[0])] == layers[0]
+        assert len(layers[1]) == len(layers[0]) + 1
+        without = build_image(
+            longer, cli=other_cli, engine=other, tag="test:3", listener=recorder, no_cache=True, cache=found
+        )
+        assert other.images.get(without).attrs["RootFS"]["Layers"][-2] != layers[0][-1]
+    finally:
+        for server in servers:
+            server.terminate()
+            server.wait(timeout=10)
+        for tag in (f"{name}:{CACHE_TAG}", f"localhost:{port}/base:1"):
+            if any(tag in image.tags for image in engine.images.list(name=tag.rpartition(":")[0])):
+                engine.images.remove(tag, force=True)
