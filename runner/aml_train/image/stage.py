@@ -356,7 +356,12 @@ class _Stage:
             auth = self.location.credentials()
             return pull_image(self.engine, name, manifest.digest, auth=auth, listener=self.listener)
 
-        check = partial(self.registry.head_manifest, self.spec.repository, manifest.digest)
+        def check() -> None:
+            if self.registry.head_manifest(self.spec.repository, manifest.digest) is None:
+                raise ImageError(
+                    f"{self.registry.host} does not have {self.spec.repository}@{manifest.digest} any more"
+                )
+
         image_id = done_again(pull, check=check, renew=self.location.renew, listener=self.listener, stop=Stop())
         if not manifest.is_index and image_id not in (manifest.config_digest, manifest.digest):
             raise ImageError(f"the engine has {image_id} as {name}@{manifest.digest}, which is another image")

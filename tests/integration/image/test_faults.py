@@ -17,7 +17,7 @@ from aml_train.engine import BuildCli
 from aml_train.errors import ImageError
 from aml_train.events import Notice, StageFinished
 from aml_train.image.registry import Registry, RegistryLocation
-from aml_train.image.spec import ImageSpec, Tested
+from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.image.stage import ensure_image
 from tests.integration.conftest import Recorder
 from tests.integration.image.faulty import Fault, FaultyRegistry, serve
@@ -68,9 +68,9 @@ def ensure(engine: DockerClient, cli: BuildCli, faulty: FaultyRegistry, recorder
     """The stage, through the faulty proxy."""
     location = RegistryLocation(push_name=faulty.name, job_name="amltest.azurecr.io", url=f"http://{faulty.name}")
 
-    def call(spec: ImageSpec, **options: Any) -> Tested:
+    def call(spec: ImageSpec, tests: TestSpec | None = None, **options: Any) -> Tested:
         options = {"listener": recorder, **options}
-        return ensure_image(spec, None, engine=engine, cli=lambda: cli, location=location, **options)
+        return ensure_image(spec, tests, engine=engine, cli=lambda: cli, location=location, **options)
 
     return call
 
@@ -159,6 +159,33 @@ def test_a_broken_push_resumes(small: ImageSpec, ensure: Ensure, registry: Regis
     layers_and_config = 3  # the base's layers are mounted
     assert faulty.count(r"^PUT .*candidate/blobs/uploads/.*digest=", 201) == layers_and_config
     assert faulty.count(r"^PUT .*candidate/manifests/candidate-", 201) == 1
+
+
+@pytest.mark.parametrize("status", [401, 429])
+def test_a_pull_that_breaks_off_is_done_again(
+    small: ImageSpec,
+    ensure: Ensure,
+    tests: Callable[..., TestSpec],
+    engine: DockerClient,
+    recorder: Recorder,
+    faulty: FaultyRegistry,
+    status: int,
+) -> None:
+    """The image is there without a record of these tests, and the engine has lost it."""
+    first = ensure(small)
+    name = f"{faulty.name}/{small.repository}@{first.digest}"
+    for known in engine.api.images():
+        if any(f"@{first.digest}" in digest for digest in known["RepoDigests"] or ()):
+            engine.images.remove(known["Id"], force=True)
+    faulty.faults.append(Fault(what=r"^(GET|HEAD) .*/manifests/sha256", status=status))
+    second = ensure(small, tests(command="true"))
+    assert (second.how, second.digest) == ("found", first.digest)
+    (notice,) = recorder.of(Notice)
+    assert f"the pull of {name} failed" in notice.text
+    faulty.faults.append(Fault(what=r"^(GET|HEAD) .*/manifests/sha256", status=404, times=-1))
+    engine.images.remove(name, force=True)
+    with pytest.raises(ImageError, match=rf"(?s){faulty.name} does not have .* any more\nBefore that, the pull of"):
+        ensure(small, tests(command="exit 0"))
 
 
 def test_a_registry_that_stays_busy(
