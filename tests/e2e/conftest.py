@@ -178,6 +178,12 @@ def digits(tmp_path: Path) -> Path:
     return project
 
 
+def line_of(file: Path, text: str) -> int:
+    """Return the number of the one line of *file* that holds *text*."""
+    (number,) = [number for number, line in enumerate(file.read_text().splitlines(), 1) if text in line]
+    return number
+
+
 def edit(file: Path, old: str, new: str) -> None:
     """Replace the one place of *old* in *file*."""
     text = file.read_text()

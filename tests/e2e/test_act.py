@@ -14,7 +14,7 @@ import pytest
 
 from scripts.act_demo import run_act
 from tests.e2e.azure import Azure
-from tests.e2e.conftest import EMULATOR, ROOT, Local, edit
+from tests.e2e.conftest import EMULATOR, ROOT, Local, edit, line_of
 from tests.e2e.oidc import AUDIENCE, Provider
 from tests.e2e.test_endings import quick
 
@@ -158,18 +158,23 @@ def broken_projects(example: Path, folder: Path, target: str) -> Path:
 def test_each_failure_ends_its_step_with_code_annotation_and_summary(
     anywhere: Act, digits: Path, tmp_path: Path
 ) -> None:
-    done = anywhere.run(broken_projects(digits, tmp_path, anywhere.target))
+    repository = broken_projects(digits, tmp_path, anywhere.target)
+    done = anywhere.run(repository)
     assert done.returncode != 0
     assert failed_with(done) == [2, 4, 5, 6], done.stdout
+
+    def place(file: str, text: str) -> str:
+        return f"file={file},line={line_of(repository / file, text)}"
+
     expected = {
-        "configuration": ("invalid", "", "file=configuration/aml-train.yml,line=4", "pipp"),
+        "configuration": ("invalid", "", place("configuration/aml-train.yml", "pipp"), "pipp"),
         "test": ("tests-failed", "", "file=test/tests/test_broken.py,line=2", "test_sum"),
         "job": ("job-failed", "", "file=job/src/broken.py,line=2", "no rows left"),
-        "gate": ("gate-failed", "failed", "file=gate/aml-train.yml,line=10", "missed by"),
+        "gate": ("gate-failed", "failed", place("gate/aml-train.yml", '">= 1.5"'), "missed by"),
     }
     errors = [line for line in done.stdout.splitlines() if "::error " in line]
-    for (name, (status, gate, place, text)), summary in zip(expected.items(), summaries(done), strict=True):
+    for (name, (status, gate, where, text)), summary in zip(expected.items(), summaries(done), strict=True):
         assert f"after-{name}> outcome=failure status={status} gate={gate}" in done.stdout
-        assert any(place in error and text in error for error in errors), errors
+        assert any(where in error and text in error for error in errors), errors
         assert status in summary.splitlines()[0]
         assert text in summary, summary

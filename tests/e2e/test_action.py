@@ -7,7 +7,7 @@ import json
 import time
 from pathlib import Path
 
-from tests.e2e.conftest import Local, edit
+from tests.e2e.conftest import Local, edit, line_of
 from tests.e2e.hosted_runner import RUNNER_UID, HostedRunner
 from tests.e2e.test_endings import quick
 
@@ -44,7 +44,10 @@ def test_a_fault_of_the_configuration_is_annotated_on_its_line(any_runner: Hoste
     assert step.code == 2, step.log
     assert step.outputs["status"] == "invalid"
     (error,) = [error for error in step.errors() if "file" in error.properties]
-    assert (error.properties["file"], error.properties["line"]) == ("aml-train.yml", "4")
+    assert (error.properties["file"], error.properties["line"]) == (
+        "aml-train.yml",
+        str(line_of(digits / "aml-train.yml", "pipp")),
+    )
     assert "pip" in error.text
 
 
