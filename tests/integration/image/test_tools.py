@@ -7,12 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from aml_train.cli import cli
 from aml_train.config.image_model import ImageConfig, PipConfig
 from aml_train.engine import buildkit_cli, connect
-from aml_train.errors import ImageError
+from aml_train.errors import ImageError, InvalidError
 from aml_train.image.inputs import ImageInputs
 from tests.image_cases import BASE, FULL, OFED, plan
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_engine_that_does_not_answer(tmp_path: Path) -> None:
@@ -48,6 +52,38 @@ def test_small_dockerfile_pleases_hadolint(tmp_path: Path) -> None:
         base=BASE.reference, pip=PipConfig(packages=("numpy",)), user="root", repository="r", where="f:1"
     )
     _please_hadolint(plan(config, inputs=ImageInputs()).dockerfile, tmp_path)
+
+
+def test_the_tutorials_image_is_rendered_without_a_network(tmp_path: Path) -> None:
+    """NGC's PyTorch, MLNX_OFED, azureml-defaults: what the tutorial does by hand."""
+    options = [
+        "image",
+        "render",
+        "-C",
+        str(ROOT / "examples/ngc-maskrcnn"),
+        "--offline",
+        "--write",
+        str(tmp_path / "build"),
+    ]
+    done = CliRunner().invoke(cli, options)
+    assert (done.stderr, done.exit_code) == ("", 0)
+    assert done.stdout.startswith("FROM nvcr.io/nvidia/pytorch:21.02-py3 AS base\n")
+    order = [
+        "https://content.mellanox.com/ofed/MLNX_OFED-5.8-2.0.3.0/MLNX_OFED_LINUX-5.8-2.0.3.0-ubuntu20.04-x86_64.tgz",
+        "99aa2966ce260f3ca282e24a26c6f5302692f9072117626107aa599868208d8f",
+        "--user-space-only --without-fw-update --all --without-neohost-backend --force",
+        "libcap2",
+        "azureml-defaults==1.25.0",
+        "protect.py",
+    ]
+    positions = [done.stdout.index(part) for part in order]
+    assert positions == sorted(positions)
+    assert (tmp_path / "build/Dockerfile").read_text() == done.stdout
+    assert [path.name for path in (tmp_path / "build/context").iterdir()] == ["protect.py"]
+    _please_hadolint(done.stdout, tmp_path)
+    again = CliRunner().invoke(cli, options)
+    assert isinstance(again.exception, InvalidError)
+    assert "cannot be made: File exists" in str(again.exception)
 
 
 def _please_hadolint(text: str, folder: Path) -> None:
