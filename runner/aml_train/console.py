@@ -46,8 +46,12 @@ _VERDICTS: Final = {0: "green", 6: "yellow", 7: "yellow"}
 
 
 def printable(text: str) -> str:
-    """Return *text* without escape sequences and control characters other than the tab."""
-    return _ESCAPES.sub("", text)
+    """Return *text* without escape sequences and control characters other than the tab.
+
+    Nor does it command GitHub's runner, which obeys ``##[`` anywhere in a line (actions/runner, ``ActionCommand.cs``), where the
+    command line runs in a workflow's ``run:``.
+    """
+    return _ESCAPES.sub("", text).replace("##[", "##\N{ZERO WIDTH SPACE}[")
 
 
 class ConsoleListener:
