@@ -1,6 +1,6 @@
 """``python -m benchmarks.ensure_step PROJECT REGISTRY``: the stages up to the image, as a process of their own.
 
-Prints one line of JSON: the digest, and whether the image was built or found. With ``--floor`` it only imports what that takes;
+Prints one line of JSON: the digest, whether the image was built or found, and the seconds of each stage. With ``--floor`` it only imports what that takes;
 with ``--context FOLDER`` it only writes the Dockerfile and what that copies.
 """
 
@@ -26,7 +26,7 @@ def main() -> None:
 
     from aml_train.config.load import load_config
     from aml_train.engine import buildkit_cli
-    from aml_train.events import Broadcast
+    from aml_train.events import Broadcast, Event, StageFinished
     from aml_train.image.build_context import write_context
     from aml_train.image.registry import RegistryLocation
     from aml_train.image.stage import ensure_image
@@ -43,16 +43,23 @@ def main() -> None:
         write_context(given.context, prepared.plan.image.files, prepared.plan.image.trees)
         (given.context / "Dockerfile").write_text(prepared.plan.image.dockerfile)
         return
+    seconds: dict[str, float] = {}
+
+    def keep(event: Event) -> None:
+        if isinstance(event, StageFinished):
+            seconds[event.stage] = event.seconds
+
     tested = ensure_image(
         prepared.plan.image,
         prepared.plan.tests,
         engine=prepared.engine(),
         cli=lambda: buildkit_cli(os.environ),
         location=RegistryLocation(push_name=given.registry, job_name=given.registry, url=f"http://{given.registry}"),
-        listener=Broadcast(),
+        listener=Broadcast(keep),
         commit=None,
     )
-    print(json.dumps({"digest": tested.digest, "how": tested.how, "tested": tested.record is not None}))
+    said = {"digest": tested.digest, "how": tested.how, "tested": tested.record is not None, "seconds": seconds}
+    print(json.dumps(said))
 
 
 if __name__ == "__main__":
