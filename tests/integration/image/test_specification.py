@@ -19,6 +19,7 @@ import pytest
 from docker.errors import ImageNotFound
 
 from aml_train.config.image_model import (
+    CondaConfig,
     CopyConfig,
     DockerfileConfig,
     ImageConfig,
@@ -414,6 +415,62 @@ def test_ones_own_dockerfile(ubuntu: str, make: Make, build: Build, engine: Dock
         ImageError, match=r"protected packages of the base have changed:\n  torch 2.1.0 was removed \(pip\)"
     ):
         build(make(dockerfile=own, secrets={"feed": SecretConfig(env="FEED_TOKEN")}))
+
+
+MICROMAMBA = """\
+#!/usr/bin/env python3
+# The interface of micromamba, as far as the build uses it: what it does not know is refused.
+import argparse, io, os, pathlib, tarfile, urllib.request
+parser = argparse.ArgumentParser()
+parser.add_argument("command", choices=["create"])
+for option in ("--yes", "--no-rc"):
+    parser.add_argument(option, action="store_true", required=True)
+for option in ("--prefix", "--file"):
+    parser.add_argument(option, required=True)
+given = parser.parse_args()
+lines = [line.strip() for line in open(given.file)]
+[channel] = [line[2:] for line in lines if line.startswith("- http")]
+for name in [line[2:] for line in lines if line.startswith("- ") and "http" not in line]:
+    content = urllib.request.urlopen(f"{channel}/linux-64/{name.replace('=', '-')}-0.tar.bz2").read()
+    pathlib.Path(os.environ["CONDA_PKGS_DIRS"], name).write_bytes(content)
+    tarfile.open(fileobj=io.BytesIO(content)).extractall(given.prefix)
+"""
+
+
+def test_a_conda_environment_from_a_local_channel(
+    ubuntu: str, gateway: str, cli: BuildCli, make: Make, build: Build, engine: DockerClient, tmp_path: Path
+) -> None:
+    """A stand-in for micromamba, for its image cannot be pulled everywhere; the channel's packages are of conda's form."""
+    (tmp_path / "channel/linux-64").mkdir(parents=True)
+    tool = b"#!/bin/sh\necho tool 1.0\n"
+    with tarfile.open(tmp_path / "channel/linux-64/tool-1.0-0.tar.bz2", "w:bz2") as archive:
+        info = tarfile.TarInfo("bin/tool")
+        info.size, info.mode = len(tool), 0o755
+        archive.addfile(info, io.BytesIO(tool))
+    port = _free(gateway)
+    (tmp_path / "environment.yml").write_text(
+        f"channels:\n  - http://{gateway}:{port}/channel\ndependencies:\n  - tool=1.0\n"
+    )
+    (tmp_path / "stand-in").mkdir()
+    (tmp_path / "stand-in/micromamba").write_text(MICROMAMBA)
+    (tmp_path / "stand-in/micromamba").chmod(0o755)
+    (tmp_path / "stand-in/Dockerfile").write_text(f"FROM {BASE}\nCOPY micromamba /bin/micromamba\n")
+    tag = f"aml-train-test-micromamba-{secrets.token_hex(4)}:1"
+    argv = [cli.path, "build", "--quiet", "--tag", tag, str(tmp_path / "stand-in")]
+    subprocess.run(argv, env=dict(cli.environ), check=True, stdout=subprocess.DEVNULL)
+    argv = ["python3", "-m", "http.server", "--bind", gateway, "--directory", str(tmp_path), str(port)]
+    server = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        conda = CondaConfig(file=tmp_path / "environment.yml", micromamba=ImageRef.parse(tag))
+        image = build(make(ubuntu, conda=conda, run=(RunConfig(command="tool > /made-with-it"),)))
+    finally:
+        server.terminate()
+        server.wait(timeout=10)
+        engine.images.remove(tag, force=True)
+    assert inside(engine, image, "cat /made-with-it; tool; command -v tool; echo $CONDA_PREFIX") == (
+        "tool 1.0\ntool 1.0\n/opt/environment/bin/tool\n/opt/environment\n"
+    )
+    assert inside(engine, image, "find / -xdev -name micromamba -o -xdev -path '*conda/*'").strip() == ""
 
 
 def test_azureml_defaults_and_drivers_are_ready(make: Make, build: Build, engine: DockerClient) -> None:
