@@ -199,8 +199,9 @@ def test_a_cancel_at_any_moment(
 
 
 def test_a_job_that_is_detached_goes_on_and_is_gated_later(
-    runner: HostedRunner, emulator: Emulator, tmp_path: Path
+    any_runner: HostedRunner, emulator: Emulator, tmp_path: Path
 ) -> None:
+    runner = any_runner
     runner.checkout(project(tmp_path, seconds=8, fresh_image=False))
     step = Watched(runner, {"on-cancel": "detach"})
     step.await_line("started")
@@ -220,8 +221,9 @@ def test_a_job_that_is_detached_goes_on_and_is_gated_later(
 
 
 def test_a_step_that_is_killed_leaves_its_job_to_the_post_action(
-    runner: HostedRunner, emulator: Emulator, tmp_path: Path
+    any_runner: HostedRunner, emulator: Emulator, tmp_path: Path
 ) -> None:
+    runner = any_runner
     runner.checkout(project(tmp_path, fresh_image=False))
     step = Watched(runner)
     step.await_line("started")
