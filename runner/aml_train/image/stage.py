@@ -201,7 +201,8 @@ class _Stage:
             lambda stop: self._look_inside(image_id, stop), push, name="push", ended="The tests were ended."
         )
         record = self._record(manifest.digest, results, facts)
-        tags = (_digest_tag(manifest.digest), CACHE_TAG, *self.release_tags, self.spec.address_tag)
+        # The address is what a run looks for, so it is the last of the release; the next build's cache is no part of it.
+        tags = (_digest_tag(manifest.digest), *self.release_tags, self.spec.address_tag, CACHE_TAG)
         release(self.registry, manifest, source=self.candidate, repository=self.spec.repository, tags=tags)
         self._lock(manifest)
         if record is not None:
