@@ -148,6 +148,10 @@ class _Stage:
         if found is None:
             return self._make(started, force)
         self._finish("image", f"found {found.digest[:19]}", started, skipped=True)
+        return self._reuse(found)
+
+    def _reuse(self, found: Manifest) -> Tested:
+        """Take the image that the registry has, checked and tested; it gets this run's tags as well."""
         record = self._verify_found(found)
         for tag in (_digest_tag(found.digest), *self.release_tags):
             head = self.registry.head_manifest(self.spec.repository, tag)
@@ -163,7 +167,10 @@ class _Stage:
         tag = candidate_tag(self.engine, _CANDIDATE_LEASE)
         pushed: list[Manifest] = []
         try:
-            manifest, record = self._release_built(name, tag, started, force, pushed)
+            manifest, record, facts = self._build_and_test(name, tag, started, force, pushed)
+            other = None if force else self._released_meanwhile(manifest)
+            if other is None:
+                self._release(manifest, record, facts)
         except Exception:
             self._forget(name, tag, pushed=bool(pushed))
             raise
@@ -171,12 +178,23 @@ class _Stage:
             hurriedly(partial(self._forget, name, tag, pushed=bool(pushed)), last=True)
             raise
         self._forget(name, tag, pushed=True)
-        return self._ready(manifest, "built", record)
+        return self._ready(manifest, "built", record) if other is None else self._reuse(other)
 
-    def _release_built(
+    def _released_meanwhile(self, ours: Manifest) -> Manifest | None:
+        """Return the image of the same content that another run has released since this one began.
+
+        The first one stays: two runs of one commit train in one digest, and so submit one job.
+        """
+        found = self.registry.get_manifest(self.spec.repository, self.spec.address_tag)
+        if found is None or found.digest == ours.digest:
+            return None
+        self.listener(Notice(text=f"Another run has released this image meanwhile: {found.digest[:19]} is used."))
+        return found
+
+    def _build_and_test(
         self, name: str, tag: str, started: float, force: bool, pushed: list[Manifest]
-    ) -> tuple[Manifest, TestRecord | None]:
-        """Build ``name:tag``, push and test it at once, release it. *pushed* gets the manifest as soon as it is pushed."""
+    ) -> tuple[Manifest, TestRecord | None, Facts]:
+        """Build ``name:tag``, push and test it at once. *pushed* gets the manifest as soon as it is pushed."""
         cli = self.cli()
         check_disk(
             self.spec.base, self.spec.platform, engine=self.engine, environ=cli.environ, listener=self.listener
@@ -200,18 +218,22 @@ class _Stage:
         (results, facts), manifest = together(
             lambda stop: self._look_inside(image_id, stop), push, name="push", ended="The tests were ended."
         )
-        record = self._record(manifest.digest, results, facts)
-        # The address is what a run looks for, so it is the last of the release; the next build's cache is no part of it.
-        tags = (_digest_tag(manifest.digest), *self.release_tags, self.spec.address_tag, CACHE_TAG)
+        return manifest, self._record(manifest.digest, results, facts), facts
+
+    def _release(self, manifest: Manifest, record: TestRecord | None, facts: Facts) -> None:
+        """Put the image under its tags, with what is known of it. The address comes last: who finds it finds everything."""
+        tags = (_digest_tag(manifest.digest), *self.release_tags)
         release(self.registry, manifest, source=self.candidate, repository=self.spec.repository, tags=tags)
         self._lock(manifest)
         if record is not None:
             store_record(self.registry, self.spec.repository, record)
         store_facts(self.registry, self.spec.repository, manifest.digest, facts)
+        # The next build's cache is no part of the release.
+        for tag in (self.spec.address_tag, CACHE_TAG):
+            self.registry.put_tag(self.spec.repository, tag, manifest)
         if self.location.engine_runs_jobs:
             # Everything is there: this only names it by its digest, so that the job finds it in the engine.
             self._pull(manifest)
-        return manifest, record
 
     def _lock(self, manifest: Manifest) -> None:
         """Make the tag of the digest immutable, where the registry can do that; that it may not is told, and no more."""

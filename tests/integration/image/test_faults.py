@@ -15,7 +15,7 @@ from docker.errors import ImageNotFound
 
 from aml_train.engine import BuildCli
 from aml_train.errors import ImageError
-from aml_train.events import Notice, StageFinished
+from aml_train.events import Event, Notice, StageFinished
 from aml_train.image.registry import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.image.stage import ensure_image
@@ -288,5 +288,28 @@ def test_two_runs_of_the_same_content_at_once(
         assert manifest is not None
         assert manifest.digest == done.digest
         assert json.loads(registry.get_blob(small.repository, manifest.config_digest or ""))["os"] == "linux"
+    tags = [tag for known in engine.api.images() for tag in known["RepoTags"] or ()]
+    assert not [tag for tag in tags if f"{small.repository}-candidate" in tag]
+
+
+def test_the_first_of_two_releases_is_the_one_that_both_use(
+    small: ImageSpec, ensure: Ensure, registry: Registry, engine: DockerClient
+) -> None:
+    """A run that finds, at its end, that another one was quicker takes that one's digest: one commit, one job."""
+    quicker: list[Tested] = []
+    recorder = Recorder()
+
+    def overtaken(event: Event) -> None:
+        recorder(event)
+        if isinstance(event, StageFinished) and event.stage == "image" and not quicker:
+            quicker.append(ensure(small, force=True, listener=Recorder()))
+
+    slower = ensure(small, listener=overtaken)
+    assert slower.digest == quicker[0].digest
+    assert slower.how == "found"
+    assert any("Another run has released this image meanwhile" in notice.text for notice in recorder.of(Notice))
+    address = registry.get_manifest(small.repository, small.address_tag)
+    assert address is not None
+    assert address.digest == slower.digest
     tags = [tag for known in engine.api.images() for tag in known["RepoTags"] or ()]
     assert not [tag for tag in tags if f"{small.repository}-candidate" in tag]
