@@ -72,6 +72,8 @@ class DisposableEngine:
         """Start it and wait until it answers."""
         (self.folder / "docker.sock").unlink(missing_ok=True)
         (self.folder / "pid").unlink(missing_ok=True)
+        # Processes are counted anew: what had containerd's number may be another one now, and be taken for it.
+        (self.folder / "exec" / "containerd" / "containerd.pid").unlink(missing_ok=True)
         walls = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(

@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import hashlib
 import io
+import json
 import secrets
 import subprocess
 import tarfile
@@ -40,10 +41,11 @@ from aml_train.image.os_release import read_os
 from aml_train.image.push import push_image
 from aml_train.image.readiness import failure, judge
 from aml_train.image.readiness_run import look_into
-from aml_train.image.registry import RegistryLocation
-from aml_train.image.spec import BaseImage, ImageSpec, plan_image
+from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.image.spec import BaseImage, ImageSpec, TestSpec, plan_image
 from aml_train.references import ImageRef
 from tests.integration.conftest import BASE, Recorder
+from tests.integration.image.conftest import Ensure
 from tests.integration.image.package_index import Index, serve, wheel
 
 if TYPE_CHECKING:
@@ -316,6 +318,35 @@ def test_a_token_is_nowhere(
     )
     assert done.returncode == 0, done.stderr
     assert " clean" in done.stderr
+
+
+def test_a_token_is_in_no_record(
+    ubuntu: str,
+    index: Index,
+    make: Make,
+    ensure: Ensure,
+    registry: Registry,
+    tests: Callable[..., TestSpec],
+    cli: BuildCli,
+    tmp_path: Path,
+) -> None:
+    """What the registry keeps beside the layers, which the test above looks through: configurations, records, facts."""
+    spec = make(ubuntu, **private(index, tmp_path, "our-package"), env={"TEST": tmp_path.name})
+    knowing = replace(cli, environ={**cli.environ, "FEED_TOKEN": TOKEN})
+    done = ensure(
+        spec, tests(command="python -c 'import our_package; print(our_package.__file__)'"), cli=lambda: knowing
+    )
+    assert done.record is not None
+    read = []
+    for tag in registry.tags(spec.repository):
+        manifest = registry.get_manifest(spec.repository, tag)
+        assert manifest is not None
+        document = json.loads(manifest.content)
+        blobs = [one for one in (document["config"], *document["layers"]) if one["size"] < 1 << 20]
+        read += [manifest.content, *(registry.get_blob(spec.repository, one["digest"]) for one in blobs)]
+    basic = base64.b64encode(f"build:{TOKEN}".encode())
+    assert any(done.record.key.encode() in text for text in read)
+    assert [word for word in (TOKEN.encode(), basic) for text in read if word in text] == []
 
 
 def test_an_error_has_no_token(
