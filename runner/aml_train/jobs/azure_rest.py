@@ -179,6 +179,27 @@ class AzureRest:
             raise error_for(response, what)
         return response.json()
 
+    def items(
+        self, url: str, what: str, *, params: Mapping[str, str], most_pages: int | None = None
+    ) -> Iterator[Mapping[str, Any]]:
+        """Yield the items of a list of Azure Resource Manager, page by page; nothing where the list is not there.
+
+        Args:
+            most_pages: no more pages are read than these; None for all.
+
+        Raises:
+            ServiceError: for an answer that is neither a page nor 404.
+        """
+        address: str | None = url
+        asked: Mapping[str, str] | None = params
+        pages = 0
+        while address and (most_pages is None or pages < most_pages):
+            found = self.read(address, what, params=asked) or {}
+            yield from found.get("value") or ()
+            # The link to the next page holds the query.
+            address, asked = found.get("nextLink"), None
+            pages += 1
+
     def arm(self, path: str) -> str:
         """Return the address of *path* below the workspace in Azure Resource Manager."""
         return f"{self.cloud.arm}{self.workspace.path}{path}"
@@ -226,15 +247,10 @@ class AzureRest:
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
         """See :meth:`aml_train.jobs.service.JobService.live_jobs`. The newest few hundred jobs with the tag are looked at."""
-        views: list[JobView] = []
-        url: str | None = self.arm("/jobs")
-        params: dict[str, str] | None = {"api-version": _API["jobs"], "jobType": "Command", "tag": tag}
-        for _ in range(_MOST_PAGES):
-            found = self.read(url or "", f"Listing the jobs with the tag {tag}", params=params) or {}
-            views += [_job_view(item["name"], item["properties"]) for item in found.get("value") or ()]
-            url, params = found.get("nextLink"), None
-            if not url:
-                break
+        what = f"Listing the jobs with the tag {tag}"
+        params = {"api-version": _API["jobs"], "jobType": "Command", "tag": tag}
+        found = self.items(self.arm("/jobs"), what, params=params, most_pages=_MOST_PAGES)
+        views = [_job_view(item["name"], item["properties"]) for item in found]
         return [view for view in views if tag in view.tags and not view.status.terminal]
 
     def details(self, name: str) -> JobView:
@@ -346,15 +362,11 @@ class AzureRest:
     def models(self, name: str) -> Sequence[ModelView]:
         """See :meth:`aml_train.jobs.service.JobService.models`."""
         views: list[ModelView] = []
-        url: str | None = self.arm(f"/models/{quote(name)}/versions")
-        params: dict[str, str] | None = {"api-version": _API["models"], "$orderBy": "createdtime desc"}
-        while url:
-            found = self.read(url, f"Looking for the model {name}", params=params) or {}
-            for item in found.get("value") or ():
-                properties = item["properties"]
-                tags = properties.get("tags") or {}
-                views.append(
-                    ModelView(name=name, version=item["name"], path=properties.get("modelUri") or "", tags=tags)
-                )
-            url, params = found.get("nextLink"), None
+        params = {"api-version": _API["models"], "$orderBy": "createdtime desc"}
+        for item in self.items(
+            self.arm(f"/models/{quote(name)}/versions"), f"Looking for the model {name}", params=params
+        ):
+            properties = item["properties"]
+            tags = properties.get("tags") or {}
+            views.append(ModelView(name=name, version=item["name"], path=properties.get("modelUri") or "", tags=tags))
         return views

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -212,19 +212,10 @@ def _known(rest: AzureRest, address: str, kind: str, wanted: str) -> str:
     An identity may use a workspace without being allowed to list those of the resource group.
     """
     try:
-        return nearest_of(wanted, _listed(rest, address, f"Listing the {kind}"))
+        listed = rest.items(address, f"Listing the {kind}", params={"api-version": _WORKSPACES_API})
+        return nearest_of(wanted, (item["name"] for item in listed))
     except ServiceError as error:
         return f"Which {kind} there are cannot be told: {error.message}"
-
-
-def _listed(rest: AzureRest, address: str, what: str) -> Iterator[str]:
-    """Give the name of each item of a list of Azure Resource Manager; nothing where the list is not there."""
-    url: str | None = address
-    params: dict[str, str] | None = {"api-version": _WORKSPACES_API}
-    while url:
-        found = rest.read(url, what, params=params) or {}
-        yield from (item["name"] for item in found.get("value") or ())
-        url, params = found.get("nextLink"), None
 
 
 def login_server(rest: AzureRest) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -178,7 +178,7 @@ def _registry(rest: AzureRest, host: str) -> Mapping[str, Any] | None:
         found: Mapping[str, Any] | None = rest.read(f"{rest.cloud.arm}{own}", what, params=params)
         return found
     subscription = f"{rest.cloud.arm}/subscriptions/{rest.workspace.subscription_id}"
-    listed = _pages(rest, f"{subscription}/providers/Microsoft.ContainerRegistry/registries", what, params)
+    listed = rest.items(f"{subscription}/providers/Microsoft.ContainerRegistry/registries", what, params=params)
     return next((one for one in listed if str(one["properties"].get("loginServer")).lower() == host.lower()), None)
 
 
@@ -206,7 +206,7 @@ def _may_pull(rest: AzureRest, registry: str, principal: str) -> bool:
     what = f"Reading the roles of {principal}"
     address = f"{rest.cloud.arm}{registry}/providers/Microsoft.Authorization/roleAssignments"
     params = {"api-version": _ROLES_API, "$filter": f"assignedTo('{principal}')"}
-    for assignment in _pages(rest, address, what, params):
+    for assignment in rest.items(address, what, params=params):
         properties = assignment["properties"]
         if not f"{registry}/".lower().startswith(str(properties["scope"]).rstrip("/").lower() + "/"):
             continue  # of something below the registry
@@ -229,13 +229,3 @@ def grants_pull(permission: Mapping[str, Any]) -> bool:
         return among(given) and not among(taken)
 
     return allowed(_PULL[0], "actions", "notActions") or allowed(_PULL[1], "dataActions", "notDataActions")
-
-
-def _pages(rest: AzureRest, address: str, what: str, params: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-    """Give the items of a list of Azure Resource Manager; nothing where the list is not there."""
-    url: str | None = address
-    asked: Mapping[str, str] | None = params
-    while url:
-        found = rest.read(url, what, params=asked) or {}
-        yield from found.get("value") or ()
-        url, asked = found.get("nextLink"), None
