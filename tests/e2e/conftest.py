@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -65,6 +66,11 @@ class Local:
 
     environment: Mapping[str, str]
 
+    @property
+    def which(self) -> dict[str, str]:
+        """The variables by which others find it."""
+        return {name: self.environment[name] for name in EMULATOR}
+
     def start(self, project: Path, *args: str) -> subprocess.Popen[str]:
         """Start `aml-train run` in *project*, its events recorded beside it."""
         events = project.with_suffix(".events")
@@ -102,12 +108,14 @@ class Local:
         return done.stdout
 
 
-@pytest.fixture(scope="session")
-def local() -> Iterator[Local]:
+@contextlib.contextmanager
+def started(name: str, **more: str) -> Iterator[Local]:
+    """Give a local AzureML whose container's name begins with *name*; *more* are variables. Nothing of it is left."""
     environment = {
         "AML_TRAIN_EMULATOR_IMAGE": IMAGE,
         **os.environ,
-        "AML_TRAIN_EMULATOR_NAME": f"aml-emulator-e2e-{secrets.token_hex(3)}",
+        **more,
+        "AML_TRAIN_EMULATOR_NAME": f"{name}-{secrets.token_hex(3)}",
         "AML_TRAIN_EMULATOR_PORT": str(free_port()),
         "AML_TRAIN_EMULATOR_REGISTRY_PORT": str(free_port()),
     }
@@ -117,6 +125,12 @@ def local() -> Iterator[Local]:
         yield local
     finally:
         local.command("emulator", "reset", "--yes")
+
+
+@pytest.fixture(scope="session")
+def local() -> Iterator[Local]:
+    with started("aml-emulator-e2e") as local:
+        yield local
 
 
 @pytest.fixture(scope="session")
@@ -133,7 +147,7 @@ def action_image() -> str:
 @pytest.fixture
 def runner(action_image: str, local: Local, tmp_path: Path) -> HostedRunner:
     """A hosted runner whose steps find the tests' own local AzureML."""
-    return HostedRunner(action_image, tmp_path, {name: local.environment[name] for name in EMULATOR})
+    return HostedRunner(action_image, tmp_path, local.which)
 
 
 @pytest.fixture(scope="session")

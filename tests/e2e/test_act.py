@@ -14,7 +14,7 @@ import pytest
 
 from scripts.act_demo import run_act
 from tests.e2e.azure import Azure
-from tests.e2e.conftest import EMULATOR, ROOT, Local, edit, line_of
+from tests.e2e.conftest import ROOT, Local, edit, line_of
 from tests.e2e.oidc import AUDIENCE, Provider
 from tests.e2e.test_endings import quick
 
@@ -31,7 +31,7 @@ def summaries(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 def test_the_examples_workflow_passes_and_a_later_step_uses_the_outputs(local: Local, digits: Path) -> None:
-    done = run_act(digits, {name: local.environment[name] for name in EMULATOR}, capture=True)
+    done = run_act(digits, local.which, capture=True)
     assert done.returncode == 0, done.stdout
     assert "Job succeeded" in done.stdout
     (used,) = [line for line in done.stdout.splitlines() if "was trained in sha256:" in line]
@@ -74,7 +74,7 @@ def anywhere(request: pytest.FixtureRequest) -> Act:
     """Act, once for each target."""
     if request.param == "local":
         local: Local = request.getfixturevalue("local")
-        return Act("local", {name: local.environment[name] for name in EMULATOR})
+        return Act("local", local.which)
     chosen: Act = request.getfixturevalue("in_azure")
     return chosen
 

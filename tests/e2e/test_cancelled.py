@@ -159,7 +159,7 @@ class Watched:
 def usual_seconds(action_image: str, local: Local, tmp_path_factory: pytest.TempPathFactory) -> float:
     """How long a step takes here from its first line until its job runs."""
     folder = tmp_path_factory.mktemp("usual")
-    runner = HostedRunner(action_image, folder, {name: local.environment[name] for name in EMULATOR})
+    runner = HostedRunner(action_image, folder, local.which)
     runner.checkout(project(folder, seconds=0.5))
     step = Watched(runner)
     step.await_line("::")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import re
 import secrets
 import subprocess
@@ -23,8 +22,7 @@ import requests
 
 from aml_train.leases import LABEL_OWNER
 from aml_train.targets.emulator import EmulatorSettings, info
-from aml_train.targets.emulator_settings import IMAGE
-from tests.e2e.conftest import EMULATOR, Local, free_port
+from tests.e2e.conftest import Local, started
 from tests.e2e.hosted_runner import HostedRunner, Step
 from tests.integration.conftest import BASE, engine
 
@@ -227,20 +225,8 @@ def write(project: Path, name: str, *, requirements: str = "", tests: float = 0,
 @pytest.fixture(scope="session")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     """A local AzureML of these tests' own, for they stop and pause it."""
-    environment = {
-        "AML_TRAIN_EMULATOR_IMAGE": IMAGE,
-        **os.environ,
-        "TMPDIR": str(tmp_path_factory.mktemp("killed")),
-        "AML_TRAIN_EMULATOR_NAME": f"aml-emulator-killed-{secrets.token_hex(3)}",
-        "AML_TRAIN_EMULATOR_PORT": str(free_port()),
-        "AML_TRAIN_EMULATOR_REGISTRY_PORT": str(free_port()),
-    }
-    local = Local(environment)
-    local.command("emulator", "start")
-    try:
+    with started("aml-emulator-killed", TMPDIR=str(tmp_path_factory.mktemp("killed"))) as local:
         yield local
-    finally:
-        local.command("emulator", "reset", "--yes")
 
 
 @pytest.fixture
@@ -249,7 +235,7 @@ def make(action_image: str, local: Local, engine: DockerClient, tmp_path: Path) 
         """Make a project, and a runner for it; another *place* is another runner on the same machine."""
         name = name or f"killed-{secrets.token_hex(4)}"
         write(tmp_path / "project", name, **settings)
-        runner = HostedRunner(action_image, tmp_path / place, {key: local.environment[key] for key in EMULATOR})
+        runner = HostedRunner(action_image, tmp_path / place, local.which)
         runner.checkout(tmp_path / "project")
         return Case(name, runner, local, engine)
 
