@@ -164,6 +164,6 @@ class Admin:
 
 def prepare(services: Services, *, max_jobs: int) -> None:
     """Make what every emulator has: the datastores' containers and the compute target."""
-    for container in services.datastores.values():
+    for container in services.own_containers.values():
         services.blobs.create_container(container)
     create_default(services, name=services.identity.compute, max_nodes=max_jobs)

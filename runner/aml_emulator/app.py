@@ -22,6 +22,7 @@ from aml_emulator.routes import (
     assets,
     computes,
     dataplane,
+    datastores,
     history,
     jobs,
     login,
@@ -52,6 +53,7 @@ class App:
         found: list[Route] = []
         modules: Iterable[Iterable[Route]] = (
             workspaces.routes(services),
+            datastores.routes(services),
             computes.routes(services),
             assets.routes(services),
             jobs.routes(services, job_service),

@@ -255,7 +255,8 @@ async def _start_children(
                 "--key",
                 str(certificates.server_key),
             ),
-            *("--skipApiVersionCheck", "--disableTelemetry", "--silent"),
+            # With basic OAuth it takes the tokens that the service issues for storage, as identity-based datastores need them.
+            *("--oauth", "basic", "--skipApiVersionCheck", "--disableTelemetry", "--silent"),
         ],
         port=storage_port,
         environment={"AZURITE_ACCOUNTS": f"{identity.storage_account}:{identity.storage_key}"},

@@ -16,6 +16,7 @@ from aml_emulator.federation import Federation
 from aml_emulator.identity import Identity
 from aml_emulator.locations import AssetId, BlobPath, DatastorePath, JobOutput, Location, LocationError, parse
 from aml_emulator.store import Store
+from aml_emulator.store.datastores import Datastore
 from aml_emulator.tokens import Tokens
 
 logger = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Services:
 
     Attributes:
         clock: seconds since the epoch.
+        started: when the service was put together.
     """
 
     identity: Identity
@@ -80,14 +82,54 @@ class Services:
     clock: Callable[[], float]
     federation: Federation = field(default_factory=Federation)
     unsupported: Unsupported = field(default_factory=Unsupported)
+    started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "started", self.clock())
 
     @property
-    def datastores(self) -> dict[str, str]:
-        """Container of each datastore, by the datastore's name; the default one comes first."""
+    def own_containers(self) -> dict[str, str]:
+        """Container of each datastore that every workspace has, by its name; the default one comes first."""
         return {
             "workspaceblobstore": self.identity.blob_container,
             "workspaceartifactstore": self.identity.artifact_container,
         }
+
+    def all_datastores(self) -> list[Datastore]:
+        """Return all datastores: the workspace's own first, of them the default one, then the registered ones."""
+        stored = {one.name: one for one in self.store.datastores.all()}
+        own = [
+            stored.pop(name) if name in stored else self._own_datastore(name, container)
+            for name, container in self.own_containers.items()
+        ]
+        return [*own, *stored.values()]
+
+    def datastore(self, name: str) -> Datastore:
+        """Return a datastore by its name, in whatever case.
+
+        Raises:
+            ServiceError: there is none.
+        """
+        for one in self.all_datastores():
+            if one.name.lower() == name.lower():
+                return one
+        raise not_found(f"datastore '{name}'")
+
+    def _own_datastore(self, name: str, container: str) -> Datastore:
+        return Datastore(
+            name=name,
+            container=container,
+            properties={
+                "description": None,
+                "tags": {},
+                "properties": {},
+                "serviceDataAccessAuthIdentity": "None",
+                "credentials": {"credentialsType": "AccountKey"},
+            },
+            secret={"key": self.identity.storage_key},
+            created=self.started,
+            modified=self.started,
+        )
 
     def artifacts_of(self, run_id: str) -> Folder:
         """Return where a run's artifacts are kept."""
@@ -108,9 +150,7 @@ class Services:
     def _resolve(self, location: Location, uri: str) -> Folder:
         match location:
             case DatastorePath(datastore=datastore, path=path):
-                if datastore not in self.datastores:
-                    raise not_found(f"datastore '{datastore}'")
-                return Folder(container=self.datastores[datastore], prefix=path)
+                return Folder(container=self.datastore(datastore).container, prefix=path)
             case JobOutput(job=job, output=output, path=path):
                 return self._job_output(job, output, path)
             case BlobPath(host=host, container=container, path=path):
@@ -146,11 +186,11 @@ class Services:
 
     def datastore_uri(self, folder: Folder) -> str | None:
         """Return the long address of a place in one of the datastores, None for another container."""
-        for name, container in self.datastores.items():
-            if container == folder.container:
+        for datastore in self.all_datastores():
+            if datastore.container == folder.container:
                 identity = self.identity
                 return (
                     f"azureml://subscriptions/{identity.subscription_id}/resourcegroups/{identity.resource_group}"
-                    f"/workspaces/{identity.workspace}/datastores/{name}/paths/{folder.prefix}"
+                    f"/workspaces/{identity.workspace}/datastores/{datastore.name}/paths/{folder.prefix}"
                 )
         return None

@@ -39,6 +39,7 @@ def routes(services: Services) -> Sequence[Route]:
             Route(method="GET", path=base, handler=assets.containers),
             Route(method="GET", path=f"{base}/{{name}}", handler=assets.container),
             Route(method="PUT", path=f"{base}/{{name}}", handler=assets.put_container),
+            Route(method="DELETE", path=f"{base}/{{name}}", handler=assets.delete_container),
             Route(method="GET", path=f"{base}/{{name}}/versions", handler=assets.versions),
             Route(method="GET", path=f"{base}/{{name}}/versions/{{version}}", handler=assets.version),
             Route(method="PUT", path=f"{base}/{{name}}/versions/{{version}}", handler=assets.put),
@@ -86,6 +87,10 @@ class Assets:
         kept = {key: value for key, value in given.items() if key not in ("latestVersion", "nextVersion")}
         container = self._services.store.assets.put_container(self._kind, name, kept)
         return Reply(status=201 if new else 200, value=self._container_view(container))
+
+    def delete_container(self, call: Call) -> Reply:
+        """Delete a name with all its versions; their blobs stay."""
+        return Reply(status=200 if self._services.store.assets.delete(self._kind, call.params["name"]) else 204)
 
     def versions(self, call: Call) -> dict[str, Any]:
         """Return versions of a name, newest first; with ``hash``, whatever was uploaded with that hash."""

@@ -1,11 +1,11 @@
-"""The workspace, its discovery document, its datastores, and the cloud's own description."""
+"""The workspace, its discovery document, and the cloud's own description."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from aml_emulator.errors import not_found, resource_not_found
+from aml_emulator.errors import resource_not_found
 from aml_emulator.http import Call, Route
 from aml_emulator.routes.shapes import iso, resource
 from aml_emulator.services import Services
@@ -30,7 +30,7 @@ DISCOVERED = (
 
 
 def routes(services: Services) -> Sequence[Route]:
-    """Return the routes of workspaces and datastores."""
+    """Return the routes of workspaces."""
     workspaces = Workspaces(services)
     group = "/subscriptions/{sub}/resourceGroups/{rg}"
     provider = "providers/Microsoft.MachineLearningServices/workspaces"
@@ -57,9 +57,6 @@ def routes(services: Services) -> Sequence[Route]:
             path=f"{group}/providers/Microsoft.ContainerRegistry/registries/{{name}}/listCredentials",
             handler=workspaces.registry_credentials,
         ),
-        Route(method="GET", path="{WS}/datastores", handler=workspaces.datastores),
-        Route(method="GET", path="{WS}/datastores/{name}", handler=workspaces.datastore),
-        Route(method="POST", path="{WS}/datastores/{name}/listSecrets", handler=workspaces.secrets),
     )
 
 
@@ -195,48 +192,3 @@ class Workspaces:
                 "adminUserEnabled": True,
             },
         }
-
-    def datastores(self, call: Call) -> dict[str, Any]:
-        """Return the datastores: all, or only the default one with ``isDefault=true``."""
-        wanted = {key.lower(): value for key, value in call.query.items()}.get("isdefault", "")
-        names = list(self._services.datastores)
-        return {"value": [self._datastore(name) for name in (names[:1] if wanted.lower() == "true" else names)]}
-
-    def datastore(self, call: Call) -> dict[str, Any]:
-        """Return one datastore."""
-        return self._datastore(self._known(call))
-
-    def secrets(self, call: Call) -> dict[str, Any]:
-        """Return the storage account's key."""
-        self._known(call)
-        return {"secretsType": "AccountKey", "key": self._services.identity.storage_key}
-
-    def _known(self, call: Call) -> str:
-        name = call.params["name"]
-        if name not in self._services.datastores:
-            raise not_found(f"datastore '{name}'")
-        return name
-
-    def _datastore(self, name: str) -> dict[str, Any]:
-        identity = self._services.identity
-        return resource(
-            f"{identity.workspace_arm_id}/datastores/{name}",
-            "workspaces/datastores",
-            {
-                "datastoreType": "AzureBlob",
-                "accountName": identity.storage_account,
-                "containerName": self._services.datastores[name],
-                "endpoint": "core.windows.net",
-                "protocol": "https",
-                "serviceDataAccessAuthIdentity": "None",
-                "isDefault": name == next(iter(self._services.datastores)),
-                "subscriptionId": identity.subscription_id,
-                "resourceGroup": identity.resource_group,
-                "description": None,
-                "tags": {},
-                "properties": {},
-                "credentials": {"credentialsType": "AccountKey"},
-            },
-            created=self._started,
-            modified=self._started,
-        )

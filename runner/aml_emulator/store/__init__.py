@@ -9,6 +9,7 @@ from pathlib import Path
 
 from aml_emulator.store.assets import AssetStore
 from aml_emulator.store.database import Database
+from aml_emulator.store.datastores import DatastoreStore
 from aml_emulator.store.metrics import MetricStore
 from aml_emulator.store.runs import RunStore
 
@@ -26,6 +27,7 @@ class Store:
         self.runs = RunStore(self._db, clock=clock)
         self.metrics = MetricStore(self._db)
         self.assets = AssetStore(self._db, clock=clock)
+        self.datastores = DatastoreStore(self._db, clock=clock)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Return a context in which all changes are made or, if it raises, none."""

@@ -131,6 +131,10 @@ class AssetStore:
             )
         )
 
+    def delete(self, kind: str, name: str) -> bool:
+        """Delete a name with all its versions; returns whether it was there."""
+        return bool(self._db.execute("DELETE FROM containers WHERE kind = ? AND name = ?", (kind, name)))
+
     def count(self) -> dict[str, int]:
         """Return how many versions there are of each kind."""
         rows = self._db.rows("SELECT kind, count(*) AS n FROM versions GROUP BY kind")

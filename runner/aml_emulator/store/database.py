@@ -8,9 +8,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-SCHEMA = """
+DATASTORES = """
+CREATE TABLE datastores (
+    name TEXT PRIMARY KEY COLLATE NOCASE,
+    container TEXT NOT NULL,
+    properties TEXT NOT NULL,
+    secret TEXT NOT NULL,                -- as it was given (JSON)
+    created REAL NOT NULL,
+    modified REAL NOT NULL
+) WITHOUT ROWID;
+"""
+
+SCHEMA = (
+    """
 CREATE TABLE experiments (
     id TEXT PRIMARY KEY,                 -- GUID; MLflow's experiment_id and run history's experimentId
     name TEXT NOT NULL UNIQUE,
@@ -102,8 +114,12 @@ CREATE TABLE operations (                -- long-running ones, which clients pol
     created REAL NOT NULL
 ) WITHOUT ROWID;
 """
+    + DATASTORES
+)
 
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {}
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
+    1: lambda connection: _run(connection, DATASTORES),
+}
 """For each version but the newest, what brings a database of it to the next one."""
 
 DATA_TABLES = (
@@ -116,8 +132,15 @@ DATA_TABLES = (
     "runs",
     "experiments",
     "computes",
+    "datastores",
 )
 """Every table, children first."""
+
+
+def _run(connection: sqlite3.Connection, statements: str) -> None:
+    """Run statements one by one: as a script, they would end the transaction."""
+    for statement in statements.split(";\n"):
+        connection.execute(statement)
 
 
 class Database:
@@ -148,8 +171,7 @@ class Database:
             raise ValueError(f"{path} has schema {version}, newer than {SCHEMA_VERSION}, which this emulator knows")
         with self.transaction():
             if version == 0:
-                for statement in SCHEMA.split(";\n"):
-                    self._connection.execute(statement)
+                _run(self._connection, SCHEMA)
             else:
                 for step in range(version, SCHEMA_VERSION):
                     MIGRATIONS[step](self._connection)

@@ -111,6 +111,7 @@ class Emulator:
         bundle.write_text((system.read_text() if system.exists() else "") + info["ca_pem"])
         return {
             "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
             "HOME": str(self.folder),
             "HTTPS_PROXY": f"http://127.0.0.1:{self.port}",
             "NO_PROXY": "localhost,127.0.0.1",

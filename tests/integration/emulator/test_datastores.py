@@ -1,0 +1,33 @@
+"""Datastores by the unmodified azure-ai-ml, with everything real: by key, by SAS, and by the caller's own identity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.conftest import BASE
+from tests.integration.emulator.service import Emulator
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    service = Emulator(tmp_path_factory.mktemp("emulator"))
+    service.start()
+    yield service
+    service.stop()
+
+
+def test_datastores_of_each_kind_are_registered_and_used(emulator: Emulator) -> None:
+    seen = emulator.client("datastores", script="data_steps.py", image=BASE)
+    assert seen["secrets"] == {
+        "bykey": "AccountKeyConfiguration",
+        "bysas": "SasTokenConfiguration",
+        "byidentity": "NoneCredentialConfiguration",
+    }
+    assert all(f"/datastores/{name}/paths/LocalUpload/" in path for name, path in seen["uploaded"].items())
+    assert seen["ended"] == "Completed"
+    assert "bykeybysasbyidentity" in seen["log"]
+    assert "datastores of type AzureDataLakeGen2" in seen["lake"]
+    assert seen["left"] == ["workspaceblobstore", "workspaceartifactstore", "bykey", "byidentity"]
+    assert seen["assets"] == ["byidentity", "bysas"]

@@ -1,0 +1,141 @@
+"""Datastores as resources: what is registered, what is shown of it, and what is refused by name."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_emulator.executor.spec import Folder
+from aml_emulator.store import Store
+from tests.unit.emulator.parts import IDENTITY, WS, Service
+
+KEY = {"credentialsType": "AccountKey", "secrets": {"secretsType": "AccountKey", "key": "a2V5"}}
+SAS = {"credentialsType": "Sas", "secrets": {"secretsType": "Sas", "sasToken": "?sv=1&sig=x"}}
+NONE = {"credentialsType": "None"}
+
+
+def put(service: Service, name: str, *, skip: bool = True, **properties: Any) -> Any:
+    body = {
+        "datastoreType": "AzureBlob",
+        "accountName": IDENTITY.storage_account,
+        "containerName": "images",
+        "endpoint": "core.windows.net",
+        "protocol": "https",
+        "credentials": NONE,
+        **properties,
+    }
+    query = "?skipValidation=true" if skip else ""
+    return service.call("PUT", f"{WS}/datastores/{name}{query}", {"properties": body})
+
+
+@pytest.mark.parametrize(
+    ("credentials", "kind", "secrets"),
+    [
+        (KEY, "AccountKey", {"secretsType": "AccountKey", "key": "a2V5"}),
+        (SAS, "Sas", {"secretsType": "Sas", "sasToken": "sv=1&sig=x"}),
+        (NONE, "None", None),
+    ],
+)
+def test_each_kind_of_credentials(
+    service: Service, credentials: dict[str, Any], kind: str, secrets: dict[str, str] | None
+) -> None:
+    made = put(service, "images", credentials=credentials, tags={"a": "b"}, description="pictures")
+    assert made.status == 201
+    shown = service.call("GET", f"{WS}/datastores/Images").json
+    assert shown == made.json
+    assert shown["properties"]["credentials"] == {"credentialsType": kind}
+    assert (shown["name"], shown["properties"]["containerName"]) == ("images", "images")
+    assert (shown["properties"]["tags"], shown["properties"]["description"]) == ({"a": "b"}, "pictures")
+    told = service.call("POST", f"{WS}/datastores/images/listSecrets", {"expirableSecret": True})
+    if secrets is None:
+        assert (told.status, told.json["error"]["message"]) == (400, "No secrets for credentials of type None.")
+    else:
+        assert told.json == secrets
+
+
+def test_lists_and_the_default(service: Service) -> None:
+    for name in ("b", "a"):
+        put(service, name)
+
+    def names(query: str = "") -> list[str]:
+        return [item["name"] for item in service.call("GET", f"{WS}/datastores{query}").json["value"]]
+
+    assert names() == ["workspaceblobstore", "workspaceartifactstore", "b", "a"]
+    assert names("?isDefault=true") == ["workspaceblobstore"]
+    assert names("?names=A&names=b") == ["b", "a"]
+    assert names("?searchText=ARTIFACT") == ["workspaceartifactstore"]
+    assert names("?count=3") == ["workspaceblobstore", "workspaceartifactstore", "b"]
+    link = service.call("GET", f"{WS}/datastores?count=3").json["nextLink"]
+    assert names("?" + link.partition("?")[2]) == ["a"]
+
+
+def test_what_may_change_and_what_not(service: Service) -> None:
+    put(service, "images", credentials=KEY)
+    again = put(service, "IMAGES", credentials=SAS)
+    assert (again.status, again.json["name"]) == (200, "images")
+    moved = put(service, "images", containerName="elsewhere")
+    assert moved.status == 409
+    assert "stands for the container 'images', which cannot be changed" in moved.json["error"]["message"]
+    own = put(service, "workspaceblobstore", containerName=IDENTITY.blob_container)
+    assert (own.status, own.json["properties"]["credentials"]) == (200, NONE)
+    assert own.json["properties"]["isDefault"] is True
+    assert len(service.call("GET", f"{WS}/datastores").json["value"]) == 3
+
+
+def test_deleting(service: Service) -> None:
+    put(service, "images")
+    assert [service.call("DELETE", f"{WS}/datastores/images").status for _ in range(2)] == [200, 204]
+    assert service.call("GET", f"{WS}/datastores/images").status == 404
+    refused = service.call("DELETE", f"{WS}/datastores/workspaceblobstore")
+    assert (refused.status, "belongs to the workspace" in refused.json["error"]["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("properties", "status", "words"),
+    [
+        ({"datastoreType": "AzureDataLakeGen2"}, 501, "datastores of type AzureDataLakeGen2"),
+        ({"datastoreType": "AzureFile"}, 501, "datastores of type AzureFile"),
+        ({"datastoreType": "OneLake"}, 501, "datastores of type OneLake"),
+        ({"datastoreType": "Tape"}, 400, "The datastoreType 'Tape' is unknown"),
+        ({"accountName": "other"}, 501, "over the storage account 'other'"),
+        ({"endpoint": "core.chinacloudapi.cn"}, 501, "the endpoint 'core.chinacloudapi.cn'"),
+        ({"containerName": "Upper"}, 400, "The containerName 'Upper'"),
+        ({"credentials": {"credentialsType": "ServicePrincipal"}}, 501, "credentials of type ServicePrincipal"),
+        ({"credentials": {"credentialsType": "Sas", "secrets": {}}}, 400, "need secrets.sasToken"),
+        ({"credentials": {}}, 400, "have a credentialsType"),
+    ],
+)
+def test_what_is_refused(service: Service, properties: dict[str, Any], status: int, words: str) -> None:
+    answer = put(service, "images", **properties)
+    assert answer.status == status
+    assert words in answer.json["error"]["message"]
+
+
+def test_addresses_lead_to_the_datastores_container(service: Service) -> None:
+    put(service, "images", containerName="pictures")
+    folder = service.services.folder("azureml://datastores/Images/paths/cats/")
+    assert folder == Folder(container="pictures", prefix="cats")
+    assert str(service.services.datastore_uri(folder)).endswith("/datastores/images/paths/cats")
+
+
+def test_a_database_of_before_gets_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    Store(path).close()
+    with sqlite3.connect(path) as old:
+        old.execute("DROP TABLE datastores")
+        old.execute("PRAGMA user_version=1")
+    old.close()
+    store = Store(path)
+    store.datastores.put("a", container="abc", properties={}, secret={})
+    assert [one.name for one in store.datastores.all()] == ["a"]
+    store.close()
+
+
+def test_deleting_a_name_takes_its_versions_along(service: Service) -> None:
+    body = {"properties": {"dataType": "uri_folder", "dataUri": "azureml://datastores/workspaceblobstore/paths/d"}}
+    service.call("PUT", f"{WS}/data/table/versions/1", body)
+    assert [service.call("DELETE", f"{WS}/data/table").status for _ in range(2)] == [200, 204]
+    assert service.call("GET", f"{WS}/data/table/versions/1").status == 404
