@@ -12,13 +12,16 @@ from urllib.parse import parse_qs, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 
+from aml_emulator.faults import Rule
 from aml_emulator.federation import FederatedCredential
 from aml_emulator.jobs.service import JobService
+from aml_emulator.requests_log import KEPT_REQUESTS
 from aml_emulator.routes.computes import create_default
 from aml_emulator.services import Services
 
 logger = logging.getLogger(__name__)
 
+_FAULTS = "/_emulator/faults"
 _FEDERATION = "/_emulator/federated-credentials"
 CANCEL_SECONDS = 30.0
 POLL_SECONDS = 0.1
@@ -61,11 +64,16 @@ class Admin:
         """Return status and JSON for one request."""
         parts = urlsplit(target)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        faults = self._services.faults
         handlers: dict[tuple[str, str], Callable[[], tuple[int, dict[str, Any]]]] = {
             ("GET", "/_emulator/health"): self.health,
             ("GET", "/_emulator/info"): self.info,
             ("GET", "/_emulator/status"): self.status,
             ("POST", "/_emulator/reset"): lambda: self.reset(force=query.get("force") == "1"),
+            ("GET", _FAULTS): lambda: (200, {"faults": faults.listed()}),
+            ("POST", _FAULTS): lambda: self.add_fault(query),
+            ("DELETE", _FAULTS): lambda: self.remove_faults(query),
+            ("GET", "/_emulator/requests"): lambda: self.requests(query),
             ("GET", _FEDERATION): self.federation,
             ("POST", _FEDERATION): lambda: self.trust(query),
             ("DELETE", _FEDERATION): self.trust_all,
@@ -117,7 +125,38 @@ class Admin:
             "active": list(self._jobs.runner.active()),
             "assets": self._services.store.assets.count(),
             "unsupported": self._services.unsupported.seen(),
+            "requests": self._services.requests.total,
+            "faults": self._services.faults.listed(),
         }
+
+    def add_fault(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Have requests go wrong; 400 where the query is no rule."""
+        try:
+            rule = Rule.parse(query)
+        except ValueError as error:
+            return 400, {"error": str(error)}
+        number = self._services.faults.add(rule)
+        logger.warning("FAULT %d is put in on purpose from now on: %s", number, dict(query))
+        return 200, {"id": number, "faults": self._services.faults.listed()}
+
+    def remove_faults(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Remove one fault (``id``) or all; 404 where there is none of that number."""
+        number = query.get("id")
+        if number is not None and not number.isdecimal():
+            return 400, {"error": f"id: a number, not '{number}'"}
+        removed = self._services.faults.remove(None if number is None else int(number))
+        if number is not None and not removed:
+            return 404, {"error": f"there is no fault {number}"}
+        logger.warning("faults removed: %d", removed)
+        return 200, {"removed": removed, "faults": self._services.faults.listed()}
+
+    def requests(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Return the last requests; ``since`` is the number of the last one known, ``limit`` how many at most."""
+        since, limit = query.get("since", "0"), query.get("limit", str(KEPT_REQUESTS))
+        if not since.isdecimal() or not limit.isdecimal():
+            return 400, {"error": "since and limit: numbers"}
+        log = self._services.requests
+        return 200, {"total": log.total, "requests": log.since(int(since), limit=int(limit))}
 
     def federation(self) -> tuple[int, dict[str, Any]]:
         """Return the federated credentials; none means that every issuer and subject is trusted."""

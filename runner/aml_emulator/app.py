@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
-from aml_emulator.errors import NotSupportedError, ServiceError, resource_not_found
+from aml_emulator.errors import NotSupportedError, ServiceError, error_code, resource_not_found
 from aml_emulator.hosts import LOGIN_HOSTS
 from aml_emulator.http import Call, Reply, Route, Router
 from aml_emulator.jobs.service import JobService
@@ -92,8 +92,26 @@ class App:
         encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in sent.items()]
         await send({"type": "http.response.start", "status": reply.status, "headers": encoded})
         await send({"type": "http.response.body", "body": b"" if method == "HEAD" else content})
-        took = (time.perf_counter() - began) * 1000
-        logger.debug("%s %s%s -> %d in %.1f ms", method, host, raw_path, reply.status, took)
+        took = time.perf_counter() - began
+        logger.debug("%s %s%s -> %d in %.1f ms", method, host, raw_path, reply.status, took * 1000)
+        self._note(method, host, raw_path, query, reply, took, headers.get("user-agent", ""))
+
+    def _note(
+        self, method: str, host: str, path: str, query: QueryParams, reply: Reply, seconds: float, client: str
+    ) -> None:
+        error = error_code(reply.value) if reply.status >= 400 else ""
+        services = self._services
+        services.requests.add(method, host, path, reply.status, seconds, client=client, error=error)
+        if services.recorder is not None:
+            services.recorder.add(
+                method=method,
+                host=host,
+                path=path,
+                query=dict(query),
+                status=reply.status,
+                headers=reply.headers,
+                body=reply.value,
+            )
 
     def _answer(
         self, method: str, host: str, raw_path: str, query: QueryParams, headers: Headers, body: bytes

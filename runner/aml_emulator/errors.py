@@ -49,6 +49,14 @@ class NotSupportedError(ServiceError):
         self.what = what
 
 
+def error_code(body: Any) -> str:
+    """Return the code in the body of an error, empty where there is none."""
+    if not isinstance(body, dict):
+        return ""
+    error = body.get("error")
+    return str((error.get("code") if isinstance(error, dict) else None) or body.get("error_code") or error or "")
+
+
 def not_found(what: str) -> ServiceError:
     """Return AzureML's error for an asset or run that is not there."""
     return ServiceError(404, "UserError", f"Not found: {what}", inner=("NotFound",))

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -46,24 +46,28 @@ class Proxy:
 
     Args:
         decide: where a host's requests go.
-        ports: the port on 127.0.0.1 at which each inward destination listens.
+        port_of: the port on 127.0.0.1 at which an inward destination listens, asked for each connection.
         upstream: the way out.
         admin: answers requests that are for the emulator itself.
+        down: whether a host cannot be connected to, on purpose.
     """
 
     def __init__(
         self,
         *,
         decide: Callable[[str], Decision],
-        ports: Mapping[Destination, int],
+        port_of: Callable[[Destination], int],
         upstream: Upstream,
         admin: Admin,
+        down: Callable[[str], bool] = lambda _host: False,
     ) -> None:
         self._decide = decide
-        self._ports = ports
+        self._port_of = port_of
+        self._down = down
         self._upstream = upstream
         self._admin = admin
         self._open: set[asyncio.Task[None]] = set()
+        self._tunnels: set[asyncio.Task[None]] = set()
 
     async def serve_on(self, listener: socket.socket) -> asyncio.Server:
         """Accept connections on a listening socket, and return the server."""
@@ -74,6 +78,11 @@ class Proxy:
         for task in tuple(self._open):
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
+
+    def break_off(self) -> None:
+        """End every tunnel: whoever has one connects anew, and what has changed meanwhile holds for it."""
+        for task in tuple(self._tunnels):
+            task.cancel()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -114,11 +123,14 @@ class Proxy:
         if decision.destination is Destination.REFUSED:
             await self._refuse(writer, decision)
             return
+        if self._down(host):
+            _abort(writer, host)
+            return
         try:
             if decision.destination is Destination.ONWARD:
                 streams = await self._upstream.tunnel(host.strip("[]"), int(port_text))
             elif int(port_text) == TLS_PORT:
-                streams = await connect("127.0.0.1", self._ports[decision.destination])
+                streams = await connect("127.0.0.1", self._port_of(decision.destination))
             else:
                 await self._refuse(
                     writer, Decision(destination=Destination.REFUSED, reason=f"{host} has port 443 only")
@@ -128,6 +140,10 @@ class Proxy:
             await self._unreachable(writer, host, error)
             return
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        task = asyncio.current_task()
+        if task is not None:
+            self._tunnels.add(task)
+            task.add_done_callback(self._tunnels.discard)
         await join((reader, writer), streams)
 
     async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -140,6 +156,9 @@ class Proxy:
         if decision.destination is not Destination.ONWARD:
             reason = decision.reason or f"{host} is served with TLS only: use https"
             await self._refuse(writer, Decision(destination=Destination.REFUSED, reason=reason))
+            return
+        if self._down(host):
+            _abort(writer, host)
             return
         proxy = self._upstream.proxy_for(host, tls=False)
         path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
@@ -241,6 +260,12 @@ async def _close(writer: asyncio.StreamWriter) -> None:
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
+
+
+def _abort(writer: asyncio.StreamWriter, host: str) -> None:
+    """Break off without an answer, as a host does that is down."""
+    logger.warning("FAULT: an outage of %s", host)
+    writer.transport.abort()
 
 
 async def _answer(

@@ -14,7 +14,7 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -36,6 +36,8 @@ from aml_emulator.children import Child, ChildError, ChildSpec
 from aml_emulator.executor.runner import JobRunner
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import RunSink
+from aml_emulator.fault_front import FaultFront
+from aml_emulator.faults import Faults
 from aml_emulator.federation import Federation
 from aml_emulator.hosts import Destination, decide
 from aml_emulator.identity import Identity, load_or_create
@@ -45,6 +47,7 @@ from aml_emulator.registry_acr import AcrInterface
 from aml_emulator.registry_front import RegistryFront
 from aml_emulator.registry_locks import Locks
 from aml_emulator.registry_storage import RegistryStorage
+from aml_emulator.requests_log import Recorder, RequestLog
 from aml_emulator.services import Services
 from aml_emulator.settings import Settings
 from aml_emulator.store import Store
@@ -126,6 +129,11 @@ async def _run(
     )
     stack.callback(blobs.close)
     tokens = Tokens(identity, clock=clock)
+    faults = Faults(clock=clock)
+    recorder = None
+    if settings.record is not None:
+        recorder = Recorder(settings.record)
+        stack.callback(recorder.close)
     services = Services(
         identity=identity,
         store=store,
@@ -133,6 +141,9 @@ async def _run(
         tokens=tokens,
         clock=clock,
         federation=Federation(settings.data / "federation.json"),
+        faults=faults,
+        requests=RequestLog(clock=clock),
+        recorder=recorder,
     )
     await run_in_threadpool(prepare, services, max_jobs=settings.max_jobs)
 
@@ -201,16 +212,22 @@ async def _run(
         max_jobs=settings.max_jobs,
         children_alive=lambda: all(child.alive for child in children),
     )
+    ports = {
+        Destination.SERVICE: int(service_socket.getsockname()[1]),
+        Destination.BLOB: storage_port,
+        Destination.REGISTRY: int(fronts[0].getsockname()[1]),
+    }
+    faulty = await _start_fault_fronts(ports, services, tls, certificates, stack)
     proxy = Proxy(
         decide=partial(decide, blob_host=identity.blob_host, login_server=identity.login_server),
-        ports={
-            Destination.SERVICE: int(service_socket.getsockname()[1]),
-            Destination.BLOB: storage_port,
-            Destination.REGISTRY: int(fronts[0].getsockname()[1]),
-        },
+        port_of=lambda destination: (faulty if faults else ports)[destination],
         upstream=Upstream(),
         admin=admin.answer,
+        down=faults.outage,
     )
+    loop = asyncio.get_running_loop()
+    # Connections that are open already would pass the faults by, or keep to them.
+    faults.on_change(lambda: loop.call_soon_threadsafe(proxy.break_off))
     server = await proxy.serve_on(listener)
     stack.push_async_callback(proxy.close)
     stack.callback(server.close)
@@ -228,6 +245,25 @@ async def _run(
     sys.stdout.flush()
     await _supervise(stop, children, serving, resuming)
     logger.info("stopping")
+
+
+async def _start_fault_fronts(
+    ports: Mapping[Destination, int],
+    services: Services,
+    tls: ssl.SSLContext,
+    certificates: Certificates,
+    stack: contextlib.AsyncExitStack,
+) -> dict[Destination, int]:
+    """Start what stands in front of each service while there are faults; returns their ports."""
+    trust = ssl.create_default_context(cafile=str(certificates.ca_file))
+    found = {}
+    for destination, port in ports.items():
+        front = FaultFront(destination, port, trust=trust, faults=services.faults, requests=services.requests)
+        listener = _listen("127.0.0.1", 0)
+        server = await asyncio.start_server(front.accept, sock=listener, ssl=tls, limit=MAX_HEAD_BYTES)
+        stack.callback(server.close)
+        found[destination] = int(listener.getsockname()[1])
+    return found
 
 
 async def _start_children(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -12,9 +13,11 @@ from typing import Protocol
 from aml_emulator.blobs import Blobs
 from aml_emulator.errors import bad_request, not_found
 from aml_emulator.executor.spec import Folder, RunSpec
+from aml_emulator.faults import Faults
 from aml_emulator.federation import Federation
 from aml_emulator.identity import Identity
 from aml_emulator.locations import AssetId, BlobPath, DatastorePath, JobOutput, Location, LocationError, parse
+from aml_emulator.requests_log import Recorder, RequestLog
 from aml_emulator.store import Store
 from aml_emulator.store.datastores import Datastore
 from aml_emulator.tokens import Tokens
@@ -72,6 +75,9 @@ class Services:
 
     Attributes:
         clock: seconds since the epoch.
+        requests: what was asked lately.
+        faults: what goes wrong on purpose.
+        recorder: where answers are written down; None for nowhere.
         started: when the service was put together.
     """
 
@@ -82,6 +88,9 @@ class Services:
     clock: Callable[[], float]
     federation: Federation = field(default_factory=Federation)
     unsupported: Unsupported = field(default_factory=Unsupported)
+    requests: RequestLog = field(default_factory=lambda: RequestLog(clock=time.time))
+    faults: Faults = field(default_factory=lambda: Faults(clock=time.time))
+    recorder: Recorder | None = None
     started: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -28,6 +28,7 @@ class Settings:
         container: name or id of the container that this process runs in; None is to be found out.
         version: what the service says it is; None is the version of the installed package.
         log_level: ``debug``, ``info``, ``warning`` or ``error``.
+        record: the file that every answer of the service is written to; None for none.
     """
 
     data: Path
@@ -43,6 +44,7 @@ class Settings:
     container: str | None
     version: str | None
     log_level: str
+    record: Path | None
 
 
 def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -76,6 +78,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
     option("--registry", "docker-registry", "the command that runs the registry")
     option("--container", None, "the container that this process runs in (found out by itself)")
     option("--log-level", "info", "debug, info, warning or error")
+    option("--record", None, "file that every answer of the service is written to, as lines of JSON, without secrets")
     given = parser.parse_args(argv)
     if given.log_level not in ("debug", "info", "warning", "error"):
         parser.error(f"--log-level: debug, info, warning or error, not '{given.log_level}'")
@@ -99,6 +102,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
         container=given.container or None,
         version=environment.get(f"{PREFIX}VERSION") or None,
         log_level=given.log_level,
+        record=Path(given.record).absolute() if given.record else None,
     )
 
 

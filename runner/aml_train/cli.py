@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from aml_train._version import __version__
+from aml_train.cli_emulator import fault, requests
 from aml_train.cli_image import image
 from aml_train.cli_options import configuration, load
 
@@ -244,6 +245,10 @@ def emulator() -> None:
     eval "$(aml-train emulator env)"       now azure-ai-ml and MLflow talk to it
     python my_azure_ml_script.py
     """
+
+
+emulator.add_command(fault)
+emulator.add_command(requests)
 
 
 def _emulator_settings() -> EmulatorSettings:

@@ -352,3 +352,14 @@ def test_artifacts_are_made_known_listed_and_found(service: Service) -> None:
 def test_a_body_that_is_no_json_object_is_refused(service: Service, content: bytes) -> None:
     answer = service.call("PUT", f"{WS}/jobs/run1", content=content)
     assert (answer.status, answer.json["error"]["code"]) == (400, "UserError")
+
+
+def test_every_request_is_noted(service: Service) -> None:
+    service.call("GET", f"{WS}/jobs/nothing?api-version=2024-01-01-preview")
+    last = service.services.requests.since()[-1]
+    assert (last["method"], last["path"], last["status"], last["error"]) == (
+        "GET",
+        f"{WS}/jobs/nothing",
+        404,
+        "UserError",
+    )

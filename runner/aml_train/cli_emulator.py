@@ -1,0 +1,118 @@
+"""The commands ``aml-train emulator fault …`` and ``requests``: the local AzureML as a service that one looks into."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+import click
+
+if TYPE_CHECKING:
+    from aml_train.targets.emulator_settings import EmulatorSettings
+
+_KINDS: Final = ("status", "delay", "truncate", "reset", "outage")
+_FOLLOW_SECONDS: Final = 0.5
+
+
+def _asked(path: str, *, method: str = "GET", **query: object) -> dict[str, Any]:
+    """Return what the running local AzureML answers to an admin request.
+
+    Raises:
+        InvalidError: it refuses what was asked.
+        ServiceError: it does not run, or fails.
+    """
+    from aml_train.errors import InvalidError, ServiceError
+    from aml_train.targets.emulator_admin import ask
+    from aml_train.targets.emulator_settings import EmulatorSettings
+
+    settings: EmulatorSettings = EmulatorSettings.from_environment(dict(os.environ))
+    given = {name: value for name, value in query.items() if value is not None}
+    answer = ask(settings, f"{path}?{urlencode(given)}" if given else path, method=method)
+    if answer is None:
+        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
+    status, value = answer
+    if status in (400, 404):
+        raise InvalidError(f"{settings.name} refused it: {value.get('error', status)}.")
+    if status >= 400:
+        raise ServiceError(f"{settings.name} failed: {value.get('error', status)}.", hint="aml-train emulator logs")
+    return value
+
+
+@click.group()
+def fault() -> None:
+    """Have requests to the local AzureML go wrong on purpose, to see what your code makes of it.
+
+    \b
+    aml-train emulator fault add status --probability 0.1 --seed 7          a tenth of all answers is 503
+    aml-train emulator fault add status --status 429 --retry-after 2 --path '*/jobs/*' --count 3
+    aml-train emulator fault add reset --after --method PUT --path '*/jobs/*' --count 1
+    aml-train emulator fault add outage --host '*.blob.core.windows.net' --seconds 20
+    """
+
+
+@fault.command("add")
+@click.argument("kind", type=click.Choice(_KINDS))
+@click.option("--method", help="Pattern of the HTTP method.  [default: *]")
+@click.option("--host", help="Pattern of the host, such as *.blob.core.windows.net.  [default: *]")
+@click.option("--path", help="Pattern of the path, or of path and query: */jobs/*, *comp=block&*.  [default: *]")
+@click.option("--status", type=click.IntRange(400, 599), help="What `status` answers.  [default: 503]")
+@click.option("--code", help="The error's code, where the service's own for the status does not do.")
+@click.option("--retry-after", type=float, metavar="SECONDS", help="Answer with this Retry-After.")
+@click.option("--delay", type=float, metavar="SECONDS", help="Wait before anything else.")
+@click.option("--after", is_flag=True, help="Let the request take effect; only its answer is lost.")
+@click.option("--probability", type=click.FloatRange(0, 1), help="Of each request that fits.  [default: 1]")
+@click.option("--seed", type=int, help="Of the draws: the same seed, the same requests.  [default: 0]")
+@click.option("--skip", type=click.IntRange(0), metavar="N", help="Let N requests that fit through first.")
+@click.option("--count", type=click.IntRange(0), metavar="N", help="At most N faults.")
+@click.option("--seconds", type=float, metavar="SECONDS", help="For so long; else until it is cleared.")
+def fault_add(kind: str, *, after: bool, **given: object) -> None:
+    """Add a fault.
+
+    KIND is `status` (an error is answered), `delay` (the right answer, late), `truncate` (half of an answer), `reset`
+    (the connection breaks), or `outage` (the host cannot be connected to). Azure's hosts alone have faults, and
+    outages any host. Open connections are broken off once when faults change.
+    """
+    answer = _asked("faults", method="POST", kind=kind, after="true" if after else None, **given)
+    click.echo(f"fault {answer['id']} is at work; clear it: aml-train emulator fault clear {answer['id']}")
+
+
+@fault.command("list")
+def fault_list() -> None:
+    """Print the faults that are at work, and how many requests each has hit, as JSON."""
+    click.echo(json.dumps(_asked("faults")["faults"], indent=2))
+
+
+@fault.command("clear")
+@click.argument("number", type=int, required=False)
+def fault_clear(number: int | None) -> None:
+    """Remove fault NUMBER, or all of them."""
+    removed = _asked("faults", method="DELETE", id=number)["removed"]
+    click.echo(f"{removed} removed")
+
+
+@click.command("requests")
+@click.option("-f", "--follow", is_flag=True, help="Go on as requests come in.")
+@click.option("-n", "--lines", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each.")
+def requests(*, follow: bool, lines: int, as_json: bool) -> None:
+    """Print the last requests to the local AzureML's service: when, what, the answer, how long."""
+    answer = _asked("requests", limit=lines)
+    while True:
+        for entry in answer["requests"]:
+            click.echo(json.dumps(entry) if as_json else _line(entry))
+        if not follow:
+            return
+        time.sleep(_FOLLOW_SECONDS)
+        answer = _asked("requests", since=answer["total"])
+
+
+def _line(entry: dict[str, Any]) -> str:
+    moment = time.strftime("%H:%M:%S", time.localtime(entry["time"]))
+    status = "---" if entry["status"] is None else str(entry["status"])
+    told = f" {entry['error']}" if entry.get("error") else ""
+    hit = f" (fault {entry['fault']})" if entry.get("fault") else ""
+    line = f"{moment} {status} {entry['ms']:8.1f} ms  {entry['method']} {entry['host']}{entry['path']}{told}{hit}"
+    return line.encode("ascii", "backslashreplace").decode("ascii")

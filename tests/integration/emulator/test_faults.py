@@ -1,0 +1,149 @@
+"""Faults that are put in on purpose, as clients meet them: through the proxy, at each of Azure's hosts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+from azure.core.exceptions import AzureError, HttpResponseError
+from azure.core.pipeline.transport import RequestsTransport
+from azure.storage.blob import BlobServiceClient
+
+from tests.integration.emulator.service import Emulator
+
+MANAGEMENT = "https://management.azure.com"
+VERSION = "api-version=2024-01-01-preview"
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    service = Emulator(tmp_path_factory.mktemp("emulator"))
+    service.start()
+    yield service
+    assert service.stop() < 5
+
+
+@pytest.fixture
+def session(emulator: Emulator) -> Iterator[requests.Session]:
+    environment = emulator.environment()
+    with requests.Session() as session:
+        session.trust_env = False
+        session.proxies = {"https": environment["HTTPS_PROXY"], "http": environment["HTTPS_PROXY"]}
+        session.verify = environment["REQUESTS_CA_BUNDLE"]
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": environment["AZURE_CLIENT_ID"],
+            "client_secret": environment["AZURE_CLIENT_SECRET"],
+            "scope": f"{MANAGEMENT}/.default",
+        }
+        login = f"https://login.microsoftonline.com/{environment['AZURE_TENANT_ID']}/oauth2/v2.0/token"
+        token = session.post(login, data=form, timeout=10).json()["access_token"]
+        session.headers["Authorization"] = f"Bearer {token}"
+        yield session
+    assert emulator.admin("DELETE", "faults").status_code == 200
+
+
+def _workspace(emulator: Emulator) -> str:
+    group = f"/subscriptions/{emulator.info['subscription_id']}/resourceGroups/aml-local"
+    return f"{MANAGEMENT}{group}/providers/Microsoft.MachineLearningServices/workspaces/local"
+
+
+def _blobs(emulator: Emulator, session: requests.Session) -> BlobServiceClient:
+    url = f"{_workspace(emulator)}/datastores/workspaceblobstore/listSecrets?{VERSION}"
+    key = session.post(url, timeout=10).json()["key"]
+    transport = RequestsTransport(connection_verify=session.verify, use_env_settings=False)
+    return BlobServiceClient(
+        "https://amllocalstore.blob.core.windows.net",
+        credential={"account_name": "amllocalstore", "account_key": key},
+        transport=transport,
+        proxies=session.proxies,
+        retry_total=0,
+    )
+
+
+def test_an_error_comes_so_often_and_then_the_answer(emulator: Emulator, session: requests.Session) -> None:
+    added = emulator.admin("POST", "faults?kind=status&status=429&retry_after=2&path=*/computes*&count=2").json()
+    url = f"{_workspace(emulator)}/computes?{VERSION}"
+    answers = [session.get(url, timeout=10) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [429, 429, 200]
+    assert answers[0].headers["Retry-After"] == "2"
+    assert answers[0].json()["error"]["code"] == "TooManyRequests"
+    assert session.get(f"{_workspace(emulator)}?{VERSION}", timeout=10).status_code == 200
+    listed = emulator.admin("GET", "status").json()["faults"]
+    assert [(one["id"], one["fitting"], one["injected"]) for one in listed] == [(added["id"], 3, 2)]
+    noted = [one for one in emulator.admin("GET", "requests").json()["requests"] if one.get("fault")]
+    assert [(one["status"], one["fault"]) for one in noted[-2:]] == [(429, added["id"])] * 2
+    assert "FAULT" in emulator.log.read_text()
+
+
+def test_what_is_no_fault_is_refused(emulator: Emulator) -> None:
+    answer = emulator.admin("POST", "faults?kind=status&status=200")
+    assert (answer.status_code, answer.json()["error"]) == (400, "status: from 400 to 599, not 200")
+    assert emulator.admin("DELETE", "faults?id=999").status_code == 404
+
+
+@pytest.mark.parametrize(("query", "made"), [("kind=reset", False), ("kind=reset&after=1", True)])
+def test_an_answer_is_lost_before_or_after_it_took_effect(
+    emulator: Emulator, session: requests.Session, query: str, made: bool
+) -> None:
+    name = "after" if made else "before"
+    url = f"{_workspace(emulator)}/environments/{name}/versions/1?{VERSION}"
+    emulator.admin("POST", f"faults?{query}&method=PUT&count=1")
+    with pytest.raises(requests.exceptions.ConnectionError):
+        session.put(url, json={"properties": {"image": "python:3.11"}}, timeout=10)
+    assert session.get(url, timeout=10).status_code == (200 if made else 404)
+
+
+def test_half_of_an_answer(emulator: Emulator, session: requests.Session) -> None:
+    emulator.admin("POST", "faults?kind=truncate&path=*/workspaces/local&count=1")
+    with pytest.raises((requests.exceptions.ChunkedEncodingError, requests.exceptions.ConnectionError)):
+        session.get(f"{_workspace(emulator)}?{VERSION}", timeout=10)
+    assert session.get(f"{_workspace(emulator)}?{VERSION}", timeout=10).json()["name"] == "local"
+
+
+def test_blob_storage_fails_in_its_own_words(emulator: Emulator, session: requests.Session) -> None:
+    host = "host=amllocalstore.blob.core.windows.net"
+    with _blobs(emulator, session) as client:
+        container = client.get_container_client("faulty")
+        container.create_container()
+        container.upload_blob("kept", b"k" * 100_000)
+        emulator.admin("POST", f"faults?kind=status&{host}&method=PUT&count=1")
+        with pytest.raises(HttpResponseError, match="ServerBusy") as busy:
+            container.upload_blob("lost", b"x" * 300_000)
+        assert (busy.value.status_code, busy.value.error_code) == (503, "ServerBusy")
+        emulator.admin("POST", f"faults?kind=truncate&{host}&method=GET&count=1")
+        # The client notices, and asks again by itself.
+        assert container.download_blob("kept").readall() == b"k" * 100_000
+        assert emulator.admin("GET", "faults").json()["faults"][-1]["injected"] == 1
+        emulator.admin("POST", f"faults?kind=reset&after=1&{host}&path=*/faulty/made&count=1")
+        with pytest.raises(AzureError):
+            container.upload_blob("made", b"m" * 100_000)
+        assert sorted(container.list_blob_names()) == ["kept", "made"]
+
+
+def test_the_registry_fails_too(emulator: Emulator, session: requests.Session) -> None:
+    emulator.admin("POST", "faults?kind=status&host=amllocal.azurecr.io&count=1")
+    answer = session.get("https://amllocal.azurecr.io/v2/", timeout=10)
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (503, "UNAVAILABLE")
+    assert session.get("https://amllocal.azurecr.io/v2/", timeout=10).status_code == 401
+
+
+def test_an_outage_and_its_end(emulator: Emulator, session: requests.Session) -> None:
+    number = emulator.admin("POST", "faults?kind=outage&host=*.azure.com").json()["id"]
+    with pytest.raises(requests.exceptions.ConnectionError):
+        session.get(f"{_workspace(emulator)}?{VERSION}", timeout=10)
+    assert emulator.admin("GET", "health").status_code == 200
+    emulator.admin("DELETE", f"faults?id={number}")
+    assert session.get(f"{_workspace(emulator)}?{VERSION}", timeout=10).status_code == 200
+
+
+def test_the_unmodified_client_gets_through_a_tenth_of_failures(emulator: Emulator) -> None:
+    emulator.admin("POST", "faults?kind=status&status=503&retry_after=0&probability=0.1&seed=5&host=management.*")
+    seen: dict[str, Any] = emulator.client("workspace")
+    assert seen["listed"] == ["local"]
+    (rule,) = emulator.admin("GET", "faults").json()["faults"]
+    assert rule["injected"] > 0, json.dumps(rule)
+    emulator.admin("DELETE", "faults")
