@@ -16,7 +16,7 @@ from aml_emulator.faults import Rule
 from aml_emulator.federation import FederatedCredential
 from aml_emulator.jobs.service import JobService
 from aml_emulator.requests_log import KEPT_REQUESTS
-from aml_emulator.routes.computes import create_default
+from aml_emulator.routes.computes import clusters, create_default
 from aml_emulator.services import Services
 
 logger = logging.getLogger(__name__)
@@ -123,6 +123,7 @@ class Admin:
             "uptime_seconds": round(self._services.clock() - self._started, 1),
             "jobs": self._services.store.runs.count_by_status(),
             "active": list(self._jobs.runner.active()),
+            "clusters": clusters(self._services),
             "assets": self._services.store.assets.count(),
             "unsupported": self._services.unsupported.seen(),
             "requests": self._services.requests.total,
@@ -193,6 +194,7 @@ class Admin:
                 return 409, {"error": f"jobs do not end: {', '.join(runner.active())}"}
             time.sleep(POLL_SECONDS)
         self._services.store.clear()
+        self._services.fleet.clear()
         blobs = self._services.blobs
         for container in blobs.containers():
             blobs.delete_container(container)

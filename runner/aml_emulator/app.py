@@ -54,7 +54,7 @@ class App:
         modules: Iterable[Iterable[Route]] = (
             workspaces.routes(services),
             datastores.routes(services),
-            computes.routes(services),
+            computes.routes(services, job_service),
             assets.routes(services),
             jobs.routes(services, job_service),
             history.routes(services),

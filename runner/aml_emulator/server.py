@@ -33,6 +33,7 @@ from aml_emulator.blobs import Blobs
 from aml_emulator.certificates import Certificates
 from aml_emulator.certificates import prepare as prepare_certificates
 from aml_emulator.children import Child, ChildError, ChildSpec
+from aml_emulator.clusters import Fleet
 from aml_emulator.executor.runner import JobRunner
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import RunSink
@@ -144,6 +145,8 @@ async def _run(
         faults=faults,
         requests=RequestLog(clock=clock),
         recorder=recorder,
+        fleet=Fleet(clock=clock, start_seconds=settings.node_start_seconds, seed=identity.instance),
+        quotas=settings.quotas,
     )
     await run_in_threadpool(prepare, services, max_jobs=settings.max_jobs)
 
@@ -163,6 +166,7 @@ async def _run(
             container=settings.container or await run_in_threadpool(_own_container),
         ),
         sink_for=partial(_sink, services),
+        fleet=services.fleet,
     )
     stack.callback(runner.close)
     jobs = JobService(services, runner)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from aml_emulator.blobs import Blobs
+from aml_emulator.clusters import Fleet
 from aml_emulator.errors import bad_request, not_found
 from aml_emulator.executor.spec import Folder, RunSpec
 from aml_emulator.faults import Faults
@@ -21,6 +22,7 @@ from aml_emulator.requests_log import Recorder, RequestLog
 from aml_emulator.store import Store
 from aml_emulator.store.datastores import Datastore
 from aml_emulator.tokens import Tokens
+from aml_emulator.vm_sizes import DEFAULT_QUOTAS, Quotas
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +44,12 @@ class Runner(Protocol):
 
     def active(self) -> tuple[str, ...]:
         """Return the ids of runs that wait or run."""
+
+    def lose_node(self, run_id: str, message: str) -> bool:
+        """Fail a run whose cluster is gone; False if it is not known here."""
+
+    def wake(self) -> None:
+        """Look again for runs that can begin."""
 
     def engine_ready(self) -> bool:
         """Return whether the container engine answers."""
@@ -79,6 +87,8 @@ class Services:
         faults: what goes wrong on purpose.
         recorder: where answers are written down; None for nowhere.
         started: when the service was put together.
+        fleet: the clusters' nodes and queues.
+        quotas: how many vCPUs nodes may have.
     """
 
     identity: Identity
@@ -91,6 +101,8 @@ class Services:
     requests: RequestLog = field(default_factory=lambda: RequestLog(clock=time.time))
     faults: Faults = field(default_factory=lambda: Faults(clock=time.time))
     recorder: Recorder | None = None
+    fleet: Fleet = field(default_factory=Fleet)
+    quotas: Quotas = DEFAULT_QUOTAS
     started: float = field(init=False)
 
     def __post_init__(self) -> None:

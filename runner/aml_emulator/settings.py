@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from aml_emulator.vm_sizes import Quotas, parse_quotas
+
 PREFIX = "AML_EMULATOR_"
 
 
@@ -22,6 +24,8 @@ class Settings:
         registry_tls_port: of the registry with Azure's sign-in, for engines; 0 takes a free one, None for no such port.
         registry_engine_name: what the container engine calls the registry; None is ``localhost:<port>``.
         max_jobs: at most so many jobs run at once.
+        node_start_seconds: how long a cluster's node takes to start.
+        quotas: how many vCPUs the clusters' nodes may have.
         location: the Azure region that is played.
         azurite: the command that runs Azurite's Blob service.
         registry: the command that runs the registry.
@@ -38,6 +42,8 @@ class Settings:
     registry_tls_port: int | None
     registry_engine_name: str | None
     max_jobs: int
+    node_start_seconds: float
+    quotas: Quotas
     location: str
     azurite: str
     registry: str
@@ -73,6 +79,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
     option("--registry-tls-port", None, "port of the registry with TLS and Azure's sign-in; 0: a free one (none)")
     option("--registry-engine-name", None, "what the container engine calls the registry (localhost:<port>)")
     option("--max-jobs", "2", "at most so many jobs run at once")
+    option("--node-start-seconds", "0", "how long a cluster's node takes to start")
+    option("--quota", None, "vCPUs by family of sizes: standardNDASv4_A100Family=0,*=100 (300 of each)")
     option("--location", "eastus", "the Azure region that is played")
     option("--azurite", "azurite-blob", "the command that runs Azurite's Blob service")
     option("--registry", "docker-registry", "the command that runs the registry")
@@ -96,6 +104,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
         ),
         registry_engine_name=given.registry_engine_name,
         max_jobs=_number(parser, "--max-jobs", given.max_jobs, 1, 64),
+        node_start_seconds=_number(parser, "--node-start-seconds", given.node_start_seconds, 0, 86400),
+        quotas=_quotas(parser, given.quota or ""),
         location=given.location.lower(),
         azurite=given.azurite,
         registry=given.registry,
@@ -104,6 +114,13 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
         log_level=given.log_level,
         record=Path(given.record).absolute() if given.record else None,
     )
+
+
+def _quotas(parser: argparse.ArgumentParser, text: str) -> Quotas:
+    try:
+        return parse_quotas(text)
+    except ValueError as error:
+        parser.error(f"--quota: {error}")
 
 
 def _number(parser: argparse.ArgumentParser, flag: str, text: str, low: int, high: int) -> int:

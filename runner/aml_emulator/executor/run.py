@@ -34,7 +34,8 @@ LOGGER = logging.getLogger(__name__)
 NOTES_PATH = "system_logs/emulator.log"
 """Where the emulator tells what it did differently from what the job asked for."""
 
-StopReason = Literal["cancel", "timeout"]
+StopReason = Literal["cancel", "timeout", "lost"]
+"""Why a run is stopped: by its owner, by its limit, or because what it runs on is gone."""
 
 
 class RunFailedError(Exception):
@@ -87,6 +88,7 @@ class Run:
         self._sink = sink
         self._lock = threading.Lock()
         self._stop_reason: StopReason | None = None
+        self._stop_error: RunError | None = None
         self._running: str | None = None
         self._left_behind = False
         self._output: JobOutput | None = None
@@ -100,10 +102,16 @@ class Run:
         """Follow a container that an earlier process of the emulator started, and report how it ended."""
         self._conclude(lambda: self._follow_adopted(container_id))
 
-    def stop(self, reason: StopReason) -> None:
-        """Ask the run to end; returns at once. Once the command has ended this changes nothing."""
+    def stop(self, reason: StopReason, error: RunError | None = None) -> None:
+        """Ask the run to end; returns at once. Once the command has ended this changes nothing.
+
+        Args:
+            reason: the first one counts.
+            error: what a run that lost its node fails with.
+        """
         with self._lock:
-            self._stop_reason = self._stop_reason or reason
+            if self._stop_reason is None:
+                self._stop_reason, self._stop_error = reason, error
             running = self._running
         if running is not None:
             threading.Thread(target=self._stop_container, args=(running,), daemon=True).start()
@@ -289,6 +297,8 @@ class Run:
         return _Result(status="Failed", error=RunError(code="UserError", message=why, exit_code=ended.code))
 
     def _stopped(self) -> _Result:
+        if self._stop_reason == "lost":
+            return _Result(status="Failed", error=self._stop_error)
         if self._stop_reason != "timeout":
             return _Result(status="Canceled", error=None)
         seconds = self.spec.timeout_seconds or 0

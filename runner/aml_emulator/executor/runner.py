@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from aml_emulator.clusters import Fleet
 from aml_emulator.executor.engine import Engine
 from aml_emulator.executor.layout import EMULATOR_HOST
-from aml_emulator.executor.run import Run, has_begun
+from aml_emulator.executor.run import Run, StopReason, has_begun
 from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import BlobStore, RunError, RunSpec, SinkFor
+from aml_emulator.executor.spec import BlobStore, Ending, RunError, RunSpec, SinkFor
 
 __all__ = ["ExecutorSettings", "JobRunner"]
 
@@ -20,24 +20,31 @@ LOGGER = logging.getLogger(__name__)
 
 
 class JobRunner:
-    """Runs jobs as containers, first come first served, at most ``settings.max_jobs`` at once.
+    """Runs jobs as containers, at most ``settings.max_jobs`` at once, each on a node of its cluster.
+
+    First come, first served: a job waits for those before it on its own cluster, not for those of a cluster that is busy.
 
     Args:
         blobs: where code and inputs come from, and logs and outputs go.
         settings: how jobs reach the emulator.
         sink_for: gives for a run's id where its progress is reported; the sink is called from the executor's threads.
+        fleet: the clusters; without it the machine's limit is the only one.
     """
 
-    def __init__(self, *, blobs: BlobStore, settings: ExecutorSettings, sink_for: SinkFor) -> None:
+    def __init__(
+        self, *, blobs: BlobStore, settings: ExecutorSettings, sink_for: SinkFor, fleet: Fleet | None = None
+    ) -> None:
         self._blobs = blobs
         self._settings = settings
         self._sink_for = sink_for
         self._engine = Engine(instance=settings.instance, container=settings.container, emulator_alias=EMULATOR_HOST)
         self._lock = threading.Lock()
-        self._waiting: deque[Run] = deque()
+        self._fleet = fleet or Fleet()
+        self._waiting: dict[str, Run] = {}
         self._running: dict[str, Run] = {}
         self._started = False
         self._closed = False
+        self._timer: threading.Timer | None = None
 
     def start(self) -> None:
         """Begin to run what was submitted, and what will be."""
@@ -56,24 +63,37 @@ class JobRunner:
         with self._lock:
             if self._closed:
                 raise RuntimeError("The executor is closed")
-            if spec.run_id in self._running or any(other.spec.run_id == spec.run_id for other in self._waiting):
+            if spec.run_id in self._running or spec.run_id in self._waiting:
                 raise ValueError(f"The run {spec.run_id} is queued or running already")
-            self._waiting.append(run)
+            self._waiting[spec.run_id] = run
+            self._fleet.enqueue(spec.run_id, spec.compute)
         self._begin_waiting()
 
     def cancel(self, run_id: str) -> bool:
         """Cancel a run and return at once; a queued one ends here and now. Return whether there was such a run."""
+        return self._stop(run_id, "cancel", "Canceled", None)
+
+    def lose_node(self, run_id: str, message: str) -> bool:
+        """Fail a run whose cluster is gone, queued or running; otherwise as :meth:`cancel`."""
+        return self._stop(run_id, "lost", "Failed", RunError(code="UserError", message=message))
+
+    def _stop(self, run_id: str, reason: StopReason, status: Ending, error: RunError | None) -> bool:
         with self._lock:
-            queued = next((run for run in self._waiting if run.spec.run_id == run_id), None)
-            if queued is not None:
-                self._waiting.remove(queued)
+            queued = self._waiting.pop(run_id, None)
             running = self._running.get(run_id)
+            if queued is not None:
+                self._fleet.release(run_id)
         if queued is not None:
-            self._sink_for(run_id).finished("Canceled", None)
+            self._sink_for(run_id).finished(status, error)
+            self._begin_waiting()
             return True
         if running is not None:
-            running.stop("cancel")
+            running.stop(reason, error)
         return running is not None
+
+    def wake(self) -> None:
+        """Look again for runs that can begin: a cluster has grown, or a node is ready."""
+        self._begin_waiting()
 
     def adopt(self, specs: Iterable[RunSpec]) -> None:
         """Take up the runs of an earlier process of this emulator; call it once, before :meth:`start`.
@@ -96,12 +116,13 @@ class JobRunner:
             run = self._run(spec)
             with self._lock:
                 self._running[run_id] = run
+                self._fleet.take(run_id, spec.compute, at_once=True)
             self._begin(run, partial(run.adopt, container_id))
 
     def active(self) -> tuple[str, ...]:
         """Return the ids of the runs that are queued or running, the running ones first."""
         with self._lock:
-            return (*self._running, *(run.spec.run_id for run in self._waiting))
+            return (*self._running, *self._waiting)
 
     def engine_ready(self) -> bool:
         """Tell whether the Docker engine answers."""
@@ -113,6 +134,8 @@ class JobRunner:
             self._closed = True
             self._waiting.clear()
             running = list(self._running.values())
+            if self._timer is not None:
+                self._timer.cancel()
         for run in running:
             run.leave_behind()
         self._engine.close()
@@ -130,12 +153,42 @@ class JobRunner:
         """Start as many of the waiting runs as there is room for."""
         while True:
             with self._lock:
-                room = self._settings.max_jobs - len(self._running)
-                if not self._started or self._closed or room <= 0 or not self._waiting:
+                run = self._next() if self._started and not self._closed else None
+                if run is None:
+                    self._await_node()
                     return
-                run = self._waiting.popleft()
+                del self._waiting[run.spec.run_id]
                 self._running[run.spec.run_id] = run
             self._begin(run, run.execute)
+
+    def _next(self) -> Run | None:
+        """Return the first waiting run that may begin, with a node of its cluster taken; None where there is none."""
+        if len(self._running) >= self._settings.max_jobs:
+            return None
+        busy: set[str] = set()
+        for run in self._waiting.values():
+            cluster = run.spec.compute
+            if cluster in busy:
+                continue
+            if self._fleet.take(run.spec.run_id, cluster):
+                return run
+            busy.add(cluster)
+        return None
+
+    def _await_node(self) -> None:
+        """Be back when the next node is ready, where one is starting."""
+        if self._timer is not None or self._closed or not self._waiting:
+            return
+        seconds = self._fleet.next_node_seconds()
+        if seconds is not None:
+            self._timer = threading.Timer(seconds + 0.01, self._node_ready)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _node_ready(self) -> None:
+        with self._lock:
+            self._timer = None
+        self._begin_waiting()
 
     def _begin(self, run: Run, work: Callable[[], None]) -> None:
         name = f"run-{run.spec.run_id}"
@@ -149,4 +202,5 @@ class JobRunner:
         finally:
             with self._lock:
                 del self._running[run.spec.run_id]
+                self._fleet.release(run.spec.run_id)
             self._begin_waiting()

@@ -71,6 +71,7 @@ class RunSpec:
         artifacts: where ``outputs/``, ``logs/`` and the log are kept.
         shm_bytes: size of /dev/shm; the engine's default where it is None.
         timeout_seconds: how long the command may run; None is without limit.
+        compute: the cluster that the job waits for and runs on; empty for none.
     """
 
     run_id: str
@@ -86,6 +87,7 @@ class RunSpec:
     outputs: tuple[OutputSpec, ...] = ()
     shm_bytes: int | None = None
     timeout_seconds: float | None = None
+    compute: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from aml_emulator.durations import seconds_of
 from aml_emulator.errors import NotSupportedError, bad_request
 from aml_emulator.executor.spec import InputKind
 from aml_emulator.expressions import ExpressionError, references
@@ -56,7 +57,6 @@ OUTPUT_KINDS = frozenset(INPUT_KINDS) - {"literal"}
 INPUT_MODES = frozenset({"ReadOnlyMount", "ReadWriteMount", "Download"})
 OUTPUT_MODES = frozenset({"ReadWriteMount", "Upload"})
 
-_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _SHM = re.compile(r"(\d+)([bkmg]?)b?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
@@ -169,11 +169,10 @@ def timeout_seconds(job: Mapping[str, Any]) -> float | None:
     text = (job.get("limits") or {}).get("timeout")
     if text is None:
         return None
-    match = _DURATION.fullmatch(str(text))
-    if match is None or not any(match.groups()):
+    seconds = seconds_of(str(text))
+    if seconds is None:
         raise bad_request(f"limits.timeout is not a duration of days, hours, minutes and seconds: '{text}'")
-    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    return seconds
 
 
 def shm_bytes(job: Mapping[str, Any]) -> int | None:

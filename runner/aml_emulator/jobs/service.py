@@ -7,11 +7,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from aml_emulator.computes import scale_of
 from aml_emulator.errors import ServiceError, bad_request, not_found
 from aml_emulator.executor.spec import Ending, RunError, from_json, to_json
 from aml_emulator.jobs.check import JOB_NAME, check_job, essence
-from aml_emulator.jobs.spec import place_outputs, run_spec
+from aml_emulator.jobs.spec import compute_of, place_outputs, run_spec
 from aml_emulator.services import Runner, Services
+from aml_emulator.store.assets import Compute
 from aml_emulator.store.runs import Run
 
 logger = logging.getLogger(__name__)
@@ -61,7 +63,7 @@ class JobService:
     def _submit(self, name: str, job: Mapping[str, Any]) -> Run:
         check_job(job)
         services = self._services
-        compute = str(job["computeId"]).rstrip("/").rpartition("/")[2]
+        compute = compute_of(job)
         if services.store.assets.compute(compute) is None:
             raise ServiceError(
                 400, "UserError", f"Unknown compute target '{compute}'.", inner=("NotFound", "ComputeTargetNotFound")
@@ -138,6 +140,28 @@ class JobService:
                 self._services.store.runs.finish(name, "Canceled")
         return self._services.store.runs.require(name)
 
+    def scale(self, compute: Compute) -> None:
+        """Give a cluster the nodes that it is to have by now; jobs that wait for them begin."""
+        self._services.fleet.configure(compute.name, scale_of(compute, self._services.quotas))
+        self._runner.wake()
+
+    def remove_compute(self, name: str) -> None:
+        """Release a cluster that is deleted; the jobs that wait for it or run on it fail."""
+        with self._submitting:
+            self._services.store.assets.delete_compute(name)
+            lost = self._services.fleet.remove(name)
+        for run_id in lost:
+            logger.info("job %s: %s", run_id, _deleted(name))
+            self._runner.lose_node(run_id, _deleted(name))
+
+    def _lost_meanwhile(self, run: Run) -> bool:
+        """Fail a job whose cluster was deleted and that nobody told of it; return whether it was one."""
+        compute = compute_of(run.job or {})
+        if self._services.store.assets.compute(compute) is not None:
+            return False
+        self._services.store.runs.finish(run.id, "Failed", code="UserError", message=_deleted(compute))
+        return True
+
     def sink(self, run_id: str) -> RunProgress:
         """Return where the executor reports what becomes of a run."""
         return RunProgress(self._services, run_id)
@@ -146,8 +170,14 @@ class JobService:
         """Start the executor, and take up the runs that had not ended when the service stopped."""
         store = self._services.store.runs
         with self._submitting:
+            for compute in self._services.store.assets.computes():
+                self._services.fleet.configure(compute.name, scale_of(compute, self._services.quotas))
             known = set(self._runner.active())
-            unfinished = [run for run in store.unfinished_jobs() if run.spec is not None and run.id not in known]
+            unfinished = [
+                run
+                for run in store.unfinished_jobs()
+                if run.spec is not None and run.id not in known and not self._lost_meanwhile(run)
+            ]
             begun = [run for run in unfinished if run.status not in ("Queued", "Preparing")]
             self._runner.adopt([from_json(run.spec) for run in begun if run.spec])
             self._runner.start()
@@ -209,6 +239,10 @@ class RunProgress:
             exit_code=error.exit_code if error else (0 if status == "Completed" else None),
         )
         logger.info("job %s: %s%s", self._run_id, status, f" ({error.message})" if error else "")
+
+
+def _deleted(compute: str) -> str:
+    return f"The compute target '{compute}' was deleted while the job was on it."
 
 
 def output_asset(run_id: str, name: str) -> str:

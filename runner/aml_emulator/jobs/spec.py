@@ -42,6 +42,11 @@ def image_of(services: Services, environment_id: str) -> str:
     return str(image)
 
 
+def compute_of(job: Mapping[str, Any]) -> str:
+    """Return the name of the compute target that a job is for."""
+    return str(job["computeId"]).rstrip("/").rpartition("/")[2]
+
+
 def place_outputs(services: Services, run_id: str, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return where each named output of a job will lie, for the store.
 
@@ -108,6 +113,7 @@ def run_spec(services: Services, run: Run) -> RunSpec:
         artifacts=services.artifacts_of(run.id),
         shm_bytes=shm_bytes(job),
         timeout_seconds=timeout_seconds(job),
+        compute=compute_of(job),
     )
 
 

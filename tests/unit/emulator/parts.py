@@ -58,6 +58,8 @@ class IdleRunner:
         self.submitted: list[RunSpec] = []
         self.adopted: list[str] = []
         self.started = False
+        self.lost: dict[str, str] = {}
+        self.woken = 0
 
     def start(self) -> None:
         self.started = True
@@ -73,6 +75,13 @@ class IdleRunner:
 
     def active(self) -> tuple[str, ...]:
         return tuple(spec.run_id for spec in self.submitted)
+
+    def lose_node(self, run_id: str, message: str) -> bool:
+        self.lost[run_id] = message
+        return self.cancel(run_id)
+
+    def wake(self) -> None:
+        self.woken += 1
 
     def engine_ready(self) -> bool:
         return True

@@ -1,0 +1,150 @@
+"""Nodes and queues of clusters, by a clock that is set by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from aml_emulator.clusters import ClusterView, Fleet, Scale, wanted
+
+
+@dataclass
+class Hand:
+    """A clock."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def states(fleet: Fleet, cluster: str = "c") -> list[str]:
+    view = view_of(fleet, cluster)
+    return sorted(node.state for node in view.nodes)
+
+
+def view_of(fleet: Fleet, cluster: str = "c") -> ClusterView:
+    view = fleet.view(cluster)
+    assert view is not None
+    return view
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "demand", "nodes"),
+    [(0, 4, 0, 0), (0, 4, 3, 3), (0, 4, 9, 4), (2, 4, 0, 2), (2, 4, 3, 3), (0, 0, 5, 0), (1, 1, 5, 1)],
+)
+def test_a_cluster_wants_a_node_for_each_job_within_its_bounds(low: int, high: int, demand: int, nodes: int) -> None:
+    assert wanted(Scale(min_nodes=low, max_nodes=high), demand=demand) == nodes
+
+
+def test_jobs_of_a_cluster_take_its_nodes_in_their_order() -> None:
+    fleet = Fleet(clock=Hand())
+    fleet.configure("c", Scale(max_nodes=1))
+    for run in ("a", "b", "x"):
+        fleet.enqueue(run, "c")
+    assert not fleet.take("b", "c")
+    assert fleet.take("a", "c")
+    assert not fleet.take("b", "c")
+    assert (view_of(fleet).queue, view_of(fleet).in_state("running")) == (("b", "x"), 1)
+    fleet.release("b")
+    fleet.release("a")
+    assert fleet.take("x", "c")
+    assert view_of(fleet).nodes[0].run_id == "x"
+
+
+def test_a_busy_cluster_holds_up_no_other() -> None:
+    fleet = Fleet(clock=Hand())
+    fleet.configure("none", Scale(max_nodes=0))
+    fleet.configure("c", Scale(max_nodes=1))
+    fleet.enqueue("a", "none")
+    fleet.enqueue("b", "c")
+    assert not fleet.take("a", "none")
+    assert fleet.take("b", "c")
+    assert fleet.take("elsewhere", "")
+
+
+def test_a_node_is_released_after_its_idle_time_and_not_before() -> None:
+    clock = Hand()
+    fleet = Fleet(clock=clock)
+    fleet.configure("c", Scale(min_nodes=1, max_nodes=3, idle_seconds=120))
+    assert states(fleet) == ["idle"]
+    for run in ("a", "b", "x"):
+        fleet.enqueue(run, "c")
+        assert fleet.take(run, "c")
+    assert states(fleet) == ["running"] * 3
+    fleet.release("a")
+    clock.now += 60
+    fleet.release("b")
+    clock.now += 59.9
+    assert states(fleet) == ["idle", "idle", "running"]
+    clock.now += 0.1
+    assert states(fleet) == ["idle", "running"]
+    fleet.release("x")
+    clock.now += 1000
+    assert states(fleet) == ["idle"]
+
+
+def test_a_job_that_comes_in_time_gets_the_idle_node() -> None:
+    clock = Hand()
+    fleet = Fleet(clock=clock, start_seconds=30)
+    fleet.configure("c", Scale(max_nodes=1, idle_seconds=120))
+    fleet.enqueue("a", "c")
+    assert (states(fleet), fleet.next_node_seconds()) == (["preparing"], 30)
+    assert not fleet.take("a", "c")
+    clock.now += 30
+    assert fleet.take("a", "c")
+    assert fleet.next_node_seconds() is None
+    first = view_of(fleet).nodes[0].id
+    fleet.release("a")
+    clock.now += 119
+    fleet.enqueue("b", "c")
+    clock.now += 300
+    assert fleet.take("b", "c")
+    assert view_of(fleet).nodes[0].id == first
+
+
+def test_a_node_whose_job_was_cancelled_before_it_was_ready_is_released() -> None:
+    fleet = Fleet(clock=Hand(), start_seconds=30)
+    fleet.configure("c", Scale(max_nodes=2))
+    fleet.enqueue("a", "c")
+    fleet.release("a")
+    assert states(fleet) == []
+
+
+def test_a_smaller_cluster_keeps_what_runs_and_a_greater_one_grows() -> None:
+    fleet = Fleet(clock=Hand())
+    fleet.configure("c", Scale(max_nodes=2))
+    for run in ("a", "b", "x"):
+        fleet.enqueue(run, "c")
+    assert fleet.take("a", "c")
+    assert fleet.take("b", "c")
+    fleet.configure("c", Scale(max_nodes=1))
+    assert states(fleet) == ["running", "running"]
+    fleet.release("a")
+    assert (states(fleet), fleet.take("x", "c")) == (["running"], False)
+    fleet.configure("c", Scale(max_nodes=4))
+    assert fleet.take("x", "c")
+
+
+def test_a_run_that_is_taken_up_again_has_a_node_whatever_the_cluster_says() -> None:
+    fleet = Fleet(clock=Hand())
+    fleet.configure("c", Scale(max_nodes=0, low_priority=True))
+    assert fleet.take("a", "c", at_once=True)
+    node = view_of(fleet).nodes[0]
+    assert (node.state, node.run_id) == ("running", "a")
+    assert node.id.startswith("tvmps_")
+    assert node.id.endswith("_p")
+    fleet.release("a")
+    assert states(fleet) == []
+
+
+def test_a_removed_cluster_tells_whose_it_was() -> None:
+    fleet = Fleet(clock=Hand())
+    fleet.configure("c", Scale(max_nodes=1))
+    fleet.enqueue("a", "c")
+    fleet.enqueue("b", "c")
+    assert fleet.take("a", "c")
+    assert fleet.remove("c") == ("a", "b")
+    assert fleet.remove("c") == ()
+    assert fleet.view("c") is None
