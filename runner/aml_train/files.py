@@ -31,22 +31,45 @@ SECRETS: Final = (
     "!.env.example",
     "!.env.sample",
     "!.env.template",
+    ".envrc",
     "*.pem",
     "*.key",
     "*.pfx",
     "*.p12",
+    "*.ppk",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
     "id_rsa",
     "id_dsa",
     "id_ecdsa",
+    "id_ecdsa_sk",
     "id_ed25519",
+    "id_ed25519_sk",
     ".azure/",
     ".aws/",
     ".ssh/",
     ".gnupg/",
+    ".kube/",
+    ".kaggle/",
     ".docker/config.json",
+    ".dockercfg",
+    ".config/gcloud/",
+    ".databrickscfg",
+    ".boto",
+    ".s3cfg",
+    ".streamlit/secrets.toml",
+    ".vault-token",
+    "kaggle.json",
+    "azureauth.json",
+    "terraform.tfstate",
+    "terraform.tfstate.*",
     ".netrc",
+    "_netrc",
+    ".npmrc",
     ".pypirc",
     ".git-credentials",
+    ".htpasswd",
 )
 """What is left out unless the caller says otherwise, in gitignore style."""
 
@@ -59,6 +82,11 @@ CACHES: Final = (
     ".hypothesis/",
     ".nox/",
     ".tox/",
+    ".venv/",
+    ".ipynb_checkpoints/",
+    ".hg/",
+    ".svn/",
+    ".DS_Store",
 )
 """What tools leave behind and make anew; left out unless the caller says otherwise."""
 
@@ -125,9 +153,13 @@ class FileSet:
         return cls(root=root, entries=tuple(entries))
 
     @classmethod
-    def collect_code(cls, root: Path) -> Self:
-        """Select the files of a job's code snapshot: by azure-ai-ml's rules, without ``.git``, secrets and caches."""
-        return cls.collect(root, nested=False, links="follow")
+    def collect_code(cls, root: Path, *, include: Sequence[str] = ()) -> Self:
+        """Select the files of a job's code snapshot: by azure-ai-ml's rules, without ``.git``, secrets and caches.
+
+        *include* names secrets and caches that belong to it all the same, in gitignore style.
+        """
+        leave_out = (*SECRETS, *CACHES, *(f"!{pattern}" for pattern in include))
+        return cls.collect(root, nested=False, leave_out=leave_out, links="follow")
 
     @classmethod
     def collect_upload(cls, root: Path) -> Self:

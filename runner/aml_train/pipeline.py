@@ -175,7 +175,6 @@ class Execution:
             view = self._attach(target)
         else:
             image = self._image(target)
-            self._prewarm.join()
             view = self._submit(target.service, image)
         if options.wait or view.status.terminal:
             self._watch(target.service, view, target.pace)
@@ -236,6 +235,7 @@ class Execution:
         if options.supersede and options.group is not None:
             supersede(service, options.group, self._plan.job.stem, clock=self._clock, listener=self._listener)
         self._live = self._answer_for(job.name, service)
+        self._prewarm.start()
         return self._live.submit(job)
 
     def _answer_for(self, job: str, service: JobService) -> LiveJob:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from aml_train.code_limits import check_code
 from aml_train.config.model import CommandJob, Config
-from aml_train.files import FileSet
+from aml_train.files import IGNORE_FILES, FileSet
 from aml_train.image.collect import BaseResolver, OsReader, collect_inputs, read_file
 from aml_train.image.inputs import ImageInputs
 from aml_train.image.spec import BaseImage
@@ -111,7 +112,7 @@ def resolve(
 
     Raises:
         ImageError: if the base image is nowhere to be found.
-        InvalidError: if a local file cannot be read or used.
+        InvalidError: if a local file cannot be read or used, or if the code is more than may be sent.
     """
     image = config.image
     base: BaseImage | None = None
@@ -129,7 +130,7 @@ def resolve(
             now=now or datetime.datetime.now(datetime.UTC),
         )
     path = config.job.code
-    code = FileSet.collect_code(path) if path is not None and path.is_dir() else None
+    code = _code(path, config) if path is not None and path.is_dir() else None
     code_digest = None
     if path is not None:
         code_digest = _digest_of(path) if code is None else code.digest()
@@ -143,6 +144,14 @@ def resolve(
         code_digest=code_digest,
         local_digests=local_digests(config.job),
     )
+
+
+def _code(folder: Path, config: Config) -> FileSet:
+    """Select the files of the code snapshot, which must not be more than is meant to be sent."""
+    code = FileSet.collect_code(folder, include=config.code.include)
+    ignore_file = next((name for name in IGNORE_FILES if (folder / name).is_file()), None)
+    check_code(code, config.code, ignore_file)
+    return code
 
 
 def _digest_of(path: Path) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 from aml_train.config.image_grammar import IMAGE, VARIABLES
 from aml_train.config.job_grammar import ASSET_NAME, JOB
+from aml_train.config.sending_grammar import CODE
 from aml_train.config.shapes import Choice, Duration, Text
 from aml_train.config.structures import Either, Items, Key, Record, Table
 from aml_train.config.tests_grammar import inside, tests_grammar
@@ -128,6 +129,7 @@ DOCUMENT: Final = Record(
             ),
             "How long the job may take, and what becomes of it when the run is interrupted.",
         ),
+        "code": Key(CODE, "What may be sent of the job's code folder; the folder itself is named by the job."),
         "target": Key(Text(noun="a target's name"), "Target where none is given; `local` by default."),
         "targets": Key(
             Table(

@@ -22,6 +22,7 @@ from aml_train.config.job import JobSource, check_job, name_of, read_tree
 from aml_train.config.model import Config
 from aml_train.config.nodes import Entry, Faults, MapNode, Mark, ScalarNode, find, place
 from aml_train.config.overrides import Overrides, apply, parse_overrides
+from aml_train.config.sending_grammar import code_config
 from aml_train.config.shapes import Anything
 from aml_train.config.source import absolute, kind_of
 from aml_train.config.structures import Key
@@ -141,6 +142,7 @@ class _Loader:
             model=model_config(values.get("model")),
             target=chosen,
             watch=wait_config(values.get("watch") or {}),
+            code=code_config(values.get("code") or {}),
             overrides=self.overrides.values,
             notices=notices(job, image),
         )

@@ -150,6 +150,24 @@ class WaitConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CodeConfig:
+    """``code:``: what may be sent of the job's code folder.
+
+    Attributes:
+        max_size: bytes of all files together.
+        max_files: how many files.
+        include: gitignore patterns of what is sent although it looks like a secret or a cache.
+
+    The bounds are those that AzureML has had for snapshots: 300 MB and 2,000 files
+    (https://learn.microsoft.com/azure/machine-learning/how-to-save-write-experiment-files).
+    """
+
+    max_size: int = 300_000_000
+    max_files: int = 2000
+    include: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything the user said, checked.
 
@@ -169,6 +187,7 @@ class Config:
     model: ModelConfig | None
     target: TargetConfig
     watch: WaitConfig = WaitConfig()
+    code: CodeConfig = CodeConfig()
     overrides: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 

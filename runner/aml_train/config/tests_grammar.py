@@ -26,7 +26,8 @@ def inside(text: str) -> None:
         raise ValueError(f"`{shown(text)}` leads outside")
 
 
-def _size(noun: str) -> Text:
+def size_shape(noun: str) -> Text:
+    """Return the shape of a size such as `512m`; its value is in bytes."""
     return Text(noun=noun, pattern=_SIZE_PATTERN, convert=size_in_bytes, remedy="use the units k, m, g")
 
 
@@ -56,9 +57,9 @@ def tests_grammar(variables: Table) -> Record:
                 "Processors that the tests may use; all by default.",
             ),
             "memory": Key(
-                _size("a size such as `8g`"), "Memory that the tests may use, such as `8g`; all by default."
+                size_shape("a size such as `8g`"), "Memory that the tests may use, such as `8g`; all by default."
             ),
-            "shm": Key(_size("a size such as `1g`"), "Size of `/dev/shm`, such as `8g`; `1g` by default."),
+            "shm": Key(size_shape("a size such as `1g`"), "Size of `/dev/shm`, such as `8g`; `1g` by default."),
             "memlock": Key(
                 Text(
                     noun="a size such as `1g`, or `unlimited`",

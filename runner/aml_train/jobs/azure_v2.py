@@ -6,10 +6,8 @@ import contextlib
 import gc
 import io
 import logging
-import shutil
-import tempfile
+import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -18,6 +16,7 @@ from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
 from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.code_upload import ensure_code
 from aml_train.jobs.job import TAG_FINGERPRINT, JobSpec
 from aml_train.jobs.service import JobView, ModelView, NewModel
 from aml_train.jobs.submission import Submission
@@ -35,27 +34,32 @@ class AzureV2(AzureRest):
         super().__init__(workspace, credential, cloud)
         self._made: MLClient | None = None
         self._leaving: Submission | None = None
+        self._making = threading.Lock()
 
     def prepare(self) -> None:
-        """Import azure-ai-ml and make its client, which takes over a second."""
-        if self._made is None:
-            with _collecting_no_garbage():
-                import azure.ai.ml.entities  # noqa: F401  the part that is needed later and slow to import
-                from azure.ai.ml import MLClient
+        """Import azure-ai-ml and make its client, which takes over a second. Two threads may ask for it."""
+        with self._making:
+            if self._made is None:
+                self._made = self._make()
 
-            # Notices of experimental classes are addressed to azure-ai-ml's own users.
-            logging.getLogger("azure.ai.ml").setLevel(logging.ERROR)
-            place = self.workspace
-            self._made = MLClient(
-                self._credential,
-                place.subscription_id,
-                place.resource_group,
-                place.name,
-                show_progress=False,
-                cloud=self.cloud.name,
-                # azure-core calls it for every request, and again for each repetition (CustomHookPolicy).
-                raw_request_hook=self._before_request,
-            )
+    def _make(self) -> MLClient:
+        with _collecting_no_garbage():
+            import azure.ai.ml.entities  # noqa: F401  the part that is needed later and slow to import
+            from azure.ai.ml import MLClient
+
+        # Notices of experimental classes are addressed to azure-ai-ml's own users.
+        logging.getLogger("azure.ai.ml").setLevel(logging.ERROR)
+        place = self.workspace
+        return MLClient(
+            self._credential,
+            place.subscription_id,
+            place.resource_group,
+            place.name,
+            show_progress=False,
+            cloud=self.cloud.name,
+            # azure-core calls it for every request, and again for each repetition (CustomHookPolicy).
+            raw_request_hook=self._before_request,
+        )
 
     def _before_request(self, request: Any) -> None:
         """Let the submission know that the request which makes the job leaves."""
@@ -70,12 +74,17 @@ class AzureV2(AzureRest):
 
     def submit(self, job: JobSpec, submission: Submission) -> JobView:
         """See :meth:`aml_train.jobs.service.JobService.submit`."""
+        what = f"Submitting the job {job.name}"
+        document = dict(job.document)
+        if job.code is not None:
+            # While this waits for the network, another thread may still be loading azure-ai-ml.
+            document["code"] = ensure_code(self, job.code, submission)
+        self.prepare()
         from azure.ai.ml import load_job
 
-        what = f"Submitting the job {job.name}"
         try:
             self._leaving = submission
-            with _staged(job, submission) as document, _quiet():
+            with _quiet():
                 text = io.StringIO(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
                 entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
                 self._client.jobs.create_or_update(entity)
@@ -134,24 +143,6 @@ def _collecting_no_garbage() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-@contextlib.contextmanager
-def _staged(job: JobSpec, submission: Submission) -> Iterator[dict[str, Any]]:
-    """Give the job's document with its code in a folder of its own, which holds the snapshot's files and nothing else.
-
-    azure-ai-ml uploads what it finds: ``.git`` as well, in whose configuration actions/checkout leaves a token.
-    """
-    document = dict(job.document)
-    if job.code is None:
-        yield document
-        return
-    with tempfile.TemporaryDirectory(prefix="aml-train-", ignore_cleanup_errors=True) as folder:
-        # An upload whose files are gone comes to its end.
-        submission.on_call_off(lambda: shutil.rmtree(folder, ignore_errors=True))
-        staged = Path(folder) / (job.code.root.name or "code")
-        job.code.copy_to(staged)
-        yield {**document, "code": str(staged)}
 
 
 @contextlib.contextmanager

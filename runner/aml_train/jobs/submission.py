@@ -29,9 +29,12 @@ class Submission:
             self._left = True
 
     def on_call_off(self, undo: Callable[[], None]) -> None:
-        """Have *undo* called, in the other thread, when the submission is called off. It must not raise."""
+        """Have *undo* called, in the other thread, when the submission is called off; at once if it was. It must not raise."""
         with self._lock:
             self._undo.append(undo)
+            late = self._called_off
+        if late:
+            undo()
 
     def call_off(self) -> bool:
         """Stop the submission. Return whether it has been stopped: False where the request has left already."""

@@ -1,0 +1,171 @@
+"""Code assets on the emulator, made by aml-train and by azure-ai-ml: either finds what the other has uploaded."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from aml_train.credentials.azure import sign_in
+from aml_train.errors import CancelledError, InvalidError
+from aml_train.files import FileSet
+from aml_train.jobs import code_hash, code_upload
+from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.code_hash import read_snapshot
+from aml_train.jobs.code_upload import ensure_code
+from aml_train.jobs.submission import Submission
+from tests.integration.emulator.service import Emulator
+
+STEPS = "code_steps.py"
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    service = Emulator(tmp_path_factory.mktemp("emulator"))
+    service.start()
+    yield service
+    service.stop()
+
+
+class Recording(AzureRest):
+    """A workspace that keeps what it is asked."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        info = emulator.info
+        workspace = Workspace(
+            subscription_id=info["subscription_id"], resource_group=info["resource_group"], name=info["workspace"]
+        )
+        super().__init__(workspace, sign_in({**os.environ, "AML_TRAIN_SIGN_IN": "secret"}))
+        self.asked: list[str] = []
+
+    def call(
+        self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
+    ) -> requests.Response:
+        self.asked.append(f"{method} {url.partition('/workspaces/')[2].partition('/')[2]}")
+        return super().call(method, url, what, params=params, body=body)
+
+
+@pytest.fixture
+def rest(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Recording:
+    for name, value in emulator.environment().items():
+        monkeypatch.setenv(name, value)
+    return Recording(emulator)
+
+
+def project(folder: Path, **more: bytes) -> Path:
+    code = folder / "my code"
+    (code / "pkg").mkdir(parents=True)
+    contents = {"train.py": b"print(1)", "pkg/__init__.py": b"", "pkg/ä b%20#?.txt": b"odd", "B.txt": b"b", **more}
+    for path, data in contents.items():
+        (code / path).write_bytes(data)
+    return code
+
+
+def blobs(emulator: Emulator, asset: str, rest: AzureRest) -> dict[str, bytes]:
+    """Return what lies where the asset says, read with the workspace's own key."""
+    from azure.storage.blob import ContainerClient
+
+    _, name, version = asset.split(":")
+    query = {"api-version": "2023-04-01"}
+    found = rest.read(rest.arm(f"/codes/{name}/versions/{version}"), "Reading the asset", params=query)
+    container, _, folder = found["properties"]["codeUri"].removeprefix("https://").partition("/")[2].partition("/")
+    store = "datastores/workspaceblobstore/listSecrets"
+    secret = rest.call("POST", rest.arm(f"/{store}"), "key", params={"api-version": "2024-10-01-preview"}).json()
+    account = emulator.info["storage_account"]
+    client = ContainerClient(f"https://{account}.blob.core.windows.net", container, credential=secret["key"])
+    with client:
+        names = [str(item.name) for item in client.list_blobs(name_starts_with=f"{folder}/")]
+        return {name.removeprefix(f"{folder}/"): client.download_blob(name).readall() for name in names}
+
+
+def listed(rest: AzureRest, code: Path) -> list[Any]:
+    """Return the assets that carry the hash of a folder."""
+    query = {"api-version": "2023-04-01", "hash": read_snapshot(FileSet.collect_code(code)).content_hash}
+    return list(rest.items(rest.arm("/codes/any/versions"), "Looking", params=query))
+
+
+def test_what_is_uploaded_is_whole_and_found_again(emulator: Emulator, rest: Recording, tmp_path: Path) -> None:
+    code = project(tmp_path, **{".env": b"SECRET=1", "id_rsa": b"key"})
+    asset = ensure_code(rest, FileSet.collect_code(code), Submission())
+    assert blobs(emulator, asset, rest) == {
+        "train.py": b"print(1)",
+        "pkg/__init__.py": b"",
+        "pkg/ä b%20#?.txt": b"odd",
+        "B.txt": b"b",
+    }
+    rest.asked.clear()
+    assert ensure_code(rest, FileSet.collect_code(code), Submission()) == asset
+    assert len(rest.asked) == 1
+    assert rest.asked[0].startswith("GET codes/")
+
+
+def test_azure_ai_ml_reuses_ours_and_we_reuse_its(emulator: Emulator, rest: Recording, tmp_path: Path) -> None:
+    ours, theirs = project(tmp_path / "ours", mine=b"1"), project(tmp_path / "theirs", theirs=b"2")
+    files = FileSet.collect_code(ours)
+    assert (
+        emulator.client("hash", script=STEPS, code=str(ours))["hash"]
+        == read_snapshot(FileSet.collect_code(ours)).content_hash
+    )
+    made = ensure_code(rest, files, Submission())
+    seen = emulator.client("register", script=STEPS, code=str(ours))
+    assert f"azureml:{seen['name']}:{seen['version']}" == made
+
+    seen = emulator.client("register", script=STEPS, code=str(theirs))
+    rest.asked.clear()
+    found = ensure_code(rest, FileSet.collect_code(theirs), Submission())
+    assert found == f"azureml:{seen['name']}:{seen['version']}"
+    assert len(rest.asked) == 1
+
+
+def test_long_files_go_in_blocks(
+    emulator: Emulator, rest: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_hash, "BLOCK", 1000)
+    data = bytes(range(256)) * 50
+    asset = ensure_code(rest, FileSet.collect_code(project(tmp_path, big=data)), Submission())
+    assert blobs(emulator, asset, rest)["big"] == data
+
+
+def test_an_upload_that_is_called_off_leaves_no_asset(
+    rest: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = project(tmp_path, **{f"file{number}": bytes([number]) for number in range(60)})
+    submission, sent = Submission(), threading.Event()
+    original = code_upload._Upload._put
+
+    def put(self: Any, *given: Any) -> None:
+        original(self, *given)
+        if not sent.is_set():
+            sent.set()
+            assert submission.call_off()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(code_upload._Upload, "_put", put)
+        with pytest.raises(CancelledError, match="called off"):
+            ensure_code(rest, FileSet.collect_code(code), submission)
+    assert sent.is_set()
+    assert listed(rest, code) == []
+    assert ensure_code(rest, FileSet.collect_code(code), Submission())
+    assert len(listed(rest, code)) == 1
+
+
+def test_a_file_that_changes_under_the_upload_leaves_no_asset(
+    rest: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = project(tmp_path, late=b"before")
+    files = FileSet.collect_code(code)
+
+    def read(given: FileSet) -> Any:
+        snapshot = read_snapshot(given)
+        (code / "late").write_bytes(b"after!")
+        return snapshot
+
+    monkeypatch.setattr(code_upload, "read_snapshot", read)
+    with pytest.raises(InvalidError, match="late changed while it was read"):
+        ensure_code(rest, files, Submission())
+    assert listed(rest, code) == []

@@ -1,0 +1,41 @@
+"""The hash of a code snapshot; tests/integration compares it with azure-ai-ml's own."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from aml_train.errors import InvalidError
+from aml_train.files import FileEntry, FileSet
+from aml_train.jobs import code_hash
+from aml_train.jobs.code_hash import read_snapshot
+
+
+def test_the_hash_is_that_of_azure_ai_ml(tmp_path: Path) -> None:
+    (tmp_path / "B").mkdir()
+    for path, text in {"b.py": "one", "B/ü.py": "two", "a": ""}.items():
+        (tmp_path / path).write_text(text)
+    snapshot = read_snapshot(FileSet.collect_code(tmp_path))
+    wanted = hashlib.sha256("3#a#0#b.py#3#B/ü.py#3onetwo".encode()).hexdigest()
+    assert snapshot.content_hash == wanted
+    assert [block.length for block in snapshot.blocks["a"]] == [0]
+
+
+@pytest.mark.parametrize(("size", "lengths"), [(0, [0]), (3, [3]), (4, [4]), (5, [4, 1]), (8, [4, 4])])
+def test_long_files_are_cut_into_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, lengths: list[int]
+) -> None:
+    monkeypatch.setattr(code_hash, "BLOCK", 4)
+    (tmp_path / "a").write_bytes(b"x" * size)
+    blocks = read_snapshot(FileSet.collect_code(tmp_path)).blocks["a"]
+    assert [block.length for block in blocks] == lengths
+    assert [block.offset for block in blocks] == [4 * number for number in range(len(lengths))]
+
+
+def test_a_file_that_grew_is_not_taken_for_what_was_selected(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("more than it was")
+    files = FileSet(root=tmp_path, entries=(FileEntry(path="a", executable=False, size=3),))
+    with pytest.raises(InvalidError, match=r"a changed while it was read\nRun again"):
+        read_snapshot(files)

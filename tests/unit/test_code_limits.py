@@ -1,0 +1,68 @@
+"""What is too much code, and what is named then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aml_train.code_limits import check_code
+from aml_train.config.model import CodeConfig
+from aml_train.errors import InvalidError
+from aml_train.files import FileEntry, FileSet
+
+
+def files(*items: tuple[str, int]) -> FileSet:
+    entries = tuple(FileEntry(path=path, executable=False, size=size) for path, size in items)
+    return FileSet(root=Path("/project"), entries=entries)
+
+
+def refusal(snapshot: FileSet, limits: CodeConfig, ignore_file: str | None = None) -> tuple[str, str]:
+    with pytest.raises(InvalidError) as caught:
+        check_code(snapshot, limits, ignore_file)
+    return caught.value.message, str(caught.value.hint)
+
+
+def test_what_is_within_the_limits_passes() -> None:
+    check_code(files(("a", 10), ("b", 10)), CodeConfig(max_size=20, max_files=2), None)
+
+
+def test_the_largest_folder_and_file_are_named_by_their_own_paths() -> None:
+    many = [(f"data/images/train/{number}.png", 1_000_000) for number in range(300)]
+    message, hint = refusal(files(*many, ("model.bin", 60_000_000), ("train.py", 100)), CodeConfig())
+    assert message.split("\n") == [
+        "The code in /project has 360.0 MB, more than 300.0 MB (code.max-size). The most is in:",
+        "  data/images/train/  300.0 MB in 300 files",
+        "  model.bin  60.0 MB",
+    ]
+    assert "write into .amlignore such lines as:\n  /data/images/train/\n  /model.bin\n" in hint
+    assert hint.endswith("raise the limit in aml-train.yml, under `code`.")
+
+
+def test_too_many_files_are_named_by_their_number() -> None:
+    many = [(f"cache/{number % 7}/{number}", 1) for number in range(30)]
+    message, hint = refusal(files(*many, ("big.bin", 1000)), CodeConfig(max_files=20), ".gitignore")
+    assert "31 files, more than 20 (code.max-files)" in message
+    assert "  cache/  30 B in 30 files" in message
+    assert "big.bin" not in message
+    assert "copy .gitignore to .amlignore, which takes its place" in hint
+
+
+def test_both_limits_are_told_and_nothing_is_named_twice() -> None:
+    many = [(f"a/b/{number}", 10) for number in range(20)]
+    message, hint = refusal(files(*many, ("a/c", 1000)), CodeConfig(max_size=500, max_files=5), ".amlignore")
+    assert "1.2 kB, more than 500 B (code.max-size) and 21 files, more than 5 (code.max-files)" in message
+    assert hint.count("/a/") == 2
+    assert "  /a/c\n  /a/b/\n" in hint
+
+
+def test_odd_names_become_patterns_that_mean_them_alone(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    for name in ("a*[1]?", "ab1x", "ends with "):
+        (code / name).write_bytes(b"x" * 100)
+    limits = CodeConfig(max_size=10)
+    _, hint = refusal(FileSet.collect_code(code), limits)
+    patterns = [line[2:] for line in hint.split("\n") if line.startswith("  /")]
+    (code / ".amlignore").write_text("\n".join(pattern for pattern in patterns if "b1x" not in pattern) + "\n")
+    assert [entry.path for entry in FileSet.collect_code(code).entries] == [".amlignore", "ab1x"]
