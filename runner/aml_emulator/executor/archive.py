@@ -52,8 +52,17 @@ def file_entry(path: str, data: bytes) -> Entry:
     return Entry(path=path, mode=0o644, size=len(data), read=lambda: (data,))
 
 
-def blob_entries(blobs: BlobStore, folder: Folder, target: str, *, single: bool = False) -> Iterator[Entry]:
+def blob_entries(
+    blobs: BlobStore,
+    folder: Folder,
+    target: str,
+    *,
+    single: bool = False,
+    wanted: Callable[[str], bool] = lambda _path: True,
+) -> Iterator[Entry]:
     """Yield the files of *folder* below *target*, executable; with *single* the one blob as *target* itself.
+
+    *wanted* tells by a file's path below *folder* whether it is taken.
 
     Raises:
         UnsafePathError: a blob's name leads outside of the folder.
@@ -61,6 +70,8 @@ def blob_entries(blobs: BlobStore, folder: Folder, target: str, *, single: bool 
     """
     found = False
     for item in blobs.walk(folder.container, folder.prefix):
+        if not wanted(item.name):
+            continue
         found = True
         name = folder.name_of(item.name) if item.name else folder.prefix.strip("/")
         if single and item.name:
@@ -163,6 +174,7 @@ def capture(
     target: Folder,
     base: str = "",
     on_file: Callable[[str, int], None],
+    skip: Callable[[str, tarfile.TarInfo], bool] = lambda _path, _member: False,
 ) -> tuple[str, ...]:
     """Store the files of a tar stream that the engine made of one path, and return notes on what was left out.
 
@@ -175,18 +187,28 @@ def capture(
         target: where to.
         base: a folder below *target*; empty for *target* itself.
         on_file: called for every stored file with its path below *target* and its size.
+        skip: tells of each member that is no folder, by its path, whether it is passed over.
 
     Raises:
         UnsafePathError: a member's name leads outside of the archive.
         tarfile.TarError: the archive is damaged or cut short.
     """
-    return _Capture(blobs=blobs, target=target, base=base, on_file=on_file).run(chunks)
+    return _Capture(blobs=blobs, target=target, base=base, on_file=on_file, skip=skip).run(chunks)
 
 
 class _Capture:
     """The state of one :func:`capture`."""
 
-    def __init__(self, *, blobs: BlobStore, target: Folder, base: str, on_file: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        *,
+        blobs: BlobStore,
+        target: Folder,
+        base: str,
+        on_file: Callable[[str, int], None],
+        skip: Callable[[str, tarfile.TarInfo], bool],
+    ) -> None:
+        self._skip = skip
         self._blobs = blobs
         self._target = target
         self._base = base
@@ -212,7 +234,7 @@ class _Capture:
 
     def _take(self, archive: tarfile.TarFile, member: tarfile.TarInfo, pool: ThreadPoolExecutor) -> None:
         path = self._relative(member.name)
-        if member.isdir():
+        if member.isdir() or self._skip(path, member):
             return
         if member.islnk():
             self._links.append((path, self._relative(member.linkname)))

@@ -181,17 +181,23 @@ class Engine:
         working_directory: str,
         network: Network,
         shm_bytes: int | None,
+        host_options: Mapping[str, Any] | None = None,
+        hostname: str | None = None,
     ) -> str:
         """Make the run's container and return its id; one that a crash left behind is replaced."""
         if (stale := self.find(run_id)) is not None:
             self.remove(stale)
+        options = {"shm_size": DEFAULT_SHM_BYTES if shm_bytes is None else shm_bytes, **(host_options or {})}
+        if options.get("ipc_mode") == "host":
+            # The host's own /dev/shm has the host's size.
+            del options["shm_size"]
         host = self._api.create_host_config(
             network_mode=network.id,
-            shm_size=DEFAULT_SHM_BYTES if shm_bytes is None else shm_bytes,
             init=self._init or None,
             # The engine's log is read again after a restart of the emulator; not every log driver can be read.
             log_config=LogConfig(type=LogConfig.types.JSON),
             device_requests=[DeviceRequest(count=-1, capabilities=[["gpu"]])] if self._has_gpus() else None,
+            **options,
         )
         created = self._api.create_container(
             image,
@@ -202,6 +208,7 @@ class Engine:
             # Jobs on AzureML run as root, whatever the image's USER says.
             user="0:0",
             host_config=host,
+            hostname=hostname,
             labels=labels(self._instance, run_id),
             name=self._name(run_id),
             stop_signal="SIGTERM",

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from urllib.parse import unquote, urlsplit
 
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import InputSpec, OutputSpec, RunSpec
@@ -28,12 +29,6 @@ CA_VARIABLES = (
     "NODE_EXTRA_CA_CERTS",
 )
 """The variables by which requests, OpenSSL, curl, pip, git and node find their CAs."""
-
-SHELL = 'exec 2>&1; [ -x /bin/bash ] && exec /bin/bash -c "$0"; exec /bin/sh -c "$0"'
-"""Runs its first argument by bash, as AzureML does, or by sh where an image has no bash.
-
-Both outputs go through one pipe: the engine would not keep the order of two.
-"""
 
 CAPTURED_FOLDERS = ("outputs", "logs")
 """Folders of the working directory that become artefacts of the run."""
@@ -82,10 +77,12 @@ class Layout:
 
     def input_path(self, item: InputSpec) -> str:
         """Return the path that the command gets for an input that is not a literal."""
-        if item.location is None or not _NAME.fullmatch(item.name):
+        if (item.location is None and item.url is None) or not _NAME.fullmatch(item.name):
             raise UnsafePathError(f"input {item.name!r} has no place in the container")
         folder = f"{self.data}/INPUT_{item.name}"
-        if item.kind == "uri_file":
+        if item.url is not None:
+            return f"{folder}/{safe_relative(url_file_name(item.url))}"
+        if item.kind == "uri_file" and item.location is not None:
             return f"{folder}/{safe_relative(item.location.prefix).rpartition('/')[2]}"
         return folder
 
@@ -97,20 +94,29 @@ class Layout:
 
     def input_values(self, spec: RunSpec) -> dict[str, str]:
         """Return for each input what ``${{inputs.<name>}}`` stands for."""
-        return {
-            item.name: (item.literal or "") if item.kind == "literal" else self.input_path(item)
-            for item in spec.inputs
-        }
+        return {item.name: self.input_path(item) if item.literal is None else item.literal for item in spec.inputs}
 
     def output_values(self, spec: RunSpec) -> dict[str, str]:
         """Return for each named output what ``${{outputs.<name>}}`` stands for."""
-        return {item.name: self.output_path(item) for item in spec.outputs}
+        return {item.name: item.uri if item.mode == "Direct" else self.output_path(item) for item in spec.outputs}
+
+    def path_variables(self, spec: RunSpec) -> dict[str, str]:
+        """Return the variables by which a job on AzureML finds its data: ``AZURE_ML_INPUT_<name>`` and ``…OUTPUT…``."""
+        inputs = {item.name for item in spec.inputs if item.kind != "literal"}
+        found = {f"AZURE_ML_INPUT_{key}": value for key, value in self.input_values(spec).items() if key in inputs}
+        return found | {f"AZURE_ML_OUTPUT_{key}": value for key, value in self.output_values(spec).items()}
 
     def folders(self, spec: RunSpec) -> tuple[str, ...]:
         """Return the folders that are there before the command starts, parents first."""
-        outputs = (self.output_path(item) for item in spec.outputs if item.kind != "uri_file")
+        written = (item for item in spec.outputs if item.kind != "uri_file" and item.mode != "Direct")
+        outputs = (self.output_path(item) for item in written)
         captured = (f"{self.working_directory}/{name}" for name in CAPTURED_FOLDERS)
         return (self.working_directory, self.data, *captured, *outputs)
+
+
+def url_file_name(url: str) -> str:
+    """Return what the file at *url* is called: the last part of its path; empty where that says nothing."""
+    return unquote(urlsplit(url).path).rpartition("/")[2]
 
 
 def engine_image(reference: str, settings: ExecutorSettings) -> str:
@@ -137,7 +143,7 @@ def environment(
     ours |= dict.fromkeys(CA_VARIABLES, CA_BUNDLE_PATH)
     direct = _merged_no_proxy(spec.environment_variables)
     ours |= {"NO_PROXY": direct, "no_proxy": direct} | dict(spec.service_environment)
-    user = spec.environment_variables
+    user = {**Layout(run_id=spec.run_id).path_variables(spec), **spec.environment_variables}
     lost = tuple(name for name in user if name in ours and user[name] != ours[name] and name.upper() != "NO_PROXY")
     return dict(user) | ours, lost
 

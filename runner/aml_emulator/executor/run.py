@@ -15,7 +15,8 @@ from typing import Literal
 
 from docker.errors import APIError
 
-from aml_emulator.executor import archive, layout
+from aml_emulator.executor import archive, launch, layout
+from aml_emulator.executor.content import Content
 from aml_emulator.executor.engine import (
     Engine,
     EngineFault,
@@ -24,6 +25,7 @@ from aml_emulator.executor.engine import (
     InitMissingError,
     fault_text,
 )
+from aml_emulator.executor.fetch import fetched
 from aml_emulator.executor.output import JobOutput, resume
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import LOG_PATH, BlobStore, Ending, RunError, RunSink, RunSpec
@@ -93,6 +95,7 @@ class Run:
         self._left_behind = False
         self._output: JobOutput | None = None
         self._noted = False
+        self._content = Content(spec, blobs=blobs)
 
     def execute(self) -> None:
         """Run the job from its beginning and report how it ended."""
@@ -190,21 +193,27 @@ class Run:
         with self._user_errors():
             plan = layout.Layout(run_id=self.spec.run_id)
         network = self._engine.create_network(self.spec.run_id)
-        environment, lost = layout.environment(self.spec, self._settings, emulator_host=network.emulator_host)
+        with self._user_errors():
+            environment, lost = layout.environment(self.spec, self._settings, emulator_host=network.emulator_host)
         for name in lost:
             self._note(f"The variable {name} of the job gave way to the one that the emulator needs.")
-        with self._user_errors():
+        for note in self.spec.notes:
+            self._note(note)
+        with self._user_errors(), fetched(self.spec.inputs, self._go_on) as files:
             command = render(self.spec.command, plan.input_values(self.spec), plan.output_values(self.spec))
             container_id = self._engine.create_container(
                 self.spec.run_id,
                 image=image,
-                command=("/bin/sh", "-c", layout.SHELL, command),
+                command=launch.argv(command, self.spec.launcher, self.spec.processes),
                 environment=environment,
                 working_directory=plan.working_directory,
                 network=network,
                 shm_bytes=self.spec.shm_bytes,
+                host_options=self.spec.host_options,
+                hostname=self.spec.hostname,
             )
-            self._engine.put(container_id, archive.tar_stream(self._while_wanted(self._content(plan))))
+            entries = self._content.entries(self._settings.ca_bundle, files)
+            self._engine.put(container_id, archive.tar_stream(self._while_wanted(entries)))
         self._go_on()
         self._append_log(b"")
         self._sink.log(LOG_PATH)
@@ -225,18 +234,6 @@ class Run:
                 raise
             message = f"The container could not be started from {self.spec.image}: {fault_text(error)}"
             raise RunFailedError(RunError(code="UserError", message=message)) from error
-
-    def _content(self, plan: layout.Layout) -> Iterator[archive.Entry]:
-        """Yield what is copied into the container before it starts."""
-        yield archive.file_entry(layout.CA_BUNDLE_PATH, self._settings.ca_bundle)
-        for path in plan.folders(self.spec):
-            yield archive.folder_entry(path)
-        if self.spec.code is not None:
-            yield from archive.blob_entries(self._blobs, self.spec.code, plan.working_directory)
-        for item in self.spec.inputs:
-            if item.location is not None:
-                single = item.kind == "uri_file"
-                yield from archive.blob_entries(self._blobs, item.location, plan.input_path(item), single=single)
 
     def _while_wanted(self, entries: Iterator[archive.Entry]) -> Iterator[archive.Entry]:
         for entry in entries:
@@ -314,12 +311,17 @@ class Run:
                 take = partial(archive.capture, target=self.spec.artifacts, base=name)
                 self._store(stream, take, self._sink.artifact)
         for item in self.spec.outputs:
+            if item.mode == "Direct":
+                self._sink.output(item.name)
+                continue
             stream = self._engine.get(container_id, plan.output_path(item))
             if stream is None:
                 self._note(f"The output {item.name} was not written by the job.")
                 continue
             self._store(stream, partial(archive.capture, target=item.location), lambda _path, _size: None)
             self._sink.output(item.name)
+        for note in self._content.write_back(partial(self._engine.get, container_id)):
+            self._note(note)
 
     def _store(
         self, stream: Iterator[bytes], take: partial[tuple[str, ...]], on_file: Callable[[str, int], None]

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal, Protocol
 
+from aml_emulator.executor.launch import Launcher
+
 InputKind = Literal["literal", "uri_file", "uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model"]
 """How an input was declared: a literal has a value, everything else a location."""
 
@@ -40,22 +42,37 @@ class Folder:
 
 @dataclass(frozen=True, kw_only=True)
 class InputSpec:
-    """One input of the job. A literal carries *literal*, already as text; anything else *location*."""
+    """One input of the job.
+
+    Attributes:
+        literal: what the command gets instead of a path: a literal's text, or the address of a ``Direct`` input.
+        location: where it lies in Blob storage.
+        pattern: takes only the files of *location* whose paths match; see :mod:`aml_emulator.executor.patterns`.
+        url: address of a file elsewhere, which is downloaded.
+        uri: what the job said, for messages.
+    """
 
     name: str
     kind: InputKind
     literal: str | None = None
     location: Folder | None = None
+    pattern: str | None = None
+    url: str | None = None
+    uri: str = ""
     mode: str = "ReadOnlyMount"
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputSpec:
-    """One named output of the job: what the command leaves at its path is stored at *location*."""
+    """One named output of the job: what the command leaves at its path is stored at *location*.
+
+    In the mode ``Direct`` the command gets *uri*, and stores what it makes itself.
+    """
 
     name: str
     kind: str
     location: Folder
+    uri: str = ""
     mode: str = "ReadWriteMount"
 
 
@@ -72,6 +89,10 @@ class RunSpec:
         shm_bytes: size of /dev/shm; the engine's default where it is None.
         timeout_seconds: how long the command may run; None is without limit.
         compute: the cluster that the job waits for and runs on; empty for none.
+        launcher: how the command is started, *processes* times.
+        host_options: further keywords of docker-py's ``create_host_config``.
+        hostname: the container's name for itself; the engine's choice where it is None.
+        notes: what the emulator does differently from what the job asked for.
     """
 
     run_id: str
@@ -88,6 +109,11 @@ class RunSpec:
     shm_bytes: int | None = None
     timeout_seconds: float | None = None
     compute: str = ""
+    launcher: Launcher = "once"
+    processes: int = 1
+    host_options: Mapping[str, Any] = field(default_factory=dict)
+    hostname: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,4 +192,5 @@ def from_json(text: str) -> RunSpec:
     inputs = (InputSpec(**item | {"location": folder(item["location"])}) for item in data["inputs"])
     outputs = (OutputSpec(**item | {"location": Folder(**item["location"])}) for item in data["outputs"])
     places = {"artifacts": Folder(**data["artifacts"]), "code": folder(data["code"])}
-    return RunSpec(**data | places | {"inputs": tuple(inputs), "outputs": tuple(outputs)})
+    lists = {"inputs": tuple(inputs), "outputs": tuple(outputs), "notes": tuple(data.get("notes", ()))}
+    return RunSpec(**data | places | lists)

@@ -12,8 +12,9 @@ from typing import Any
 
 from aml_emulator.durations import seconds_of
 from aml_emulator.errors import NotSupportedError, bad_request
-from aml_emulator.executor.spec import InputKind
 from aml_emulator.expressions import ExpressionError, references
+from aml_emulator.jobs.check_places import check_inputs, check_outputs
+from aml_emulator.jobs.docker_args import docker_options, size_bytes
 
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}")
 
@@ -28,14 +29,17 @@ EXECUTED = frozenset(
         "environmentId",
         "environmentVariables",
         "experimentName",
+        "identity",
         "inputs",
         "isArchived",
         "jobType",
         "limits",
         "outputs",
+        "parentJobName",
         "properties",
         "queueSettings",
         "resources",
+        "services",
         "tags",
     }
 )
@@ -44,21 +48,22 @@ EXECUTED = frozenset(
 READ_ONLY = frozenset({"parameters", "provisioningState", "status"})
 """Fields that the service fills in and ignores when they are sent."""
 
-INPUT_KINDS: Mapping[str, InputKind] = {
-    "literal": "literal",
-    "uri_file": "uri_file",
-    "uri_folder": "uri_folder",
-    "mltable": "mltable",
-    "mlflow_model": "mlflow_model",
-    "custom_model": "custom_model",
-    "triton_model": "triton_model",
-}
-OUTPUT_KINDS = frozenset(INPUT_KINDS) - {"literal"}
-INPUT_MODES = frozenset({"ReadOnlyMount", "ReadWriteMount", "Download"})
-OUTPUT_MODES = frozenset({"ReadWriteMount", "Upload"})
-
-_SHM = re.compile(r"(\d+)([bkmg]?)b?", re.IGNORECASE)
-_UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+RESOURCES = frozenset(
+    {
+        "dockerArgs",
+        "dockerArgsList",
+        "instanceCount",
+        "instanceType",
+        "locations",
+        "maxInstanceCount",
+        "properties",
+        "shmSize",
+    }
+)
+MAX_PROCESSES = 64
+IDENTITIES = frozenset({"AMLToken", "Managed", "UserIdentity"})
+JOB_TIERS = frozenset({"Null", "Spot", "Basic", "Standard", "Premium"})
+PRIORITIES = {1: "low", 2: "medium", 3: "high"}
 
 
 def check_job(job: Mapping[str, Any]) -> None:
@@ -79,61 +84,70 @@ def check_job(job: Mapping[str, Any]) -> None:
         raise bad_request("The job has no environment.")
     if not job.get("computeId"):
         raise NotSupportedError("serverless compute (a job without 'computeId')")
+    _check_services(job.get("services") or {})
+    _check_identity(job.get("identity") or {})
     _check_queue(job.get("queueSettings") or {})
     _check_resources(job.get("resources") or {})
     _check_distribution(job.get("distribution") or {})
-    _check_places(job)
+    check_inputs(job.get("inputs") or {})
+    check_outputs(job.get("outputs") or {})
     _check_command(job)
     timeout_seconds(job)
     shm_bytes(job)
 
 
+def _check_services(services: Mapping[str, Any]) -> None:
+    for name, value in services.items():
+        kind = str((value or {}).get("jobServiceType") or "")
+        if kind not in ("Tracking", "Studio"):
+            raise NotSupportedError(f"services.{name}" + (f" of type '{kind}'" if kind else ""))
+
+
+def _check_identity(identity: Mapping[str, Any]) -> None:
+    kind = identity.get("identityType")
+    if identity and kind not in IDENTITIES:
+        raise NotSupportedError(f"identity of type '{kind}'")
+
+
 def _check_queue(queue: Mapping[str, Any]) -> None:
-    if queue.get("jobTier") not in (None, "Null", "Standard"):
+    if queue.get("jobTier") not in (None, *JOB_TIERS):
         raise NotSupportedError(f"queueSettings.jobTier '{queue['jobTier']}'")
-    if queue.get("priority") not in (None, 0, 1):
-        raise NotSupportedError("queueSettings.priority")
+    if queue.get("priority") not in (None, 0, *PRIORITIES):
+        raise NotSupportedError(f"queueSettings.priority {queue['priority']}")
 
 
 def _check_resources(resources: Mapping[str, Any]) -> None:
+    for name, value in resources.items():
+        if name not in RESOURCES and value not in (None, {}, [], ""):
+            raise NotSupportedError(f"resources.{name}")
     if resources.get("instanceCount") not in (None, 1):
         raise NotSupportedError(f"resources.instanceCount {resources['instanceCount']} (only 1)")
-    if resources.get("dockerArgs"):
-        raise NotSupportedError("resources.dockerArgs")
-    if resources.get("dockerArgsList"):
-        raise NotSupportedError("resources.dockerArgsList")
+    if resources.get("maxInstanceCount") not in (None, 1):
+        raise NotSupportedError(f"resources.maxInstanceCount {resources['maxInstanceCount']} (only 1)")
+    if resources.get("locations"):
+        raise NotSupportedError("resources.locations (it belongs to serverless compute)")
+    for name in resources.get("properties") or {}:
+        raise NotSupportedError(f"resources.properties.{name}")
+    options = docker_options(resources)
+    if "shm_size" in options.host and shm_bytes({"resources": resources}) not in (None, options.host["shm_size"]):
+        raise bad_request("resources.shm_size and '--shm-size' of resources.docker_args say different things.")
 
 
 def _check_distribution(distribution: Mapping[str, Any]) -> None:
     if not distribution:
         return
     kind = str(distribution.get("distributionType"))
-    if kind != "PyTorch":
-        raise NotSupportedError(f"distribution of type '{kind}' (only 'PyTorch', with one process)")
-    if distribution.get("processCountPerInstance") not in (None, 1):
-        raise NotSupportedError("distribution.processCountPerInstance other than 1")
-
-
-def _check_places(job: Mapping[str, Any]) -> None:
-    for name, value in (job.get("inputs") or {}).items():
-        kind = str((value or {}).get("jobInputType", "")).lower()
-        if kind not in INPUT_KINDS:
-            raise NotSupportedError(f"input '{name}' of type '{kind}'")
-        if kind != "literal" and value.get("mode") not in (None, *INPUT_MODES):
-            raise NotSupportedError(f"mode '{value['mode']}' of input '{name}'")
-        if kind != "literal" and not value.get("uri"):
-            raise bad_request(f"The input '{name}' has no uri.")
-        if value.get("pathOnCompute"):
-            raise NotSupportedError(f"pathOnCompute of input '{name}'")
-    for name, value in (job.get("outputs") or {}).items():
-        kind = str((value or {}).get("jobOutputType", "")).lower()
-        if kind not in OUTPUT_KINDS:
-            raise NotSupportedError(f"output '{name}' of type '{kind}'")
-        if value.get("mode") not in (None, *OUTPUT_MODES):
-            raise NotSupportedError(f"mode '{value['mode']}' of output '{name}'")
-        for key in ("assetName", "assetVersion", "autoDeleteSetting", "pathOnCompute"):
-            if value.get(key):
-                raise NotSupportedError(f"{key} of output '{name}'")
+    if kind not in ("PyTorch", "Mpi", "TensorFlow"):
+        raise NotSupportedError(f"distribution of type '{kind}' (only 'PyTorch', 'Mpi' and 'TensorFlow')")
+    count = distribution.get("processCountPerInstance")
+    if count is not None and (not isinstance(count, int) or not 1 <= count <= MAX_PROCESSES):
+        raise bad_request(f"distribution.processCountPerInstance is a number from 1 to {MAX_PROCESSES}, not {count}")
+    if kind == "TensorFlow":
+        # A worker is an instance, and there is one.
+        if distribution.get("workerCount") not in (None, 1):
+            raise NotSupportedError(f"distribution.workerCount {distribution['workerCount']} (only 1)")
+        if distribution.get("parameterServerCount") not in (None, 0):
+            raise NotSupportedError("distribution.parameterServerCount other than 0")
 
 
 def _check_command(job: Mapping[str, Any]) -> None:
@@ -182,12 +196,7 @@ def shm_bytes(job: Mapping[str, Any]) -> int | None:
         ServiceError: 400 for something else.
     """
     text = (job.get("resources") or {}).get("shmSize")
-    if text is None:
-        return None
-    match = _SHM.fullmatch(str(text))
-    if match is None or int(match.group(1)) == 0:
-        raise bad_request(f"resources.shmSize is not a size such as '2g': '{text}'")
-    return int(match.group(1)) * _UNITS[match.group(2).lower()]
+    return None if text is None else size_bytes(str(text), "resources.shmSize")
 
 
 def essence(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,10 +206,11 @@ def essence(job: Mapping[str, Any]) -> dict[str, Any]:
     so that a client may send back what it was shown.
     """
     outputs = {
-        name: str((value or {}).get("jobOutputType", "")).lower()
+        name: [str((value or {}).get(key) or "").lower() for key in ("jobOutputType", "assetName", "assetVersion")]
         for name, value in (job.get("outputs") or {}).items()
         if name != "default"
     }
+    resources = job.get("resources") or {}
     inputs = {
         name: {key: value for key, value in (item or {}).items() if value is not None and key != "description"}
         for name, item in (job.get("inputs") or {}).items()
@@ -216,4 +226,7 @@ def essence(job: Mapping[str, Any]) -> dict[str, Any]:
         "outputs": outputs,
         "timeout": timeout_seconds(job),
         "shm": shm_bytes(job),
+        "docker arguments": [resources.get("dockerArgs") or "", resources.get("dockerArgsList") or []],
+        "distribution": {key: value for key, value in (job.get("distribution") or {}).items() if value is not None},
+        "parent job": job.get("parentJobName") or "",
     }

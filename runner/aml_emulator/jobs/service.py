@@ -11,7 +11,9 @@ from aml_emulator.computes import scale_of
 from aml_emulator.errors import ServiceError, bad_request, not_found
 from aml_emulator.executor.spec import Ending, RunError, from_json, to_json
 from aml_emulator.jobs.check import JOB_NAME, check_job, essence
-from aml_emulator.jobs.spec import compute_of, place_outputs, run_spec
+from aml_emulator.jobs.places import place_outputs
+from aml_emulator.jobs.registration import register_outputs
+from aml_emulator.jobs.spec import compute_of, run_spec
 from aml_emulator.services import Runner, Services
 from aml_emulator.store.assets import Compute
 from aml_emulator.store.runs import Run
@@ -68,6 +70,9 @@ class JobService:
             raise ServiceError(
                 400, "UserError", f"Unknown compute target '{compute}'.", inner=("NotFound", "ComputeTargetNotFound")
             )
+        parent = job.get("parentJobName") or None
+        if parent is not None and services.store.runs.get(str(parent)) is None:
+            raise bad_request(f"parentJobName: there is no job '{parent}'.")
         outputs = place_outputs(services, name, job)
         experiment = services.store.runs.experiment(str(job.get("experimentName") or DEFAULT_EXPERIMENT), create=True)
         if experiment is None:
@@ -92,6 +97,7 @@ class JobService:
                 properties=properties,
                 job=job,
                 outputs=outputs,
+                parent_id=parent,
             )
             spec = run_spec(services, run)
             services.store.runs.set_spec(name, to_json(spec))
@@ -230,7 +236,11 @@ class RunProgress:
         )
 
     def finished(self, status: Ending, error: RunError | None) -> None:
-        """The run ended."""
+        """The run ended. An output that cannot be registered fails a job that would have completed."""
+        if status == "Completed":
+            problems = register_outputs(self._services, self._services.store.runs.require(self._run_id))
+            if problems:
+                status, error = "Failed", RunError(code="UserError", message=" ".join(problems), exit_code=0)
         self._services.store.runs.finish(
             self._run_id,
             status,

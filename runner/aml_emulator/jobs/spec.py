@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from aml_emulator.errors import NotSupportedError, bad_request
-from aml_emulator.executor.spec import Folder, InputSpec, OutputSpec, RunSpec
-from aml_emulator.jobs.check import INPUT_KINDS, given_inputs, shm_bytes, timeout_seconds
+from aml_emulator.executor.launch import MPI_ENVIRONMENT, Launcher
+from aml_emulator.executor.spec import RunSpec
+from aml_emulator.jobs.check import PRIORITIES, given_inputs, shm_bytes, timeout_seconds
+from aml_emulator.jobs.docker_args import docker_options
+from aml_emulator.jobs.places import input_spec, output_specs
 from aml_emulator.locations import AssetId, LocationError, parse
 from aml_emulator.services import Services
 from aml_emulator.store.runs import Run
@@ -47,31 +51,6 @@ def compute_of(job: Mapping[str, Any]) -> str:
     return str(job["computeId"]).rstrip("/").rpartition("/")[2]
 
 
-def place_outputs(services: Services, run_id: str, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return where each named output of a job will lie, for the store.
-
-    An output without a uri lies where AzureML puts it: in the default datastore under ``azureml/<run>/<name>``.
-    """
-    placed = {}
-    for name, value in (job.get("outputs") or {}).items():
-        if name == "default":
-            continue
-        uri = value.get("uri")
-        if uri:
-            folder = services.folder(
-                str(uri).replace("${{name}}", run_id).replace("${{default_datastore}}", "workspaceblobstore")
-            )
-        else:
-            folder = Folder(container=services.identity.blob_container, prefix=f"azureml/{run_id}/{name}")
-        placed[name] = {
-            "container": folder.container,
-            "prefix": folder.prefix,
-            "kind": str(value["jobOutputType"]).lower(),
-            "stored": False,
-        }
-    return placed
-
-
 def run_spec(services: Services, run: Run) -> RunSpec:
     """Return what the executor needs for a stored job.
 
@@ -80,25 +59,9 @@ def run_spec(services: Services, run: Run) -> RunSpec:
     """
     job = run.job or {}
     code_id = job.get("codeId")
-    inputs = []
-    for name, value in given_inputs(job).items():
-        kind = INPUT_KINDS[str(value["jobInputType"]).lower()]
-        if kind == "literal":
-            inputs.append(InputSpec(name=name, kind=kind, literal=str(value["value"])))
-        else:
-            location = services.folder(str(value["uri"]))
-            mode = str(value.get("mode") or "ReadOnlyMount")
-            inputs.append(InputSpec(name=name, kind=kind, location=location, mode=mode))
-    submitted = job.get("outputs") or {}
-    outputs = tuple(
-        OutputSpec(
-            name=name,
-            kind=str(place["kind"]),
-            location=Folder(container=place["container"], prefix=place["prefix"]),
-            mode=str(submitted[name].get("mode") or "ReadWriteMount"),
-        )
-        for name, place in run.outputs.items()
-    )
+    options = docker_options(job.get("resources") or {})
+    launcher, processes = _launch(job)
+    given = {key: str(value) for key, value in (job.get("environmentVariables") or {}).items()}
     return RunSpec(
         run_id=run.id,
         experiment=run.experiment,
@@ -106,14 +69,19 @@ def run_spec(services: Services, run: Run) -> RunSpec:
         command=str(job["command"]),
         image=image_of(services, str(job["environmentId"])),
         code=services.folder(str(code_id)) if code_id else None,
-        environment_variables={key: str(value) for key, value in (job.get("environmentVariables") or {}).items()},
+        environment_variables={**options.environment, **given},
         service_environment=service_environment(services, run),
-        inputs=tuple(inputs),
-        outputs=outputs,
+        inputs=tuple(input_spec(services, name, value) for name, value in given_inputs(job).items()),
+        outputs=output_specs(services, run),
         artifacts=services.artifacts_of(run.id),
         shm_bytes=shm_bytes(job),
         timeout_seconds=timeout_seconds(job),
         compute=compute_of(job),
+        launcher=launcher,
+        processes=processes,
+        host_options=options.host,
+        hostname=options.hostname,
+        notes=_notes(job),
     )
 
 
@@ -142,14 +110,60 @@ def service_environment(services: Services, run: Run) -> dict[str, str]:
         "AZUREML_SERVICE_ENDPOINT": api,
         "AZUREML_DISCOVERY_SERVICE_ENDPOINT": f"{api}/discovery",
     }
-    if (run.job or {}).get("distribution"):
-        # What PyTorch's launcher would be given for one process on one node.
-        variables |= {
+    variables |= _distribution_variables(run.job or {})
+    identity_of_job = (run.job or {}).get("identity") or {}
+    if identity_of_job.get("clientId"):
+        variables["DEFAULT_IDENTITY_CLIENT_ID"] = str(identity_of_job["clientId"])
+    return variables
+
+
+def _launch(job: Mapping[str, Any]) -> tuple[Launcher, int]:
+    """Return how the command is started on the one instance, and how often."""
+    distribution = job.get("distribution") or {}
+    processes = int(distribution.get("processCountPerInstance") or 1)
+    kind = distribution.get("distributionType")
+    if kind == "Mpi":
+        return "mpirun", processes
+    return ("processes", processes) if kind == "PyTorch" and processes > 1 else ("once", 1)
+
+
+def _distribution_variables(job: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the launcher of the job's framework sets; each process of PyTorch's gets its own rank on top.
+
+    Facts: https://learn.microsoft.com/azure/machine-learning/how-to-train-distributed-gpu.
+    """
+    kind = (job.get("distribution") or {}).get("distributionType")
+    if kind == "PyTorch":
+        return {
             "RANK": "0",
             "LOCAL_RANK": "0",
             "NODE_RANK": "0",
-            "WORLD_SIZE": "1",
+            "WORLD_SIZE": str(_launch(job)[1]),
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": "6105",
         }
-    return variables
+    if kind == "TensorFlow":
+        cluster = {"worker": ["127.0.0.1:6105"]}
+        return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})}
+    return dict(MPI_ENVIRONMENT) if kind == "Mpi" else {}
+
+
+def _notes(job: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a job asks for and this machine does not tell apart, for the emulator's log of the run."""
+    notes = []
+    identity = (job.get("identity") or {}).get("identityType")
+    if identity in ("Managed", "UserIdentity"):
+        notes.append(
+            f"identity: the job reads and writes the workspace's data as every job does; tokens of the identity"
+            f" ({identity}) are not issued."
+        )
+    queue = job.get("queueSettings") or {}
+    if queue.get("jobTier") not in (None, "Null", "Standard"):
+        notes.append(f"queue_settings.job_tier: {queue['jobTier']} jobs run as all others do, and are not evicted.")
+    if queue.get("priority") in (1, 3):
+        notes.append(
+            f"queue_settings.priority: {PRIORITIES[queue['priority']]}; jobs run in the order that they came."
+        )
+    if (job.get("resources") or {}).get("instanceType"):
+        notes.append("resources.instance_type: the job runs on the compute that it names, whatever its size.")
+    return tuple(notes)

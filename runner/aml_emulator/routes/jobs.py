@@ -38,9 +38,12 @@ class Jobs:
     def list(self, call: Call) -> dict[str, Any]:
         """Return jobs, newest first, in pages."""
         query = {key.lower(): value for key, value in call.query.items()}
-        for name in ("jobtype", "properties", "scheduleid", "assetname"):
-            if query.get(name) and query[name].lower() != "command":
+        for name in ("properties", "scheduleid", "assetname"):
+            if query.get(name):
                 raise NotSupportedError(f"listing jobs by '{name}'")
+        if query.get("jobtype", "command").lower() != "command":
+            # There are none of other types.
+            return page(call, [], offset=0, more=False)
         skip = call.integer("$skip", 0)
         size = call.integer("$top", PAGE, low=1, high=PAGE)
         archived = {"All": None, "ArchivedOnly": True}.get(query.get("listviewtype", ""), False)

@@ -14,6 +14,7 @@ from aml_emulator.federation import AUDIENCE
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 API = IDENTITY.api_host
+STORE = "azureml://datastores/workspaceblobstore/paths"
 MLFLOW = f"/mlflow/v2.0{WS}/api/2.0/mlflow"
 HISTORY = f"/history/v1.0{WS}"
 
@@ -143,7 +144,24 @@ def test_the_same_job_again_is_the_same_job_and_another_one_is_not(service: Serv
         ({"environmentId": f"{WS}/environments/none/versions/1"}, 400, "'none:1' was not found"),
         ({"environmentId": "azureml://registries/azureml/environments/x/versions/1"}, 501, "registries"),
         ({"codeId": f"{WS}/codes/none/versions/1"}, 404, "codes 'none'"),
-        ({"inputs": {"d": {"jobInputType": "uri_file", "uri": "https://example.com/x"}}}, 400, "outside"),
+        (
+            {"inputs": {"d": {"jobInputType": "uri_file", "uri": "https://x.blob.core.windows.net/c/x"}}},
+            400,
+            "outside",
+        ),
+        ({"inputs": {"d": {"jobInputType": "uri_folder", "uri": "https://example.com/x"}}}, 400, "use uri_file"),
+        ({"inputs": {"d": {"jobInputType": "uri_file", "uri": "https://example.com/"}}}, 400, "does not name a file"),
+        ({"inputs": {"d": {"jobInputType": "uri_file", "uri": f"{STORE}/a/*.csv"}}}, 400, "use uri_folder"),
+        (
+            {"inputs": {"d": {"jobInputType": "uri_folder", "uri": f"{STORE}/a/*", "mode": "ReadWriteMount"}}},
+            400,
+            "mounted for writing",
+        ),
+        ({"outputs": {"o": {"jobOutputType": "uri_folder", "uri": "https://example.com/x"}}}, 400, "outside"),
+        ({"outputs": {"o": {"jobOutputType": "uri_folder", "uri": "azureml:a:1"}}}, 400, "path in a datastore"),
+        ({"outputs": {"o": {"jobOutputType": "uri_folder", "uri": STORE}}}, 400, "root of a datastore"),
+        ({"outputs": {"o": {"jobOutputType": "uri_folder", "uri": f"{STORE}/${{{{x}}}}"}}}, 400, "is not known"),
+        ({"parentJobName": "nobody"}, 400, "no job 'nobody'"),
         ({"inputs": {"d": {"jobInputType": "uri_file", "uri": "azureml:none:1"}}}, 404, "'none'"),
     ],
 )

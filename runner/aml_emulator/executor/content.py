@@ -1,0 +1,110 @@
+"""What a job's container holds before its command starts, and what of its inputs changed."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import IO
+
+from aml_emulator.executor import archive, layout
+from aml_emulator.executor.archive import ContentError
+from aml_emulator.executor.layout import Layout, UnsafePathError
+from aml_emulator.executor.patterns import matcher
+from aml_emulator.executor.spec import BlobStore, InputSpec, RunSpec
+
+Get = Callable[[str], Iterator[bytes] | None]
+"""Gives a path of the container as a tar stream, or None where there is nothing."""
+
+
+class Content:
+    """The files of one run's container."""
+
+    def __init__(self, spec: RunSpec, *, blobs: BlobStore) -> None:
+        self._spec = spec
+        self._blobs = blobs
+        self._plan = Layout(run_id=spec.run_id)
+        self._placed: dict[str, set[str]] = {}
+
+    def entries(self, ca_bundle: bytes, files: Mapping[str, IO[bytes]]) -> Iterator[archive.Entry]:
+        """Yield what is copied into the container before it starts.
+
+        Args:
+            ca_bundle: the authorities that the job trusts, PEM.
+            files: the inputs that were downloaded, by name.
+
+        Raises:
+            ContentError: something is not stored; the message names the input.
+        """
+        yield archive.file_entry(layout.CA_BUNDLE_PATH, ca_bundle)
+        for path in self._plan.folders(self._spec):
+            yield archive.folder_entry(path)
+        if self._spec.code is not None:
+            yield from archive.blob_entries(self._blobs, self._spec.code, self._plan.working_directory)
+        for item in self._spec.inputs:
+            if item.name in files:
+                yield _file(self._plan.input_path(item), files[item.name])
+            elif item.literal is None:
+                yield from self._input(item)
+
+    def _input(self, item: InputSpec) -> Iterator[archive.Entry]:
+        if item.location is None:
+            return
+        target = self._plan.input_path(item)
+        single = item.kind == "uri_file"
+        placed = self._placed.setdefault(item.name, set())
+        found = archive.blob_entries(self._blobs, item.location, target, single=single, wanted=matcher(item.pattern))
+        try:
+            for entry in found:
+                placed.add("" if single else entry.path.removeprefix(f"{target}/"))
+                yield entry
+        except (ContentError, UnsafePathError) as error:
+            raise ContentError(
+                f"The input '{item.name}' ({item.uri or 'no address'}) cannot be read: {error}"
+            ) from error
+
+    def write_back(self, get: Get) -> Iterable[str]:
+        """Store what the command changed in inputs of the mode ``ReadWriteMount``, and return notes.
+
+        Files that were put there and are gone are deleted from storage as well, where this process put them.
+
+        Raises:
+            UnsafePathError, tarfile.TarError: as :func:`aml_emulator.executor.archive.capture`.
+        """
+        notes: list[str] = []
+        for item in self._spec.inputs:
+            if item.mode != "ReadWriteMount" or item.location is None or item.literal is not None:
+                continue
+            seen: set[str] = set()
+            stream = get(self._plan.input_path(item))
+            if stream is not None:
+                notes += archive.capture(
+                    stream,
+                    blobs=self._blobs,
+                    target=item.location,
+                    on_file=lambda _path, _size: None,
+                    skip=lambda path, member, seen=seen: _unchanged(path, member, seen),  # type: ignore[misc]
+                )
+            if item.name not in self._placed:
+                notes.append(
+                    f"What the job deleted of the input {item.name} stays: the emulator was restarted meanwhile."
+                )
+            for path in self._placed.get(item.name, set()) - seen:
+                name = item.location.name_of(path) if path else item.location.prefix.strip("/")
+                self._blobs.delete_prefix(item.location.container, name)
+        return notes
+
+
+def _unchanged(path: str, member: tarfile.TarInfo, seen: set[str]) -> bool:
+    """Remember a file, and tell whether it is as it was put there: our archives carry the time 0."""
+    seen.add(path)
+    return member.isreg() and member.mtime == 0
+
+
+def _file(path: str, file: IO[bytes]) -> archive.Entry:
+    def read() -> Iterator[bytes]:
+        file.seek(0)
+        while chunk := file.read(archive.SMALL_BYTES):
+            yield chunk
+
+    return archive.Entry(path=path, mode=0o755, size=os.fstat(file.fileno()).st_size, read=read)

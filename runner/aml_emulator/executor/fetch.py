@@ -1,0 +1,104 @@
+"""Inputs that lie elsewhere on the web: fetched by the emulator, through the proxy of its own environment."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import IO
+from urllib.parse import urljoin, urlsplit
+
+import requests
+
+from aml_emulator.executor.archive import ContentError
+from aml_emulator.executor.spec import InputSpec
+from aml_emulator.hosts import Destination, decide
+
+CHUNK_BYTES = 1024 * 1024
+CONNECT_SECONDS = 30.0
+READ_SECONDS = 60.0
+MAX_REDIRECTS = 10
+ATTEMPTS = 3
+
+
+@contextmanager
+def fetched(inputs: tuple[InputSpec, ...], go_on: Callable[[], None]) -> Iterator[dict[str, IO[bytes]]]:
+    """Give the files of those *inputs* that have an address on the web, by the inputs' names; gone afterwards.
+
+    Args:
+        inputs: all inputs of a job.
+        go_on: called now and then; raises to end it.
+
+    Raises:
+        ContentError: a file cannot be had; the message names the input and the address without its query.
+    """
+    with ExitStack() as stack:
+        files: dict[str, IO[bytes]] = {}
+        for item in inputs:
+            if item.url is not None:
+                file = stack.enter_context(tempfile.TemporaryFile(prefix="aml-input-"))
+                _fetch(item, file, go_on)
+                files[item.name] = file
+        yield files
+
+
+def _fetch(item: InputSpec, file: IO[bytes], go_on: Callable[[], None]) -> None:
+    url = str(item.url)
+    shown = url.partition("?")[0]
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            _download(url, file, go_on)
+        except _RefusedError as error:
+            raise ContentError(f"The input '{item.name}' cannot be read from {shown}: {error}") from error
+        except requests.RequestException as error:
+            if attempt == ATTEMPTS:
+                # The library's own text may quote the whole address, with whatever secret its query holds.
+                why = f"after {ATTEMPTS} attempts: {type(error).__name__}"
+                raise ContentError(f"The input '{item.name}' cannot be read from {shown}, {why}") from error
+        else:
+            return
+
+
+class _RefusedError(Exception):
+    """The file is not given, and will not be."""
+
+
+def _download(url: str, file: IO[bytes], go_on: Callable[[], None]) -> None:
+    """Write what *url* leads to into *file*, from its beginning."""
+    with requests.Session() as session:
+        for _ in range(MAX_REDIRECTS):
+            host = urlsplit(url).hostname or ""
+            decision = decide(host, blob_host="", login_server="")
+            if decision.destination is not Destination.ONWARD:
+                raise _RefusedError(decision.reason or f"{host} is a service of the workspace")
+            # Files are wanted as they are stored: no compression on the way.
+            headers = {"Accept-Encoding": "identity"}
+            with session.get(
+                url,
+                stream=True,
+                allow_redirects=False,
+                timeout=(CONNECT_SECONDS, READ_SECONDS),
+                headers=headers,
+            ) as answer:
+                if answer.is_redirect:
+                    url = urljoin(url, answer.headers["Location"])
+                    continue
+                if answer.status_code >= 500:
+                    raise requests.HTTPError(str(answer.status_code))
+                if answer.status_code != 200:
+                    raise _RefusedError(f"the server answers {answer.status_code} {answer.reason}")
+                _keep(answer, file, go_on)
+                return
+    raise _RefusedError(f"it leads on more than {MAX_REDIRECTS} times")
+
+
+def _keep(answer: requests.Response, file: IO[bytes], go_on: Callable[[], None]) -> None:
+    file.seek(0)
+    file.truncate()
+    for chunk in answer.iter_content(CHUNK_BYTES):
+        go_on()
+        file.write(chunk)
+    announced = answer.headers.get("Content-Length")
+    if announced is not None and announced.isdecimal() and int(announced) != file.tell():
+        # urllib3 lets a body that was cut short pass for a whole one.
+        raise requests.ConnectionError("the body was cut short")

@@ -1,0 +1,201 @@
+"""The part of ``docker run``'s arguments that a job may use. Pure.
+
+What a job adds to its own container (limits, capabilities that let it harm nobody, variables) is carried out. What would
+reach out of the container (mounts, devices, networks, other users' processes, privileges) is refused by name.
+Arguments are those of https://docs.docker.com/reference/cli/docker/container/run/.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from aml_emulator.errors import NotSupportedError, bad_request
+
+CAPABILITIES = frozenset(
+    {
+        *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW"),
+        *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+        *("IPC_LOCK", "PERFMON", "SYS_NICE", "SYS_PTRACE", "SYS_RESOURCE"),
+    }
+)
+"""The engine's defaults, and those that profilers, debuggers and RDMA ask for."""
+
+ULIMITS = frozenset(
+    {
+        *("core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss"),
+        *("rtprio", "rttime", "sigpending", "stack"),
+    }
+)
+
+_SIZE = re.compile(r"(\d+)([bkmg]?)b?", re.IGNORECASE)
+_UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+_SHORT = {"-e": "--env", "-m": "--memory", "-h": "--hostname"}
+_VARIABLE = re.compile(r"[^=\x00-\x20]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DockerOptions:
+    """What the arguments ask for.
+
+    Attributes:
+        host: keywords of docker-py's ``create_host_config``; only what JSON can hold.
+        environment: further variables of the command.
+        hostname: the container's own name, if one is given.
+    """
+
+    host: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    hostname: str | None = None
+
+
+def size_bytes(text: str, where: str) -> int:
+    """Return a size such as ``2g`` in bytes.
+
+    Raises:
+        ServiceError: 400 for something else; the message names *where*.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None or int(match.group(1)) == 0:
+        raise bad_request(f"{where} is not a size such as '2g': '{text}'")
+    return int(match.group(1)) * _UNITS[match.group(2).lower()]
+
+
+def docker_options(resources: Mapping[str, Any]) -> DockerOptions:
+    """Return what ``resources.dockerArgs`` and ``resources.dockerArgsList`` of a job ask for.
+
+    Raises:
+        ServiceError: 501 for an argument that is not carried out, 400 for one that Docker would not understand.
+    """
+    text, items = resources.get("dockerArgs"), resources.get("dockerArgsList")
+    try:
+        words = [*shlex.split(str(text or "")), *(str(item) for item in items or ())]
+    except ValueError as error:
+        raise bad_request(f"resources.docker_args cannot be split into words ({error}): '{text}'") from error
+    return _Reader(words).read()
+
+
+class _Reader:
+    """Reads words one after the other into the keywords of the engine."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = list(words)
+        self._host: dict[str, Any] = {}
+        self._environment: dict[str, str] = {}
+        self._hostname: str | None = None
+
+    def read(self) -> DockerOptions:
+        known = self._known()
+        while self._words:
+            word = self._words.pop(0)
+            name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+            name = _SHORT.get(name, name)
+            if name not in known:
+                raise NotSupportedError(f"resources.docker_args: '{name}' (it has: {', '.join(sorted(known))})")
+            if name == "--init" and not equals:
+                value = "true"
+            elif not equals:
+                if not self._words:
+                    raise bad_request(f"resources.docker_args: '{name}' lacks its value")
+                value = self._words.pop(0)
+            known[name](name, value)
+        return DockerOptions(host=self._host, environment=self._environment, hostname=self._hostname)
+
+    def _known(self) -> dict[str, Callable[[str, str], None]]:
+        return {
+            "--cap-add": self._cap_add,
+            "--cap-drop": lambda _name, value: self._list("cap_drop", value),
+            "--cpus": self._cpus,
+            "--cpuset-cpus": lambda _name, value: self._set("cpuset_cpus", value),
+            "--env": self._env,
+            "--gpus": self._all_gpus,
+            "--hostname": self._name,
+            "--init": self._init,
+            "--ipc": self._ipc,
+            "--memory": lambda name, value: self._set("mem_limit", size_bytes(value, self._where(name))),
+            "--memory-swap": lambda name, value: self._set("memswap_limit", self._swap(name, value)),
+            "--oom-score-adj": lambda name, value: self._set("oom_score_adj", self._number(name, value, 0, 1000)),
+            "--pids-limit": lambda name, value: self._set("pids_limit", self._number(name, value, 1, 2**22)),
+            "--shm-size": lambda name, value: self._set("shm_size", size_bytes(value, self._where(name))),
+            "--tmpfs": self._tmpfs,
+            "--ulimit": self._ulimit,
+        }
+
+    @staticmethod
+    def _where(name: str) -> str:
+        return f"resources.docker_args: '{name}'"
+
+    def _set(self, key: str, value: Any) -> None:
+        self._host[key] = value
+
+    def _list(self, key: str, value: Any) -> None:
+        self._host.setdefault(key, []).append(value)
+
+    def _number(self, name: str, value: str, low: int, high: int) -> int:
+        if not re.fullmatch(r"\d+", value) or not low <= int(value) <= high:
+            raise bad_request(f"{self._where(name)} takes a whole number from {low} to {high}, not '{value}'")
+        return int(value)
+
+    def _swap(self, name: str, value: str) -> int:
+        return -1 if value == "-1" else size_bytes(value, self._where(name))
+
+    def _cap_add(self, name: str, value: str) -> None:
+        capability = value.upper().removeprefix("CAP_")
+        if capability not in CAPABILITIES:
+            raise NotSupportedError(
+                f"resources.docker_args: '{name} {value}' (it has: {', '.join(sorted(CAPABILITIES))})"
+            )
+        self._list("cap_add", capability)
+
+    def _cpus(self, name: str, value: str) -> None:
+        if not re.fullmatch(r"\d+(\.\d+)?|\.\d+", value) or float(value) <= 0:
+            raise bad_request(f"{self._where(name)} takes a number of processors, not '{value}'")
+        self._set("nano_cpus", int(float(value) * 1e9))
+
+    def _env(self, name: str, value: str) -> None:
+        variable, equals, text = value.partition("=")
+        if not equals or not _VARIABLE.fullmatch(variable):
+            # Without a value, docker takes that of its own environment: there is none of the user's here.
+            raise bad_request(f"{self._where(name)} takes NAME=VALUE, not '{variable}'")
+        self._environment[variable] = text
+
+    def _all_gpus(self, name: str, value: str) -> None:
+        if value != "all":
+            raise NotSupportedError(
+                f"resources.docker_args: '{name} {value}' (a job has all of the machine's, or none)"
+            )
+
+    def _name(self, name: str, value: str) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?", value):
+            raise bad_request(f"{self._where(name)}: '{value}' cannot be the name of a host")
+        self._hostname = value
+
+    def _init(self, name: str, value: str) -> None:
+        if value not in ("true", "false"):
+            raise bad_request(f"{self._where(name)} is true or false, not '{value}'")
+        if value == "false":
+            raise NotSupportedError(f"resources.docker_args: '{name}=false'")
+
+    def _ipc(self, name: str, value: str) -> None:
+        if value not in ("host", "none", "private", "shareable"):
+            raise NotSupportedError(
+                f"resources.docker_args: '{name} {value}' (it has: host, none, private, shareable)"
+            )
+        self._set("ipc_mode", value)
+
+    def _tmpfs(self, name: str, value: str) -> None:
+        path, _, options = value.partition(":")
+        if not path.startswith("/") or path.startswith("/mnt/azureml"):
+            raise bad_request(f"{self._where(name)}: '{path}' cannot be the place of a tmpfs")
+        self._host.setdefault("tmpfs", {})[path] = options
+
+    def _ulimit(self, name: str, value: str) -> None:
+        match = re.fullmatch(r"([a-z]+)=(-1|\d+)(?::(-1|\d+))?", value)
+        if match is None or match.group(1) not in ULIMITS:
+            raise bad_request(f"{self._where(name)} takes TYPE=SOFT[:HARD], not '{value}'")
+        soft = int(match.group(2))
+        hard = int(match.group(3)) if match.group(3) else soft
+        self._list("ulimits", {"name": match.group(1), "soft": soft, "hard": hard})
