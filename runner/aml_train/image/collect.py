@@ -17,7 +17,16 @@ from typing import Final
 from aml_train.config.image_model import CopyConfig, DockerfileConfig, ImageConfig
 from aml_train.errors import Fault, InvalidError
 from aml_train.files import CACHES, SECRETS, FileEntry, FileSet
-from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, PROTECT, REQUIREMENTS, ImageInputs, OwnDockerfile
+from aml_train.image.inputs import (
+    CONSTRAINTS,
+    ENVIRONMENT,
+    LARGE_PINS,
+    PROTECT,
+    REQUIREMENTS,
+    ImageInputs,
+    OwnDockerfile,
+)
+from aml_train.image.large_pins import large_pins
 from aml_train.image.ofed import needs_os
 from aml_train.image.own_dockerfile import parse_dockerfile
 from aml_train.image.spec import BaseImage
@@ -29,7 +38,7 @@ BaseResolver = Callable[[ImageRef, str], BaseImage]
 OsReader = Callable[[BaseImage, str], str]
 """Finds a base image's distribution for a platform, such as ``ubuntu22.04``."""
 
-_NESTED: Final = re.compile(r"\s*(?:-r|-c|--requirement|--constraint)(?:\s+|=)(\S+)")
+_NESTED: Final = re.compile(r"\s*(?:(-r|--requirement)|-c|--constraint)(?:\s+|=)(\S+)")
 _LOCAL: Final = re.compile(r"\s*(?:-e\b|--editable\b|\.{0,2}/|file:)")
 
 
@@ -126,10 +135,13 @@ def read_file(path: Path) -> bytes:
 def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]:
     """Return where in the build context a requirements file is, and its contents with those of the files that it includes.
 
+    Beside them is a file of the large packages that they pin, if there are any.
+
     Raises:
         InvalidError: if a file cannot be read, lies outside the project, or names a local package.
     """
     found: dict[Path, bytes] = {}
+    required = {path}  # what `-r` leads to; the others are constraints
     waiting = [path]
     while waiting:
         file = waiting.pop()
@@ -144,17 +156,21 @@ def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]
                 remedy = "install it by `copy` and `run`, or let the job's code bring it"
                 raise InvalidError([Fault(where=where, what=what, why=why, remedy=remedy)])
             match = _NESTED.match(line)
-            if match is None or "://" in match[1]:
+            if match is None or "://" in match[2]:
                 continue
-            inner = Path(os.path.normpath(file.parent / match[1]))
+            inner = Path(os.path.normpath(file.parent / match[2]))
             if not inner.resolve().is_relative_to(project.resolve()):
-                what = f"`{match[1]}` lies outside the project"
+                what = f"`{match[2]}` lies outside the project"
                 raise InvalidError([Fault(where=where, what=what, remedy="move it into the project's folder")])
             waiting.append(inner)
+            if match[1] and file in required:
+                required.add(inner)
+    large = large_pins(found[file] for file in found if file in required)
+    beside = {} if large is None else {LARGE_PINS: large}
     if len(found) == 1:
-        return REQUIREMENTS, {REQUIREMENTS: found[path]}
+        return REQUIREMENTS, {REQUIREMENTS: found[path], **beside}
     names = {file: f"requirements/{_relative(file, project)}" for file in found}
-    return names[path], {names[file]: content for file, content in found.items()}
+    return names[path], {**{names[file]: content for file, content in found.items()}, **beside}
 
 
 def _relative(path: Path, project: Path) -> str:

@@ -2,8 +2,8 @@
 
 The text is deterministic and carries nothing that changes with the commit. It stays within what Docker 20.10's built-in
 BuildKit frontend understands: no here-documents, no ``COPY --link``, and no ``# syntax=`` line, which would need a pull. What changes
-rarely stands first, so that a change rebuilds little: certificates, drivers, apt, conda, Azure's packages, requirements,
-packages, environment, files, commands.
+rarely stands first, so that a change rebuilds little: certificates, drivers, apt, conda, Azure's packages, the large ones of the
+requirements (:mod:`aml_train.image.large_pins`), all of them, packages, environment, files, commands.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from aml_train.config.image_grammar import SECRET_IN_URL
 from aml_train.config.image_model import CopyConfig, ImageConfig, PipConfig, ProtectConfig, RunConfig
-from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, PROTECT, ImageInputs
+from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, LARGE_PINS, PROTECT, ImageInputs
 from aml_train.image.ofed import DOCA_PACKAGE, AptRepository, OfedPlan, Tarball
 from aml_train.image.shell import check, env_value, quote, words
 
@@ -219,7 +219,7 @@ def _azureml(name: str, version: str | None) -> list[str]:
 
 
 def _pip(config: ImageConfig, inputs: ImageInputs) -> list[str]:
-    """Return the steps of pip: Azure's packages, the requirements file, the packages."""
+    """Return the steps of pip: Azure's packages, large ones of the requirements file, all of it, the packages."""
     steps = []
     azureml = [
         *_azureml("azureml-mlflow", config.azureml_mlflow),
@@ -228,11 +228,15 @@ def _pip(config: ImageConfig, inputs: ImageInputs) -> list[str]:
     if azureml:
         steps.append(_pip_run(config.pip, inputs, azureml))
     if inputs.requirements is not None:
-        target = f"{_WORK}/{inputs.requirements}"
-        source = inputs.requirements.partition("/")[0]
-        mounts = [f"--mount=type=bind,source={source},target={_WORK}/{source}"]
         options = ["--require-hashes"] if config.pip.require_hashes else []
-        steps.append(_pip_run(config.pip, inputs, [*options, f"--requirement={target}"], mounts))
+        files = [(inputs.requirements, options)]
+        if LARGE_PINS in inputs.files:
+            files.insert(0, (LARGE_PINS, [*options, "--no-deps"]))
+        for file, with_options in files:
+            source = file.partition("/")[0]
+            mounts = [f"--mount=type=bind,source={source},target={_WORK}/{source}"]
+            arguments = [*with_options, f"--requirement={_WORK}/{file}"]
+            steps.append(_pip_run(config.pip, inputs, arguments, mounts))
     if config.pip.packages:
         steps.append(_pip_run(config.pip, inputs, list(config.pip.packages)))
     return steps

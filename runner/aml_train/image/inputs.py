@@ -10,6 +10,7 @@ from typing import Final
 from aml_train.files import FileSet
 
 REQUIREMENTS: Final = "requirements.txt"
+LARGE_PINS: Final = "requirements-large.txt"
 CONSTRAINTS: Final = "constraints.txt"
 ENVIRONMENT: Final = "environment.yml"
 PROTECT: Final = "protect.py"

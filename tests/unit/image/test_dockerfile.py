@@ -40,6 +40,21 @@ def test_minimal_dockerfile() -> None:
     )
 
 
+def test_large_requirements_have_a_layer_of_their_own_before_all_of_them() -> None:
+    pip = PipConfig(requirements=Path("requirements.txt"), require_hashes=True)
+    files = {"requirements.txt": b"torch==2.9.0\nsix==1.17.0\n", "requirements-large.txt": b"torch==2.9.0\n"}
+    text = render_dockerfile(
+        replace(SMALL, pip=pip), base="x:1", inputs=ImageInputs(files=files, requirements="requirements.txt")
+    )
+    large, whole = (step for step in text.split("\n\n") if "-m pip install" in step)
+    assert "source=requirements-large.txt,target=/tmp/aml-train/requirements-large.txt" in large
+    assert "source=requirements.txt," not in large  # a change of it would make the layer anew
+    options = ["--require-hashes", "--no-deps", "--requirement=/tmp/aml-train/requirements-large.txt"]
+    assert large.replace("\\\n", " ").split()[-3:] == options
+    assert "--requirement=/tmp/aml-train/requirements.txt" in whole
+    assert "--no-deps" not in whole
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -93,6 +93,18 @@ def test_included_requirements_come_along(tmp_path: Path) -> None:
     assert sorted(files) == ["requirements/base.txt", "requirements/reqs/c.txt", "requirements/reqs/train.txt"]
 
 
+def test_large_packages_that_are_required_have_a_file_of_their_own(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        r_DOT_txt="-r more.txt\n-c limits.txt\nnumpy==2.3.0\nsix==1.17.0\n",
+        more_DOT_txt="torch==2.9.0\n",
+        limits_DOT_txt="scipy==1.16.0\n",
+    )
+    name, files = requirement_files(tmp_path / "r.txt", tmp_path)
+    assert name == "requirements/r.txt"
+    assert files["requirements-large.txt"] == b"numpy==2.3.0\ntorch==2.9.0\n"
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
