@@ -6,36 +6,31 @@ after the tests the same manifest bytes are put under the release tags.
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import datetime
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from aml_train.engine import BuildCli
-from aml_train.errors import ImageError, TestsFailedError
-from aml_train.events import ImageReady, Listener, Notice, Stage, StageFinished, StageStarted, TestsFinished
+from aml_train.errors import ImageError
+from aml_train.events import ImageReady, Listener, Notice, StageStarted
 from aml_train.image.again import done_again
 from aml_train.image.build import BUILD_TIMEOUT, build_image
 from aml_train.image.build_cache import CACHE_TAG, LAYERS_TAG, Cache, engine_cache_kind
-from aml_train.image.checking import Checks, load_facts, store_facts
+from aml_train.image.checking import store_facts
 from aml_train.image.disk import check_disk
 from aml_train.image.manifest import Manifest
-from aml_train.image.push import pull_image, push_image, read_back, release
-from aml_train.image.readiness import probe_key
+from aml_train.image.push import push_image, read_back, release
 from aml_train.image.readiness_facts import Facts
-from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.image.registry import RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
-from aml_train.image.test_record import load_record, store_record
+from aml_train.image.test_record import store_record
+from aml_train.image.trial import Trial
+from aml_train.image.work import Work
 from aml_train.leases import candidate_tag
 from aml_train.references import ImageRef
-from aml_train.stopping import Stop, StoppedError, hurriedly, settled, together
-from aml_train.tests_in_image import TestResults, run_tests
+from aml_train.stopping import Stop, hurriedly, settled, together
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -83,9 +78,19 @@ def ensure_image(
 
     with location.client() as registry, settled():
         tags = tuple(dict.fromkeys([*spec.release.tags, *release_tags]))
-        stage = _Stage(spec, tests, engine, cli, location, listener, commit, tags, registry)
+        work = Work(
+            spec=spec,
+            tests=tests,
+            engine=engine,
+            cli=cli,
+            location=location,
+            listener=listener,
+            commit=commit,
+            release_tags=tags,
+            registry=registry,
+        )
         try:
-            return stage.run(force=force)
+            return _Stage(work).run(force=force)
         except (DockerException, requests.RequestException) as error:
             # Of the engine: the registry's client tells its own. What was expected to fail is caught where it does.
             raise ImageError(
@@ -118,53 +123,49 @@ def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:
 
 @dataclass(frozen=True)
 class _Stage:
-    """One run of the stage: its parameters, and its steps as methods."""
+    """One run of the stage, step by step."""
 
-    spec: ImageSpec
-    tests: TestSpec | None
-    engine: DockerClient
-    cli: Callable[[], BuildCli]
-    location: RegistryLocation
-    listener: Listener
-    commit: str | None
-    release_tags: tuple[str, ...]
-    registry: Registry
+    work: Work
 
     @property
-    def _checks(self) -> Checks:
-        return Checks(policy=self.spec.checks, listener=self.listener)
+    def _trial(self) -> Trial:
+        return Trial(self.work)
 
     @property
     def candidate(self) -> str:
         """The repository that the engine pushes to before the tests have passed."""
-        return f"{self.spec.repository}-candidate"
+        return f"{self.work.spec.repository}-candidate"
 
     def run(self, *, force: bool) -> Tested:
         started = time.monotonic()
-        self.listener(
-            StageStarted(stage="image", title=f"image {self.spec.repository} on {self.spec.base.reference.familiar}")
+        self.work.listener(
+            StageStarted(
+                stage="image", title=f"image {self.work.spec.repository} on {self.work.spec.base.reference.familiar}"
+            )
         )
-        found = None if force else self.registry.get_manifest(self.spec.repository, self.spec.address_tag)
+        found = (
+            None if force else self.work.registry.get_manifest(self.work.spec.repository, self.work.spec.address_tag)
+        )
         if found is None:
             return self._make(started, force)
-        self._finish("image", f"found {found.digest[:19]}", started, skipped=True)
+        self.work.finish("image", f"found {found.digest[:19]}", started, skipped=True)
         return self._reuse(found)
 
     def _reuse(self, found: Manifest) -> Tested:
         """Take the image that the registry has, checked and tested; it gets this run's tags as well."""
-        record = self._verify_found(found)
-        for tag in (_digest_tag(found.digest), *self.release_tags):
-            head = self.registry.head_manifest(self.spec.repository, tag)
+        record = self._trial.of_found(found)
+        for tag in (_digest_tag(found.digest), *self.work.release_tags):
+            head = self.work.registry.head_manifest(self.work.spec.repository, tag)
             if head is None or head.digest != found.digest:
-                self.registry.put_tag(self.spec.repository, tag, found)
+                self.work.registry.put_tag(self.work.spec.repository, tag, found)
                 if tag == _digest_tag(found.digest):
                     self._lock(found)
         return self._ready(found, "found", record)
 
     def _make(self, started: float, force: bool) -> Tested:
         """Build, push and test at once, release."""
-        name = f"{self.location.push_name}/{self.candidate}"
-        tag = candidate_tag(self.engine, _CANDIDATE_LEASE)
+        name = f"{self.work.location.push_name}/{self.candidate}"
+        tag = candidate_tag(self.work.engine, _CANDIDATE_LEASE)
         pushed: list[Manifest] = []
         try:
             manifest, record, facts = self._build_and_test(name, tag, started, force, pushed)
@@ -185,30 +186,36 @@ class _Stage:
 
         The first one stays: two runs of one commit train in one digest, and so submit one job.
         """
-        found = self.registry.get_manifest(self.spec.repository, self.spec.address_tag)
+        found = self.work.registry.get_manifest(self.work.spec.repository, self.work.spec.address_tag)
         if found is None or found.digest == ours.digest:
             return None
-        self.listener(Notice(text=f"Another run has released this image meanwhile: {found.digest[:19]} is used."))
+        self.work.listener(
+            Notice(text=f"Another run has released this image meanwhile: {found.digest[:19]} is used.")
+        )
         return found
 
     def _build_and_test(
         self, name: str, tag: str, started: float, force: bool, pushed: list[Manifest]
     ) -> tuple[Manifest, TestRecord | None, Facts]:
         """Build ``name:tag``, push and test it at once. *pushed* gets the manifest as soon as it is pushed."""
-        cli = self.cli()
+        cli = self.work.cli()
         check_disk(
-            self.spec.base, self.spec.platform, engine=self.engine, environ=cli.environ, listener=self.listener
+            self.work.spec.base,
+            self.work.spec.platform,
+            engine=self.work.engine,
+            environ=cli.environ,
+            listener=self.work.listener,
         )
         image_id = build_image(
-            self.spec,
+            self.work.spec,
             cli=cli,
-            engine=self.engine,
+            engine=self.work.engine,
             tag=f"{name}:{tag}",
-            listener=self.listener,
+            listener=self.work.listener,
             no_cache=force,
             cache=self._cache(cli),
         )
-        self._finish("image", f"built {image_id[:19]}", started)
+        self.work.finish("image", f"built {image_id[:19]}", started)
 
         def push(stop: Stop) -> Manifest:
             manifest = self._push(name, tag, image_id, stop)
@@ -216,179 +223,69 @@ class _Stage:
             return manifest
 
         (results, facts), manifest = together(
-            lambda stop: self._look_inside(image_id, stop), push, name="push", ended="The tests were ended."
+            lambda stop: self._trial.inside(image_id, stop), push, name="push", ended="The tests were ended."
         )
-        return manifest, self._record(manifest.digest, results, facts), facts
+        return manifest, self._trial.record(manifest.digest, results, facts), facts
 
     def _release(self, manifest: Manifest, record: TestRecord | None, facts: Facts) -> None:
         """Put the image under its tags, with what is known of it. The address comes last: who finds it finds everything."""
-        tags = (_digest_tag(manifest.digest), *self.release_tags)
-        release(self.registry, manifest, source=self.candidate, repository=self.spec.repository, tags=tags)
+        tags = (_digest_tag(manifest.digest), *self.work.release_tags)
+        release(self.work.registry, manifest, source=self.candidate, repository=self.work.spec.repository, tags=tags)
         self._lock(manifest)
         if record is not None:
-            store_record(self.registry, self.spec.repository, record)
-        store_facts(self.registry, self.spec.repository, manifest.digest, facts)
+            store_record(self.work.registry, self.work.spec.repository, record)
+        store_facts(self.work.registry, self.work.spec.repository, manifest.digest, facts)
         # The next build's cache is no part of the release.
-        for tag in (self.spec.address_tag, CACHE_TAG):
-            self.registry.put_tag(self.spec.repository, tag, manifest)
-        if self.location.engine_runs_jobs:
+        for tag in (self.work.spec.address_tag, CACHE_TAG):
+            self.work.registry.put_tag(self.work.spec.repository, tag, manifest)
+        if self.work.location.engine_runs_jobs:
             # Everything is there: this only names it by its digest, so that the job finds it in the engine.
-            self._pull(manifest)
+            self.work.pull(manifest)
 
     def _lock(self, manifest: Manifest) -> None:
         """Make the tag of the digest immutable, where the registry can do that; that it may not is told, and no more."""
         tag = _digest_tag(manifest.digest)
         if (
-            self.spec.release.lock
-            and self.registry.can_lock
-            and not self.registry.lock_tag(self.spec.repository, tag)
+            self.work.spec.release.lock
+            and self.work.registry.can_lock
+            and not self.work.registry.lock_tag(self.work.spec.repository, tag)
         ):
-            self.listener(
+            self.work.listener(
                 Notice(
-                    text=f"The tag {self.spec.repository}:{tag[:16]}… is not locked: {self.registry.host} does not let this "
+                    text=f"The tag {self.work.spec.repository}:{tag[:16]}… is not locked: {self.work.registry.host} does not let this "
                     "identity change attributes. A role with registries/metadata/write can; `image.lock: false` leaves it."
                 )
             )
 
     def _cache(self, cli: BuildCli) -> Cache:
         """Where the build finds earlier ones: the image that was released last, or the layers that a build left beside it."""
-        kind = engine_cache_kind(self.engine, buildx=cli.buildx)
+        kind = engine_cache_kind(self.work.engine, buildx=cli.buildx)
         tag = CACHE_TAG if kind == "inline" else LAYERS_TAG
         return Cache(
             kind=kind,
-            repository=f"{self.location.push_name}/{self.spec.repository}",
-            found=self.registry.head_manifest(self.spec.repository, tag) is not None,
-            registry=self.location.push_name,
-            auth=self.location.credentials(),
+            repository=f"{self.work.location.push_name}/{self.work.spec.repository}",
+            found=self.work.registry.head_manifest(self.work.spec.repository, tag) is not None,
+            registry=self.work.location.push_name,
+            auth=self.work.location.credentials(),
         )
 
     def _push(self, name: str, tag: str, image_id: str, stop: Stop) -> Manifest:
         """Push the candidate and check what arrived."""
-        with self._stage("push", f"push to {self.location.push_name}") as done:
-            check = partial(self.registry.check_push, self.candidate)
+        with self.work.stage("push", f"push to {self.work.location.push_name}") as done:
+            check = partial(self.work.registry.check_push, self.candidate)
             check()  # the engine would take a minute to say that it may not
 
             def push() -> str:
-                auth = self.location.credentials()
-                return push_image(self.engine, name, tag, auth=auth, listener=self.listener, stop=stop)
+                auth = self.work.location.credentials()
+                return push_image(self.work.engine, name, tag, auth=auth, listener=self.work.listener, stop=stop)
 
-            digest = done_again(push, check=check, renew=self.location.renew, listener=self.listener, stop=stop)
-            manifest = read_back(self.registry, self.candidate, digest, image_id)
+            digest = done_again(
+                push, check=check, renew=self.work.location.renew, listener=self.work.listener, stop=stop
+            )
+            manifest = read_back(self.work.registry, self.candidate, digest, image_id)
             stop.check()
             done(f"pushed {digest[:19]}")
         return manifest
-
-    def _look_inside(self, image_id: str, stop: Stop) -> tuple[TestResults | None, Facts]:
-        """Check the image and run its tests, both at once."""
-        if self.tests is None:
-            return None, self._checks.look(self.engine, image_id, stop)
-        checked = threading.Event()
-
-        def check(stop: Stop) -> Facts:
-            try:
-                return self._checks.look(self.engine, image_id, stop)
-            finally:
-                checked.set()
-
-        def test(stop: Stop) -> TestResults | None:
-            try:
-                return self._run_tests(image_id, stop)
-            except TestsFailedError:
-                # An image that is not ready is the likely reason, and the better one to hear of.
-                with contextlib.suppress(StoppedError), stop.frees(checked.set):
-                    checked.wait()
-                raise
-
-        return together(test, check, name="check", ended="The tests were ended.", stop=stop)
-
-    def _verify_found(self, found: Manifest) -> TestRecord | None:
-        """Have an image that the registry has checked and tested; do only what no record tells."""
-        repository, digest, record = self.spec.repository, found.digest, None
-        if self.tests is not None and not self.tests.keep:  # what is to be kept must run
-            record = load_record(self.registry, repository, digest, self.tests.key(digest))
-        known = record.facts if record is not None and record.probe == probe_key() else None
-        if known is None:
-            known = load_facts(self.registry, repository, digest)
-        if known is not None:
-            self._checks.recall(known)
-        if record is not None:
-            self._tell_cached(record)
-        if known is not None and (record is not None or self.tests is None):
-            return record
-        image_id = self._pull(found)
-        if record is not None or known is not None:
-            # One of the two is there.
-            facts = self._checks.look(self.engine, image_id, Stop()) if known is None else known
-            results = self._run_tests(image_id, Stop()) if record is None else None
-        else:
-            results, facts = self._look_inside(image_id, Stop())
-        if known is None:
-            store_facts(self.registry, repository, digest, facts)
-        if record is not None:
-            record = dataclasses.replace(record, facts=facts, probe=probe_key())
-        else:
-            record = self._record(digest, results, facts)
-        if record is not None:
-            store_record(self.registry, repository, record)
-        return record
-
-    def _run_tests(self, image_id: str, stop: Stop) -> TestResults | None:
-        if self.tests is None:
-            return None
-        with self._stage("tests", f"tests in the image: {self.tests.command}") as done:
-            results = run_tests(image_id, self.tests, engine=self.engine, listener=self.listener, stop=stop)
-            done(f"{results.passed} passed" if results.report else "passed")
-        return results
-
-    def _record(self, digest: str, results: TestResults | None, facts: Facts) -> TestRecord | None:
-        if results is None or self.tests is None:
-            return None
-        return TestRecord(
-            digest=digest,
-            key=self.tests.key(digest),
-            command=self.tests.command,
-            passed=results.passed,
-            failed=results.failed,
-            skipped=results.skipped,
-            seconds=results.seconds,
-            at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            commit=self.commit,
-            facts=facts,
-            probe=probe_key(),
-        )
-
-    def _tell_cached(self, record: TestRecord) -> None:
-        started = time.monotonic()
-        self.listener(StageStarted(stage="tests", title=f"tests in the image: {record.command}"))
-        self.listener(
-            TestsFinished(
-                passed=record.passed,
-                failed=record.failed,
-                skipped=record.skipped,
-                seconds=record.seconds,
-                cached=True,
-            )
-        )
-        self._finish("tests", f"passed in this image at {record.at}", started, skipped=True)
-
-    def _pull(self, manifest: Manifest) -> str:
-        """Have a released image in the engine, named by its digest; return its image id."""
-        name = f"{self.location.push_name}/{self.spec.repository}"
-
-        def pull() -> str:
-            auth = self.location.credentials()
-            return pull_image(self.engine, name, manifest.digest, auth=auth, listener=self.listener)
-
-        def check() -> None:
-            if self.registry.head_manifest(self.spec.repository, manifest.digest) is None:
-                raise ImageError(
-                    f"{self.registry.host} does not have {self.spec.repository}@{manifest.digest} any more"
-                )
-
-        image_id = done_again(pull, check=check, renew=self.location.renew, listener=self.listener, stop=Stop())
-        if not manifest.is_index and image_id not in (manifest.config_digest, manifest.digest):
-            raise ImageError(f"the engine has {image_id} as {name}@{manifest.digest}, which is another image")
-        return image_id
 
     def _forget(self, name: str, tag: str, *, pushed: bool) -> None:
         """Take the candidate's tag away, in the engine and, where the registry can, there. A failure is told, and no more."""
@@ -396,28 +293,27 @@ class _Stage:
         from docker.errors import APIError
 
         try:
-            self.engine.images.remove(f"{name}:{tag}", noprune=True)
+            self.work.engine.images.remove(f"{name}:{tag}", noprune=True)
         except APIError as error:
             # 404: the build failed before there was an image. 409: a test container of another run uses the same image.
             if error.status_code not in (404, 409):
-                self._warn(f"The candidate {name}:{tag} stays on the engine until the next run: {error.explanation}")
+                self.work.warn(
+                    f"The candidate {name}:{tag} stays on the engine until the next run: {error.explanation}"
+                )
         if pushed:
             try:
-                self.registry.untag(self.candidate, tag)
+                self.work.registry.untag(self.candidate, tag)
             except (requests.RequestException, ImageError) as error:
-                self._warn(f"The candidate {name}:{tag} stays in the registry: {error}")
-
-    def _warn(self, text: str) -> None:
-        self.listener(Notice(text=text, level="warning"))
+                self.work.warn(f"The candidate {name}:{tag} stays in the registry: {error}")
 
     def _ready(self, manifest: Manifest, how: Literal["built", "found"], record: TestRecord | None) -> Tested:
-        reference = ImageRef.parse(f"{self.location.job_name}/{self.spec.repository}@{manifest.digest}")
+        reference = ImageRef.parse(f"{self.work.location.job_name}/{self.work.spec.repository}@{manifest.digest}")
         size = manifest.layer_bytes
-        self.listener(
+        self.work.listener(
             ImageReady(
                 reference=str(reference),
                 digest=manifest.digest,
-                address=self.spec.address,
+                address=self.work.spec.address,
                 how=how,
                 compressed_bytes=size,
             )
@@ -425,24 +321,11 @@ class _Stage:
         return Tested(
             reference=reference,
             digest=manifest.digest,
-            address=self.spec.address,
+            address=self.work.spec.address,
             how=how,
             record=record,
             compressed_bytes=size,
         )
-
-    @contextmanager
-    def _stage(self, stage: Stage, title: str) -> Iterator[Callable[[str], None]]:
-        """Tell begin and, if all went well, end of *stage*; the summary is handed to what is yielded."""
-        started = time.monotonic()
-        self.listener(StageStarted(stage=stage, title=title))
-        summaries: list[str] = []
-        yield summaries.append
-        self._finish(stage, summaries[-1], started)
-
-    def _finish(self, stage: Stage, summary: str, started: float, *, skipped: bool = False) -> None:
-        seconds = time.monotonic() - started
-        self.listener(StageFinished(stage=stage, summary=summary, seconds=seconds, skipped=skipped))
 
 
 def _digest_tag(digest: str) -> str:
