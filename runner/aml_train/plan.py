@@ -14,6 +14,7 @@ from aml_train.config.model import Config, GateRule, WaitConfig
 from aml_train.image.spec import Given, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs.job import TAG_COMMIT, TAG_VERSION, JobTemplate, job_name, stem_of
 from aml_train.models import ModelSpec
+from aml_train.prologue import prepare
 from aml_train.release_tags import release_tags
 from aml_train.resolve import Commit, Resolved
 from aml_train.targets.names import TargetNames
@@ -136,7 +137,7 @@ def _document(config: Config, names: TargetNames, image: ImageSpec | None) -> tu
         document["compute"] = f"azureml:{compute}"
     if image is not None and document.get("environment") is not None:
         notices.append(f"The image replaces the job's own environment {_short(document['environment'])}.")
-    return document, notices
+    return dict(prepare(document, config.setup, config.data).document), notices
 
 
 def _short(environment: object) -> str:

@@ -19,6 +19,7 @@ from aml_train.files import IGNORE_FILES, FileSet
 from aml_train.image.collect import BaseResolver, OsReader, collect_inputs, read_file
 from aml_train.image.inputs import ImageInputs
 from aml_train.image.spec import BaseImage
+from aml_train.prologue import check_links
 
 BRANCH_VARIABLE: Final = "AML_TRAIN_BRANCH"
 """Names the branch where the checkout is detached, as it is in most pipelines."""
@@ -150,6 +151,7 @@ def _code(folder: Path, config: Config) -> FileSet:
     """Select the files of the code snapshot, which must not be more than is meant to be sent."""
     code = FileSet.collect_code(folder, include=config.code.include)
     ignore_file = next((name for name in IGNORE_FILES if (folder / name).is_file()), None)
+    check_links(config.data, code)
     check_code(code, config.code, ignore_file)
     return code
 

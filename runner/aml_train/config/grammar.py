@@ -6,7 +6,7 @@ from typing import Final
 
 from aml_train.config.image_grammar import IMAGE, VARIABLES
 from aml_train.config.job_grammar import ASSET_NAME, JOB
-from aml_train.config.sending_grammar import CODE
+from aml_train.config.sending_grammar import CODE, DATA, SETUP
 from aml_train.config.shapes import Choice, Duration, Text
 from aml_train.config.structures import Either, Items, Key, Record, Table
 from aml_train.config.tests_grammar import inside, tests_grammar
@@ -130,6 +130,8 @@ DOCUMENT: Final = Record(
             "How long the job may take, and what becomes of it when the run is interrupted.",
         ),
         "code": Key(CODE, "What may be sent of the job's code folder; the folder itself is named by the job."),
+        "setup": Key(SETUP, "Shell commands that run once on each node before the job's command."),
+        "data": Key(DATA, "Data that the job finds at the same relative paths as here: path → address."),
         "target": Key(Text(noun="a target's name"), "Target where none is given; `local` by default."),
         "targets": Key(
             Table(

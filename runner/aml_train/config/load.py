@@ -22,7 +22,7 @@ from aml_train.config.job import JobSource, check_job, name_of, read_tree
 from aml_train.config.model import Config
 from aml_train.config.nodes import Entry, Faults, MapNode, Mark, ScalarNode, find, place
 from aml_train.config.overrides import Overrides, apply, parse_overrides
-from aml_train.config.sending_grammar import code_config
+from aml_train.config.sending_grammar import code_config, data_links, setup_commands
 from aml_train.config.shapes import Anything
 from aml_train.config.source import absolute, kind_of
 from aml_train.config.structures import Key
@@ -129,6 +129,7 @@ class _Loader:
             job = check_job(source, self.overrides.job, has_image=has_image, project=self.base, faults=faults)
         image = image_config(tree, values, directory, faults)
         check_together(tree, values, job, faults)
+        links = data_links(tree, values.get("data") or {}, faults)
         chosen = choose_target(tree, values, target, faults=faults)
         if faults or job is None or chosen is None:
             return None
@@ -143,6 +144,8 @@ class _Loader:
             target=chosen,
             watch=wait_config(values.get("watch") or {}),
             code=code_config(values.get("code") or {}),
+            setup=setup_commands(tree),
+            data=links,
             overrides=self.overrides.values,
             notices=notices(job, image),
         )

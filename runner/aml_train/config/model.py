@@ -168,6 +168,33 @@ class CodeConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SetupCommand:
+    """One item of ``setup:`` and the place that it was written at."""
+
+    command: str
+    where: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataLink:
+    """One entry of ``data:``: what stands at *local* here stands there in the job, too.
+
+    Attributes:
+        local: a path relative to the code folder, in its normal form.
+        path: where the data is: an ``azureml:`` reference, a datastore path or another address.
+        type: what it is.
+        mode: how the job gets it, in azure-ai-ml's words.
+        where: the place that it was written at.
+    """
+
+    local: str
+    path: str
+    type: Literal["uri_folder", "uri_file", "mltable"] = "uri_folder"
+    mode: str = "ro_mount"
+    where: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything the user said, checked.
 
@@ -188,6 +215,8 @@ class Config:
     target: TargetConfig
     watch: WaitConfig = WaitConfig()
     code: CodeConfig = CodeConfig()
+    setup: tuple[SetupCommand, ...] = ()
+    data: tuple[DataLink, ...] = ()
     overrides: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
