@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
+from aml_emulator.api_versions import check as check_version
 from aml_emulator.errors import NotSupportedError, ServiceError, error_code, resource_not_found
 from aml_emulator.hosts import LOGIN_HOSTS
 from aml_emulator.http import Call, Reply, Route, Router
@@ -36,6 +37,7 @@ from aml_emulator.tokens import Principal, TokenError
 
 logger = logging.getLogger(__name__)
 
+MANAGEMENT_HOST = "management.azure.com"
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
@@ -139,6 +141,8 @@ class App:
     ) -> Any:
         found = (self._login if host in LOGIN_HOSTS else self._routes).find(method, raw_path)
         principal = None if found is not None and found[0].open else self._principal(headers, host)
+        if host == MANAGEMENT_HOST and raw_path.lower().startswith("/subscriptions/"):
+            check_version(raw_path, query.get("api-version"))
         if found is None:
             version = query.get("api-version", "none")
             raise NotSupportedError(f"{method} https://{host}{raw_path} (api-version {version})")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
+import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
@@ -15,6 +18,9 @@ READY_SECONDS = 60.0
 STOP_SECONDS = 3.0
 POLL_SECONDS = 0.02
 TAIL_LINES = 20
+
+TETHER = Path(__file__).with_name("tether.py")
+"""Has a child end with this process, even if this one is killed."""
 
 PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 
@@ -58,9 +64,12 @@ class Child:
         Raises:
             ChildError: it cannot be started, ends, or does not listen in time.
         """
+        if shutil.which(spec.argv[0]) is None:
+            raise ChildError(f"{spec.name} cannot be started: {spec.argv[0]}: no such command")
         inherited = {key: value for key, value in os.environ.items() if key.lower() not in PROXY_VARIABLES}
         try:
             process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", str(TETHER), str(os.getpid())),
                 *spec.argv,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,

@@ -59,6 +59,9 @@ logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 2.0
 ENGINE_SECONDS = 3.0
+LOCK_SECONDS = 5.0
+LOCK_POLL_SECONDS = 0.05
+JOURNAL = Path(__file__).with_name("azurite_journal.js")
 CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 
 
@@ -93,6 +96,7 @@ async def serve(settings: Settings, *, clock: Callable[[], float] = time.time) -
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with contextlib.AsyncExitStack() as stack:
         lock = stack.enter_context(_lock(settings.data / "lock"))
+        await _hold(lock, settings.data)
         try:
             await _run(settings, lock, stack, stop, clock)
         except ChildError as error:
@@ -299,7 +303,11 @@ async def _start_children(
             *("--oauth", "basic", "--skipApiVersionCheck", "--disableTelemetry", "--silent"),
         ],
         port=storage_port,
-        environment={"AZURITE_ACCOUNTS": f"{identity.storage_account}:{identity.storage_key}"},
+        environment={
+            "AZURITE_ACCOUNTS": f"{identity.storage_account}:{identity.storage_key}",
+            # Without it, what was stored in the last seconds before a kill would be lost.
+            "NODE_OPTIONS": f"{os.environ.get('NODE_OPTIONS', '')} --require={JOURNAL}".strip(),
+        },
         keep_open=(lock,),
     )
     configuration = settings.data / "registry.json"
@@ -319,6 +327,8 @@ async def _start_children(
     for outcome in started:
         if isinstance(outcome, BaseException):
             raise outcome
+    if not any(storage.glob("*.journal.*")):
+        logger.warning("%s keeps no journal: a kill loses what was stored in its last seconds", settings.azurite)
     return children, storage_port
 
 
@@ -386,20 +396,30 @@ def _sink(services: Services, run_id: str) -> RunSink:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[int]:
-    """Hold the data folder; children inherit the lock, so that it is free only when they have ended as well.
+    """Open the lock of the data folder; children inherit it, so that it is free only when they have ended as well.
 
     Yields:
-        the file descriptor that holds it.
+        the file descriptor.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StartError(f"{path.parent} is in use by another emulator, or by what one left running") from error
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+async def _hold(lock: int, folder: Path) -> None:
+    """Take the lock. The children of an emulator that was killed need a moment to end."""
+    patience = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > patience:
+                raise StartError(f"{folder} is in use by another emulator, or by what one left running") from error
+            await asyncio.sleep(LOCK_POLL_SECONDS)
+        else:
+            return
 
 
 def _listen(host: str, port: int) -> socket.socket:

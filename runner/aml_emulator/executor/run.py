@@ -165,6 +165,11 @@ class Run:
         except EngineFault as error:
             LOGGER.warning("What run %s left on the engine stays there: %s", self.spec.run_id, fault_text(error))
 
+    def _undo(self) -> None:
+        """Clear away a container that was never started. Its log goes first: without a container it says "begun"."""
+        self._blobs.delete_prefix(self.spec.artifacts.container, self.spec.artifacts.name_of(LOG_PATH))
+        self._clear()
+
     def _execute(self) -> _Result:
         self._status("Preparing")
         self._go_on()
@@ -185,7 +190,7 @@ class Run:
             return self._start(image)
         except InitMissingError:
             LOGGER.info("The engine has no docker-init; jobs run without an init process")
-            self._clear()
+            self._undo()
             return self._start(image)
 
     def _start(self, image: str) -> tuple[str, JobOutput]:
@@ -332,7 +337,7 @@ class Run:
     def _follow_adopted(self, container_id: str) -> _Result:
         state = self._engine.state(container_id)
         if state["Status"] == "created":
-            self._clear()
+            self._undo()
             return self._execute()
         self._engine.join_network(self.spec.run_id)
         self._sink.log(LOG_PATH)

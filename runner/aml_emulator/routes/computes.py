@@ -198,7 +198,9 @@ class Computes:
         kind, target, _ = known
         run = self._services.store.runs.get(target) if kind == "cancel" else None
         if run is not None and not run.terminal:
-            return Reply(status=202, headers={"Location": f"https://{call.host}{call.path}", **RETRY_AFTER})
+            return Reply(
+                status=202, headers={"Location": f"https://{call.host}{call.path}?{call.query}", **RETRY_AFTER}
+            )
         return Reply(status=200)
 
     def _stored(self, name: str, body: Mapping[str, Any], known: Compute | None) -> Compute:

@@ -38,6 +38,7 @@ IDENTITY = Identity(
     storage_key="a2V5",
 )
 WS = IDENTITY.workspace_arm_id
+VERSION = "2024-01-01-preview"
 
 
 class Clock:
@@ -141,8 +142,10 @@ class Service:
         token: str | None = "",
         content: bytes | None = None,
     ) -> Answer:
-        """Send one request; *token* empty is a signed-in client's, None is none."""
+        """Send one request, with an api-version if it has none; *token* empty is a signed-in client's, None is none."""
         target, _, query = path.partition("?")
+        if host == "management.azure.com" and "api-version" not in query:
+            query = f"{query}&api-version={VERSION}".lstrip("&")
         headers = [(b"host", host.encode())]
         if token is not None:
             headers.append((b"authorization", f"Bearer {token or self.token}".encode()))
@@ -187,4 +190,4 @@ class Service:
 
     def submit(self, name: str, **properties: Any) -> Answer:
         """Submit a job."""
-        return self.call("PUT", f"{WS}/jobs/{name}?api-version=x", {"properties": self.job(**properties)})
+        return self.call("PUT", f"{WS}/jobs/{name}", {"properties": self.job(**properties)})

@@ -89,9 +89,9 @@ def test_paths_do_not_depend_on_case(service: Service) -> None:
 
 
 def test_an_unsupported_operation_says_so_everywhere(service: Service) -> None:
-    answer = service.call("GET", f"{WS}/onlineEndpoints?api-version=2024-01-01")
+    answer = service.call("GET", f"{WS}/onlineEndpoints?api-version=2024-04-01")
     assert (answer.status, answer.json["error"]["code"]) == (501, "NotImplemented")
-    for words in ("GET", "/onlineEndpoints", "2024-01-01", "docs/emulator.md"):
+    for words in ("GET", "/onlineEndpoints", "2024-04-01", "docs/emulator.md"):
         assert words in answer.json["error"]["message"]
     (seen,) = service.services.unsupported.seen()
     assert "/onlineEndpoints" in seen
@@ -231,7 +231,7 @@ def test_a_jobs_own_token_ends_with_it(service: Service) -> None:
 
 def test_a_job_is_cancelled_by_a_long_running_operation(service: Service) -> None:
     service.submit("run1")
-    answer = service.call("POST", f"{WS}/jobs/run1/cancel?api-version=x")
+    answer = service.call("POST", f"{WS}/jobs/run1/cancel")
     assert (answer.status, answer.headers["Retry-After"]) == (202, "1")
     operation = answer.headers["Location"].removeprefix("https://management.azure.com")
     assert service.call("GET", operation).status == 202
@@ -381,3 +381,22 @@ def test_every_request_is_noted(service: Service) -> None:
         404,
         "UserError",
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "words"),
+    [
+        ("api-version=", "MissingApiVersionParameter", "is required for all requests"),
+        ("api-version=latest", "InvalidApiVersionParameter", "'latest' is invalid. The supported versions are '20"),
+        ("api-version=2024-01-02", "InvalidApiVersionParameter", "2025-12-01,"),
+    ],
+)
+@pytest.mark.parametrize("path", [WS, f"{WS}/jobs", f"{WS}/nothing/there/is"])
+def test_a_request_to_resource_manager_names_its_version(
+    service: Service, path: str, query: str, code: str, words: str
+) -> None:
+    answer = service.call("GET", f"{path}?{query}")
+    assert (answer.status, answer.json["error"]["code"]) == (400, code)
+    assert words in answer.json["error"]["message"]
+    # AzureML's own services have their version in the path.
+    assert service.call("GET", f"{WS}/jobs?{query}", host=API).status == 200

@@ -20,7 +20,7 @@ def put(service: Service, name: str = "gpu", /, *, outer: dict[str, Any] | None 
         "properties": {"computeType": "AmlCompute", "properties": properties},
         **(outer or {}),
     }
-    return service.call("PUT", f"{WS}/computes/{name}?api-version=x", body)
+    return service.call("PUT", f"{WS}/computes/{name}?api-version=2024-01-01-preview", body)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_azure_refuses_is_refused_at_creation(service: Service, inner: dict
 @pytest.mark.parametrize("kind", ["ComputeInstance", "Kubernetes", "VirtualMachine"])
 def test_other_kinds_of_compute_are_named(service: Service, kind: str) -> None:
     body = {"location": "eastus", "properties": {"computeType": kind}}
-    answer = service.call("PUT", f"{WS}/computes/other?api-version=x", body)
+    answer = service.call("PUT", f"{WS}/computes/other?api-version=2024-01-01-preview", body)
     assert (answer.status, f"'{kind}'" in answer.json["error"]["message"]) == (501, True)
     assert [one["name"] for one in service.call("GET", f"{WS}/computes").json["value"]] == ["local-cluster"]
 

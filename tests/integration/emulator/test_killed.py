@@ -1,0 +1,65 @@
+"""The emulator is killed at fifty random moments of a busy load, and nothing that it acknowledged is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.integration.emulator.crash_load import TERMINAL, Load
+from tests.integration.emulator.service import Emulator
+
+KILLS = 50
+REST_SECONDS = 120
+
+
+def _kill(emulator: Emulator, *, children: bool) -> None:
+    """Kill the emulator's process; with *children* its storage and registry as well, as the end of a container does."""
+    process = emulator.process
+    assert process is not None
+    assert process.stdout is not None
+    found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True)
+    process.kill()
+    if children:
+        for pid in map(int, found.stdout.split()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                # The kernel has told it of its parent's end, and it has gone.
+                continue
+    process.wait()
+    process.stdout.close()
+
+
+def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    chance = random.Random(20)  # noqa: S311 - the moments of every run
+    emulator = Emulator(tmp_path)
+    emulator.start()
+    load = Load(emulator)
+    load.start()
+    try:
+        for number in range(KILLS):
+            time.sleep(chance.uniform(0.02, 0.9))
+            _kill(emulator, children=number % 2 == 1)
+            emulator.start()
+    finally:
+        load.stop()
+    client = load.client()
+    patience = time.monotonic() + REST_SECONDS
+    while set((statuses := load.statuses(client)).values()) - set(TERMINAL):
+        assert time.monotonic() < patience, f"not ended: {statuses}"
+        time.sleep(0.5)
+    gone = load.missing(client)
+    client.close()
+    assert emulator.stop() < 5
+    counts = {kind: len(names) for kind, names in load.kept.items()}
+    print(f"{KILLS} kills, {load.lost} requests without an answer, kept {counts}, {Counter(statuses.values())}")
+    assert load.wrong == []
+    assert gone == []
+    assert {statuses[name] for name in load.kept["jobs"]} == {"Completed"}
+    assert min(counts.values()) >= 10, counts
+    assert load.lost > 0
