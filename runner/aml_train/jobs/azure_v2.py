@@ -6,9 +6,10 @@ import contextlib
 import gc
 import io
 import logging
+import re
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -24,6 +25,7 @@ from aml_train.jobs.submission import Submission
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient
 
+_NAMED_CODE: Final = re.compile(r"azureml:([^/:@]+):([^/:@]+)")
 _LOG = logging.getLogger(__name__)
 
 
@@ -79,6 +81,9 @@ class AzureV2(AzureRest):
         if job.code is not None:
             # While this waits for the network, another thread may still be loading azure-ai-ml.
             document["code"] = ensure_code(self, job.code, submission)
+        if (named := _NAMED_CODE.fullmatch(str(document.get("code")))) is not None:
+            # azure-ai-ml takes the short form for a folder (``_resolve_arm_id_for_command_job``, 1.34.1).
+            document["code"] = f"azureml:{self.workspace.path}/codes/{named[1]}/versions/{named[2]}"
         self.prepare()
         from azure.ai.ml import load_job
 
@@ -177,14 +182,14 @@ def translate(error: Exception, what: str) -> AmlTrainError | None:
         code = error.status_code
         transient = code is None or code in (408, 429) or code >= 500
         return ServiceError(f"{what}: AzureML answered {code}: {_brief(error.message)}", transient=transient)
-    if isinstance(error, AzureError):
-        return ServiceError(f"{what}: AzureML could not be reached: {error.message}", transient=True)
-    if isinstance(error, MlException):
+    if isinstance(error, MlException):  # which is an AzureError as well
         if error.error_category == ErrorCategory.SYSTEM_ERROR:
             return ServiceError(f"{what}: {_brief(error.message)}")
         return InvalidError(f"{what}: azure-ai-ml refuses the job: {_brief(error.message)}")
     if isinstance(error, ValidationError):
         return InvalidError(f"{what}: azure-ai-ml refuses the job: {_brief(str(error))}")
+    if isinstance(error, AzureError):
+        return ServiceError(f"{what}: AzureML could not be reached: {error.message}", transient=True)
     return None
 
 
