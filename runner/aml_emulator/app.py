@@ -30,6 +30,7 @@ from aml_emulator.routes import (
     mlflow,
     mlflow_experiments,
     mlflow_models,
+    studio,
     workspaces,
 )
 from aml_emulator.services import Services
@@ -65,6 +66,7 @@ class App:
             mlflow.routes(services),
             mlflow_models.routes(services),
             dataplane.routes(services),
+            studio.routes(services),
         )
         for routes in modules:
             found.extend(routes)

@@ -144,6 +144,21 @@ class Blobs:
         """Yield the blob's contents in chunks of a few megabytes."""
         yield from self._blob(container, name).download_blob(max_concurrency=1).chunks()
 
+    def read_range(self, container: str, name: str, offset: int, length: int) -> bytes:
+        """Return at most *length* bytes of a blob from *offset* on; none where it ends before that.
+
+        Raises:
+            azure.core.exceptions.ResourceNotFoundError: there is no such blob.
+        """
+        blob = self._blob(container, name)
+        size = int(blob.get_blob_properties().size)
+        if offset >= size or length <= 0:
+            return b""
+        data: bytes = blob.download_blob(
+            offset=offset, length=min(length, size - offset), max_concurrency=1
+        ).readall()
+        return data
+
     def write(self, container: str, name: str, data: IO[bytes], length: int | None = None) -> None:
         """Write a block blob, replacing what was there.
 

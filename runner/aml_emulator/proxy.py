@@ -27,6 +27,9 @@ HOP_HEADERS = frozenset({"proxy-connection", "proxy-authorization", "connection"
 Admin = Callable[[str, str], Awaitable[tuple[int, bytes]]]
 """Answers an admin request: from method and target (path and query) to status and JSON."""
 
+PAGE = "/ui/"
+"""What the addresses of the page for people begin with."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
@@ -35,6 +38,10 @@ class Head:
     method: str
     target: str
     headers: tuple[tuple[str, str], ...]
+
+
+Page = Callable[[Head, asyncio.StreamWriter], Awaitable[None]]
+"""Answers a browser's request on its connection."""
 
 
 class BadHeadError(ValueError):
@@ -50,6 +57,7 @@ class Proxy:
         upstream: the way out.
         admin: answers requests that are for the emulator itself.
         down: whether a host cannot be connected to, on purpose.
+        page: answers browsers, whose requests are for the page; it refuses by itself what it is not for.
     """
 
     def __init__(
@@ -60,12 +68,14 @@ class Proxy:
         upstream: Upstream,
         admin: Admin,
         down: Callable[[str], bool] = lambda _host: False,
+        page: Page,
     ) -> None:
         self._decide = decide
         self._port_of = port_of
         self._down = down
         self._upstream = upstream
         self._admin = admin
+        self._page = page
         self._open: set[asyncio.Task[None]] = set()
         self._tunnels: set[asyncio.Task[None]] = set()
 
@@ -103,6 +113,8 @@ class Proxy:
     async def _handle(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if head.method == "CONNECT":
             await self._connect(head, reader, writer)
+        elif is_for_people(head.target):
+            await self._page(head, writer)
         elif head.target.startswith("/"):
             if not is_from_a_tool(head):
                 await self._refuse(
@@ -217,6 +229,12 @@ def is_from_a_tool(head: Head) -> bool:
         return False
     host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
     return "." not in host or is_address(host)
+
+
+def is_for_people(target: str) -> bool:
+    """Return whether a request's target is the page's: ``/``, which leads there, or below ``/ui``."""
+    path = target.partition("?")[0]
+    return path in ("/", PAGE.rstrip("/"), "/favicon.ico") or path.startswith(PAGE)
 
 
 async def join(left: Streams, right: Streams) -> None:

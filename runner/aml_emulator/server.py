@@ -43,6 +43,7 @@ from aml_emulator.federation import Federation
 from aml_emulator.hosts import Destination, decide
 from aml_emulator.identity import Identity, load_or_create
 from aml_emulator.jobs.service import JobService, RunProgress
+from aml_emulator.page.site import Site
 from aml_emulator.proxy import Proxy
 from aml_emulator.registry_acr import AcrInterface
 from aml_emulator.registry_front import RegistryFront
@@ -139,6 +140,9 @@ async def _run(
     if settings.record is not None:
         recorder = Recorder(settings.record)
         stack.callback(recorder.close)
+    listener = _listen(settings.host, settings.port)
+    stack.callback(listener.close)
+    port = int(listener.getsockname()[1])
     services = Services(
         identity=identity,
         store=store,
@@ -151,12 +155,10 @@ async def _run(
         recorder=recorder,
         fleet=Fleet(clock=clock, start_seconds=settings.node_start_seconds, seed=identity.instance),
         quotas=settings.quotas,
+        page_address=settings.page_address or f"http://127.0.0.1:{port}",
     )
     await run_in_threadpool(prepare, services, max_jobs=settings.max_jobs)
 
-    listener = _listen(settings.host, settings.port)
-    stack.callback(listener.close)
-    port = int(listener.getsockname()[1])
     engine_name = settings.registry_engine_name or f"localhost:{registry_port}"
     runner = JobRunner(
         blobs=blobs,
@@ -232,6 +234,7 @@ async def _run(
         upstream=Upstream(),
         admin=admin.answer,
         down=faults.outage,
+        page=Site(services).serve,
     )
     loop = asyncio.get_running_loop()
     # Connections that are open already would pass the faults by, or keep to them.

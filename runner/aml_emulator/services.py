@@ -89,6 +89,7 @@ class Services:
         started: when the service was put together.
         fleet: the clusters' nodes and queues.
         quotas: how many vCPUs nodes may have.
+        page_address: where a browser finds the page, without a slash at its end.
     """
 
     identity: Identity
@@ -103,6 +104,7 @@ class Services:
     recorder: Recorder | None = None
     fleet: Fleet = field(default_factory=Fleet)
     quotas: Quotas = DEFAULT_QUOTAS
+    page_address: str = "http://127.0.0.1:7380"
     started: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ class Settings:
         registry_port: of the registry; 0 takes a free one.
         registry_tls_port: of the registry with Azure's sign-in, for engines; 0 takes a free one, None for no such port.
         registry_engine_name: what the container engine calls the registry; None is ``localhost:<port>``.
+        page_address: where a browser finds the page; None is ``http://127.0.0.1:<port>``.
         max_jobs: at most so many jobs run at once.
         node_start_seconds: how long a cluster's node takes to start.
         quotas: how many vCPUs the clusters' nodes may have.
@@ -41,6 +42,7 @@ class Settings:
     registry_port: int
     registry_tls_port: int | None
     registry_engine_name: str | None
+    page_address: str | None
     max_jobs: int
     node_start_seconds: float
     quotas: Quotas
@@ -78,6 +80,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
     option("--registry-port", "7381", "port of the registry; 0: a free one")
     option("--registry-tls-port", None, "port of the registry with TLS and Azure's sign-in; 0: a free one (none)")
     option("--registry-engine-name", None, "what the container engine calls the registry (localhost:<port>)")
+    option("--page-address", None, "where a browser finds the page (http://127.0.0.1:<port>)")
     option("--max-jobs", "2", "at most so many jobs run at once")
     option("--node-start-seconds", "0", "how long a cluster's node takes to start")
     option("--quota", None, "vCPUs by family of sizes: standardNDASv4_A100Family=0,*=100 (300 of each)")
@@ -103,6 +106,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
             else None
         ),
         registry_engine_name=given.registry_engine_name,
+        page_address=given.page_address.rstrip("/") if given.page_address else None,
         max_jobs=_number(parser, "--max-jobs", given.max_jobs, 1, 64),
         node_start_seconds=_number(parser, "--node-start-seconds", given.node_start_seconds, 0, 86400),
         quotas=_quotas(parser, given.quota or ""),

@@ -18,6 +18,7 @@ from aml_train._version import __version__
 from aml_train.cli_emulator import fault, requests
 from aml_train.cli_image import image
 from aml_train.cli_options import configuration, load
+from aml_train.cli_page import open_page
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
@@ -249,6 +250,7 @@ def emulator() -> None:
 
 emulator.add_command(fault)
 emulator.add_command(requests)
+emulator.add_command(open_page)
 
 
 def _emulator_settings() -> EmulatorSettings:
@@ -266,6 +268,7 @@ def emulator_start() -> None:
     settings = _emulator_settings()
     info = start(settings, ConsoleListener(sys.stderr))
     click.echo(f"{settings.name} is ready: workspace {info.workspace}, resource group {info.resource_group}")
+    click.echo(f"Its page: {settings.page_origin}/ui/", err=True)
     click.echo('Next: eval "$(aml-train emulator env)"', err=True)
 
 

@@ -419,3 +419,34 @@ def decide_services(facts: ServiceFacts) -> Decision:
     if InstallAzurite in facts.attempted:
         return Blocked(problem="Azurite was installed and is not there", remedy="rm -rf .aml-train, and try again")
     return InstallAzurite()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrowserFacts:
+    """What is known of the browser that tests look at the local AzureML's page with.
+
+    Attributes:
+        browser: whether there is a Chrome or Chromium.
+    """
+
+    host: Host
+    browser: bool
+    attempted: Attempted = _NOTHING_YET
+
+
+def decide_browser(facts: BrowserFacts) -> Decision:
+    """Decide how a browser comes to be there. Debian packages Chromium; Ubuntu has it as a snap only, which is not for scripts."""
+    if facts.browser:
+        return None
+    if facts.host.can_install and AptInstall not in facts.attempted:
+        return AptInstall(
+            packages=("fonts-dejavu-core",),
+            optional=("chromium",),
+            why="integration tests look at the local AzureML's page in a headless browser",
+        )
+    return Blocked(
+        problem="the integration tests need Chromium or Google Chrome",
+        remedy="sudo apt-get install chromium (Debian), or put the `google-chrome` of https://www.google.com/chrome/ on PATH"
+        if facts.host.apt
+        else "install Chromium or Google Chrome, or name it: AML_TRAIN_BROWSER=/path/to/chrome",
+    )

@@ -14,6 +14,7 @@ from scripts.bootstrap.decisions import (
     Attempted,
     BaseImageFacts,
     Blocked,
+    BrowserFacts,
     Decision,
     EmulatorImageFacts,
     EngineFacts,
@@ -24,6 +25,7 @@ from scripts.bootstrap.decisions import (
     Step,
     VenvFacts,
     decide_base_image,
+    decide_browser,
     decide_emulator_image,
     decide_engine,
     decide_services,
@@ -36,8 +38,8 @@ BASE_IMAGE: Final = "python:3.11-slim-bookworm"
 PROFILES: Final[Mapping[str, tuple[str, ...]]] = {
     "venv": ("venv",),
     "demo": ("venv", "engine", "base-image", "emulator-image"),
-    "tests": ("venv", "engine", "base-image", "emulator-image", "services"),
-    "services": ("engine", "base-image", "emulator-image", "services"),
+    "tests": ("venv", "engine", "base-image", "emulator-image", "services", "browser"),
+    "services": ("engine", "base-image", "emulator-image", "services", "browser"),
     "emulator-image": ("engine", "base-image", "emulator-image"),
 }
 
@@ -129,6 +131,9 @@ class Machine:
                         attempted=attempted,
                     )
                 )
+            case "browser":
+                browser = probes.find_browser(os.environ.get("AML_TRAIN_BROWSER"))
+                return decide_browser(BrowserFacts(host=host, browser=browser is not None, attempted=attempted))
         raise ValueError(f"{need!r} is none of the needs")
 
     def _engine_facts(self, attempted: Attempted) -> EngineFacts:

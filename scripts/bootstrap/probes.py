@@ -19,6 +19,7 @@ SOCKET = Path("/var/run/docker.sock")
 PID_FILE = Path("/var/run/docker.pid")
 _PING = b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n"
 _PROBE_SECONDS = 20.0
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 def probe_host() -> Host:
@@ -143,6 +144,11 @@ def image_labels(docker: str, reference: str) -> dict[str, str] | None:
     """Return the labels of an image that the engine has, or None where it has not."""
     code, output = ask([docker, "image", "inspect", "--format", "{{json .Config.Labels}}", reference])
     return dict(json.loads(output) or {}) if code == 0 else None
+
+
+def find_browser(named: str | None) -> str | None:
+    """Return the Chrome or Chromium that tests use: *named* where one is, else the first on PATH, or None."""
+    return shutil.which(named) if named else next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def node_major(path: str) -> int | None:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from aml_emulator.store.assets import AssetStore
+from aml_emulator.store.browse import Browse
 from aml_emulator.store.database import Database
 from aml_emulator.store.datastores import DatastoreStore
 from aml_emulator.store.metrics import MetricStore
@@ -28,6 +29,7 @@ class Store:
         self.metrics = MetricStore(self._db)
         self.assets = AssetStore(self._db, clock=clock)
         self.datastores = DatastoreStore(self._db, clock=clock)
+        self.browse = Browse(self._db)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Return a context in which all changes are made or, if it raises, none."""

@@ -129,6 +129,8 @@ def container_environment(settings: EmulatorSettings, outer: Mapping[str, str]) 
         "AML_EMULATOR_CONTAINER": settings.name,
         "AML_EMULATOR_REGISTRY_ENGINE_NAME": settings.registry_engine_name,
         "AML_EMULATOR_MAX_JOBS": str(settings.max_jobs),
+        # What a browser on the engine's machine reaches, whatever address this process uses.
+        "AML_EMULATOR_PAGE_ADDRESS": settings.page_origin,
     }
     for name in ("HTTPS_PROXY", "HTTP_PROXY"):
         proxy = outer.get(name) or outer.get(name.lower())

@@ -69,6 +69,11 @@ class EmulatorSettings:
         return f"{self.name}-data"
 
     @property
+    def page_origin(self) -> str:
+        """Where a browser on the engine's machine finds the page, without a slash at its end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
     def reached_port(self) -> int:
         """The port at which this process finds proxy and administration on *host*."""
         return INSIDE_PORT if self.inside else self.port

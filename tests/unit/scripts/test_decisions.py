@@ -11,6 +11,7 @@ from scripts.bootstrap.decisions import (
     AwaitDaemon,
     BaseImageFacts,
     Blocked,
+    BrowserFacts,
     BuildEmulatorImage,
     CreateVenv,
     EmulatorImageFacts,
@@ -25,6 +26,7 @@ from scripts.bootstrap.decisions import (
     Step,
     VenvFacts,
     decide_base_image,
+    decide_browser,
     decide_emulator_image,
     decide_engine,
     decide_services,
@@ -330,3 +332,22 @@ def test_the_registry_is_installed_first() -> None:
 )
 def test_services_where_only_a_person_can_go_on(facts: ServiceFacts, problem: str, command: str) -> None:
     assert command in remedy(decide_services(facts), problem)
+
+
+def test_a_browser_is_installed_where_debian_packages_one() -> None:
+    assert decide_browser(BrowserFacts(host=FEDORA, browser=True)) is None
+    step = decide_browser(BrowserFacts(host=CONTAINER, browser=False))
+    assert isinstance(step, AptInstall)
+    assert step.optional == ("chromium",), "Ubuntu has no such package, and that is no reason to break off"
+
+
+@pytest.mark.parametrize(
+    ("facts", "command"),
+    [
+        (BrowserFacts(host=CONTAINER, browser=False, attempted=tried(AptInstall)), "google-chrome"),
+        (BrowserFacts(host=USER, browser=False), "sudo apt-get install chromium"),
+        (BrowserFacts(host=FEDORA, browser=False), "AML_TRAIN_BROWSER"),
+    ],
+)
+def test_a_browser_where_only_a_person_can_go_on(facts: BrowserFacts, command: str) -> None:
+    assert command in remedy(decide_browser(facts), "the integration tests need Chromium or Google Chrome")

@@ -170,6 +170,7 @@ def test_the_container_goes_on_through_a_proxy_that_it_can_reach(
         "AML_EMULATOR_CONTAINER": "n",
         "AML_EMULATOR_REGISTRY_ENGINE_NAME": "localhost:5",
         "AML_EMULATOR_MAX_JOBS": "4",
+        "AML_EMULATOR_PAGE_ADDRESS": "http://127.0.0.1:7380",
         **proxies,
     }
 

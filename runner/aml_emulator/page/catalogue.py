@@ -1,0 +1,161 @@
+"""The pages of what is registered: models, data, environments, code; computes; and what was asked for in vain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from aml_emulator.errors import not_found
+from aml_emulator.http import Call
+from aml_emulator.page.view import Document, Paging
+from aml_emulator.services import Services
+from aml_emulator.store.assets import AssetVersion
+
+KINDS = {"models": "Models", "data": "Data", "environments": "Environments", "codes": "Code"}
+PAGE = 50
+
+
+class Catalogue:
+    """Shows assets, computes and unsupported requests."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._store = services.store
+
+    def names(self, call: Call) -> Document:
+        """Return the names of one kind of asset."""
+        kind = _kind(call)
+        number = call.integer("page", 1, low=1)
+        found, total = self._store.browse.assets(kind, limit=PAGE, offset=(number - 1) * PAGE)
+        return Document(
+            template="assets.html",
+            title=KINDS[kind],
+            section=kind,
+            values={"kind": kind, "assets": found, "paging": Paging(page=number, size=PAGE, total=total)},
+        )
+
+    def versions(self, call: Call) -> Document:
+        """Return the versions of a name."""
+        kind, name = _kind(call), call.params["name"]
+        versions = self._store.assets.versions(kind, name)
+        if not versions:
+            raise not_found(f"{kind} '{name}'")
+        number = call.integer("page", 1, low=1)
+        paging = Paging(page=number, size=PAGE, total=len(versions))
+        return Document(
+            template="versions.html",
+            title=name,
+            section=kind,
+            values={
+                "kind": kind,
+                "kind_title": KINDS[kind],
+                "name": name,
+                "versions": [_line(kind, one) for one in versions[paging.offset : paging.offset + PAGE]],
+                "paging": paging,
+            },
+        )
+
+    def version(self, call: Call) -> Document:
+        """Return one version, and for a model where it comes from."""
+        kind, name, version = _kind(call), call.params["name"], call.params["version"]
+        known = self._store.assets.version(kind, name, version)
+        if known is None:
+            raise not_found(f"{kind} '{name}', version '{version}'")
+        properties = known.properties
+        plain = {
+            key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+            for key, value in sorted(properties.items())
+            if key not in ("tags", "properties") and value not in (None, "", {}, [])
+        }
+        return Document(
+            template="version.html",
+            title=f"{name}, version {version}",
+            section=kind,
+            values={
+                "kind": kind,
+                "kind_title": KINDS[kind],
+                "name": name,
+                "asset": known,
+                "plain": plain,
+                "tags": _texts(properties.get("tags")),
+                "properties": _texts(properties.get("properties")),
+                "lineage": self._lineage(known) if kind == "models" else None,
+            },
+        )
+
+    def computes(self, call: Call) -> Document:
+        """Return the compute targets."""
+        found, total = [], 0
+        everything = self._store.assets.computes()
+        total = len(everything)
+        number = call.integer("page", 1, low=1)
+        paging = Paging(page=number, size=PAGE, total=total)
+        for one in everything[paging.offset : paging.offset + PAGE]:
+            given = one.body.get("properties") or {}
+            inner = given.get("properties") or {}
+            scale = inner.get("scaleSettings") or {}
+            found.append(
+                {
+                    "name": one.name,
+                    "type": given.get("computeType") or "",
+                    "size": inner.get("vmSize") or "",
+                    "tier": inner.get("vmPriority") or "Dedicated",
+                    "nodes": f"{scale.get('minNodeCount', 0)} to {scale.get('maxNodeCount', 1)}",
+                    "created": one.created,
+                }
+            )
+        return Document(
+            template="computes.html",
+            title="Computes",
+            section="computes",
+            values={"computes": found, "paging": paging},
+        )
+
+    def unsupported(self, call: Call) -> Document:
+        """Return what clients asked for that is not supported."""
+        seen = sorted(self._services.unsupported.seen().items(), key=lambda item: (-item[1], item[0]))
+        return Document(
+            template="unsupported.html", title="Unsupported requests", section="unsupported", values={"seen": seen}
+        )
+
+    def _lineage(self, model: AssetVersion) -> dict[str, Any]:
+        """Return the job that a model comes from, and the image that the job ran in, as far as they are known."""
+        name = str(model.properties.get("jobName") or "")
+        run = self._store.runs.get(name) if name else None
+        environment = str((run.job or {}).get("environmentId") or "") if run else ""
+        asset, _, version = environment.partition("/environments/")[2].partition("/versions/")
+        known = self._store.assets.version("environments", asset, version) if version else None
+        return {
+            "job": name,
+            "run": run,
+            "environment": (asset, version) if known else None,
+            "image": str(known.properties.get("image") or "") if known else "",
+        }
+
+
+def _kind(call: Call) -> str:
+    kind = call.params["kind"]
+    if kind not in KINDS:
+        raise not_found(f"assets of the kind '{kind}'")
+    return kind
+
+
+def _line(kind: str, version: AssetVersion) -> dict[str, Any]:
+    """Return one version as a line of a table."""
+    holds = {"models": "modelUri", "data": "dataUri", "environments": "image", "codes": "codeUri"}[kind]
+    type_ = {"models": "modelType", "data": "dataType"}.get(kind)
+    properties = version.properties
+    return {
+        "version": version.version,
+        "type": str(properties.get(type_) or "") if type_ else "",
+        "holds": str(properties.get(holds) or ""),
+        "stage": version.stage or "",
+        "created": version.created,
+        "archived": bool(properties.get("isArchived")),
+    }
+
+
+def _texts(values: object) -> dict[str, str]:
+    """Return tags or properties by name, as text."""
+    return {key: str(value) for key, value in sorted(values.items())} if isinstance(values, Mapping) else {}

@@ -1,0 +1,343 @@
+"""The pages of runs: the list, one run, a metric, a log, a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from azure.core.exceptions import ResourceNotFoundError
+
+from aml_emulator.errors import not_found
+from aml_emulator.http import Call
+from aml_emulator.page.charts import Chart, draw, text
+from aml_emulator.page.files import tree
+from aml_emulator.page.view import Content, Document, Paging
+from aml_emulator.page.words import duration, plain
+from aml_emulator.services import Services
+from aml_emulator.store.browse import MetricSummary, RunFilter
+from aml_emulator.store.metrics import Metric
+from aml_emulator.store.runs import Artifact, Run
+
+PAGE = 50
+CHARTS = 12
+"""Charts on one page of a run."""
+
+VALUES = 200
+"""Rows of the table of a metric's values."""
+
+TABLE = 50
+"""Rows of the table behind a chart on a run's page."""
+
+LOG_BYTES = 256 * 1024
+"""What is shown of a log: its end."""
+
+PIECE_BYTES = 1024 * 1024
+"""The most that a script is given of a log at once."""
+
+
+class RunPages:
+    """Shows runs."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._store = services.store
+
+    def index(self, call: Call) -> Document:
+        """Return the list of runs, filtered and in pages."""
+        asked = {name: call.query.get(name, "").strip() for name in ("experiment", "status", "text")}
+        wanted = RunFilter(**asked)
+        number = call.integer("page", 1, low=1)
+        runs, total = self._store.browse.runs(wanted, limit=PAGE, offset=(number - 1) * PAGE)
+        statuses = self._store.browse.statuses()
+        return Document(
+            template="runs.html",
+            title="Runs",
+            section="runs",
+            refresh=any(run.ended is None for run in runs),
+            values={
+                "runs": runs,
+                "paging": Paging(page=number, size=PAGE, total=total),
+                "asked": asked,
+                "experiments": self._store.browse.experiments(),
+                "statuses": statuses,
+                "now": self._services.clock(),
+            },
+        )
+
+    def run(self, call: Call) -> Document:
+        """Return one run with all there is to it."""
+        run = self._known(call)
+        summaries = self._store.browse.metrics(run.id)
+        curves = [summary for summary in summaries if summary.count > 1]
+        number = call.integer("charts", 1, low=1)
+        paging = Paging(page=number, size=CHARTS, total=len(curves))
+        artifacts = self._store.runs.artifacts(run.id)
+        logs = [item for item in artifacts if item.log]
+        job = run.job or {}
+        return Document(
+            template="run.html",
+            title=run.display_name,
+            section="runs",
+            refresh=not run.terminal,
+            values={
+                "run": run,
+                "job": job,
+                "timeline": timeline(run, self._services.clock()),
+                "latest": self._latest(run.id, summaries),
+                "charts": self._charts(run.id, curves[paging.offset : paging.offset + paging.size]),
+                "paging": paging,
+                "params": self._store.metrics.params(run.id),
+                "inputs": _inputs(job),
+                "outputs": _outputs(job, run),
+                "settings": _settings(job),
+                "hidden_variables": sorted(job.get("environmentVariables") or {}),
+                "environment": self._environment(job),
+                "compute": str(job.get("computeId") or "").rpartition("/")[2],
+                "logs": logs,
+                # The script that keeps the page fresh has the log already.
+                "log": self._tail(run, logs[-1]) if logs and call.query.get("log") != "no" else None,
+                "tree": tree(artifacts),
+                "children": self._store.runs.children(run.id),
+                "models": self._store.browse.models_of(run.id),
+            },
+        )
+
+    def metric(self, call: Call) -> Document:
+        """Return one metric, with its chart and all of its values in pages."""
+        run, key = self._known(call), call.query.get("key", "")
+        series = self._store.browse.series(run.id, key)
+        if series is None:
+            raise not_found(f"metric '{key}' of run '{run.id}'")
+        number = call.integer("page", 1, low=1)
+        paging = Paging(page=number, size=VALUES, total=series.count)
+        values = self._store.browse.values(run.id, key, limit=VALUES, offset=paging.offset)
+        return Document(
+            template="metric.html",
+            title=f"{key} of {run.display_name}",
+            section="runs",
+            refresh=not run.terminal,
+            values={"run": run, "key": key, "chart": draw(series), "rows": _rows(values), "paging": paging},
+        )
+
+    def metric_csv(self, call: Call) -> Content:
+        """Return all values of a metric: step, time in milliseconds since the epoch, value."""
+        run, key = self._known(call), call.query.get("key", "")
+        values = self._store.browse.values(run.id, key, limit=-1, offset=0)
+        written = io.StringIO()
+        table = csv.writer(written)
+        table.writerow(("step", "timestamp_ms", "value"))
+        table.writerows((value.step, value.timestamp, repr(value.value)) for value in values)
+        return Content(
+            type="text/csv; charset=utf-8",
+            body=written.getvalue().encode("utf-8"),
+            headers=(attachment(f"{key.replace('/', '-')}.csv"),),
+        )
+
+    def log(self, call: Call) -> Document:
+        """Return the end of a log, which grows while the run goes on."""
+        run = self._known(call)
+        artifact = self._artifact(run, call)
+        return Document(
+            template="log.html",
+            title=f"{artifact.path} of {run.display_name}",
+            section="runs",
+            refresh=not run.terminal,
+            values={"run": run, "log": self._tail(run, artifact)},
+        )
+
+    def log_text(self, call: Call) -> Content:
+        """Return a log from byte ``from`` on, in whole lines while the run goes on; ``X-Next`` says where it ends."""
+        run = self._known(call)
+        artifact = self._artifact(run, call)
+        start = call.integer("from", 0, high=2**62)
+        data = self._piece(run, artifact, start, PIECE_BYTES)
+        if not run.terminal:
+            data = whole_lines(data, most=PIECE_BYTES)
+        return Content(
+            type="text/plain; charset=utf-8",
+            body=plain(data.decode("utf-8", "replace")).encode("utf-8"),
+            headers=(("X-Next", str(start + len(data))), ("X-Status", run.status)),
+            shown=True,
+        )
+
+    def file(self, call: Call) -> Content:
+        """Return a file of the run as a download: a browser never takes it for a page of this site."""
+        run = self._known(call)
+        artifact = self._artifact(run, call)
+        folder = self._services.artifacts_of(run.id)
+        name = folder.name_of(artifact.path)
+        length = self._services.blobs.size(folder.container, name)
+        if length is None:
+            raise not_found(f"contents of '{artifact.path}' of run '{run.id}': made known, and not uploaded")
+        return Content(
+            type="application/octet-stream",
+            body=self._services.blobs.read(folder.container, name) if call.method == "GET" else b"",
+            length=length,
+            headers=(attachment(artifact.path.rpartition("/")[2]),),
+        )
+
+    def _known(self, call: Call) -> Run:
+        run = self._store.runs.get(call.params["run"])
+        if run is None:
+            raise not_found(f"run '{call.params['run']}'")
+        return run
+
+    def _artifact(self, run: Run, call: Call) -> Artifact:
+        path = call.query.get("path", "")
+        found = self._store.runs.artifact(run.id, path)
+        if found is None:
+            raise not_found(f"file '{path}' of run '{run.id}'")
+        return found
+
+    def _piece(self, run: Run, artifact: Artifact, start: int, length: int) -> bytes:
+        folder = self._services.artifacts_of(run.id)
+        try:
+            return self._services.blobs.read_range(folder.container, folder.name_of(artifact.path), start, length)
+        except ResourceNotFoundError:
+            return b""
+
+    def _tail(self, run: Run, artifact: Artifact) -> dict[str, Any]:
+        folder = self._services.artifacts_of(run.id)
+        size = self._services.blobs.size(folder.container, folder.name_of(artifact.path)) or 0
+        start = max(0, size - LOG_BYTES)
+        data = self._piece(run, artifact, start, LOG_BYTES)
+        if start:
+            # Begin with a whole line, where there is one.
+            skipped = data.find(b"\n") + 1
+            start, data = start + skipped, data[skipped:]
+        if not run.terminal:
+            data = whole_lines(data, most=LOG_BYTES)
+        return {
+            "path": artifact.path,
+            "text": plain(data.decode("utf-8", "replace")),
+            "skipped": start,
+            "next": start + len(data),
+        }
+
+    def _latest(self, run_id: str, summaries: Sequence[MetricSummary]) -> list[dict[str, Any]]:
+        latest = {metric.key: metric for metric in self._store.metrics.latest(run_id)}
+        return [
+            {
+                "key": summary.key,
+                "value": text(latest[summary.key].value),
+                "step": latest[summary.key].step,
+                "count": summary.count,
+                "lowest": None if summary.lowest is None else text(summary.lowest),
+                "highest": None if summary.highest is None else text(summary.highest),
+            }
+            for summary in summaries
+            if summary.key in latest
+        ]
+
+    def _charts(self, run_id: str, summaries: Sequence[MetricSummary]) -> list[tuple[Chart, list[dict[str, Any]]]]:
+        found = []
+        for summary in summaries:
+            series = self._store.browse.series(run_id, summary.key)
+            if series is not None:
+                values = self._store.browse.values(run_id, summary.key, limit=TABLE, offset=0)
+                found.append((draw(series), _rows(values)))
+        return found
+
+    def _environment(self, job: Mapping[str, Any]) -> dict[str, str]:
+        """Return the environment's name, version and image, as far as they are known."""
+        given = str(job.get("environmentId") or "")
+        name, _, version = given.partition("/environments/")[2].partition("/versions/")
+        known = self._store.assets.version("environments", name, version) if version else None
+        image = "" if known is None else str(known.properties.get("image") or "")
+        return {"id": given, "name": name, "version": version if known else "", "image": image}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """Something that happened to a run, when, in seconds since the epoch, and what came of the time until the next."""
+
+    what: str
+    at: float
+    then: str = ""
+
+
+def timeline(run: Run, now: float) -> list[Moment]:
+    """Return what happened to a run, in order."""
+    reached = [("Created", run.created, "waited")]
+    if run.started is not None:
+        reached.append(("Started", run.started, "ran"))
+    if run.ended is not None:
+        reached.append((run.status, run.ended, ""))
+    found = []
+    for number, (what, at, word) in enumerate(reached):
+        following = reached[number + 1][1] if number + 1 < len(reached) else None
+        then = ""
+        if following is not None:
+            then = f"{word} {duration(following - at)}"
+        elif run.ended is None:
+            then = f"{run.status} for {duration(now - at)}"
+        found.append(Moment(what=what, at=at, then=then))
+    return found
+
+
+def whole_lines(data: bytes, *, most: int) -> bytes:
+    """Return data up to its last line end; all of it if it has *most* bytes and no line end."""
+    end = data.rfind(b"\n") + 1
+    return data if not end and len(data) >= most else data[:end]
+
+
+def attachment(name: str) -> tuple[str, str]:
+    """Return the header that makes a browser save a file under *name* (RFC 6266)."""
+    ascii_name = "".join(letter if letter.isascii() and letter.isprintable() else "_" for letter in name)
+    ascii_name = ascii_name.replace('"', "_").replace("\\", "_") or "file"
+    return "Content-Disposition", f"attachment; filename=\"{ascii_name}\"; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def _rows(values: Sequence[Metric]) -> list[dict[str, Any]]:
+    return [{"step": one.step, "at": one.timestamp / 1000, "value": text_exactly(one.value)} for one in values]
+
+
+def text_exactly(value: float) -> str:
+    """Return a number with all of its digits; NaN and infinities by their names."""
+    short = text(value)
+    return short if short in ("NaN", "∞", "-∞") else repr(value)
+
+
+def _inputs(job: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [
+        {
+            "name": name,
+            "type": str(given.get("jobInputType") or ""),
+            "mode": str(given.get("mode") or ""),
+            "value": str(given.get("uri") or given.get("value") or ""),
+        }
+        for name, given in sorted((job.get("inputs") or {}).items())
+        if isinstance(given, Mapping)
+    ]
+
+
+def _outputs(job: Mapping[str, Any], run: Run) -> list[dict[str, str]]:
+    declared = job.get("outputs") or {}
+    found = []
+    for name, place in sorted(run.outputs.items()):
+        given = declared.get(name) or {}
+        found.append(
+            {
+                "name": name,
+                "type": str(place.get("kind") or ""),
+                "mode": str(given.get("mode") or ""),
+                "place": f"{place.get('container')}/{place.get('prefix')}",
+                "stored": "yes" if place.get("stored") else "not yet" if not run.terminal else "no",
+            }
+        )
+    return found
+
+
+def _settings(job: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return further settings of the job, as JSON."""
+    shown = ("codeId", "resources", "limits", "distribution", "services", "queueSettings", "identity")
+    return [
+        (name, job[name] if isinstance(job[name], str) else json.dumps(job[name], ensure_ascii=False, sort_keys=True))
+        for name in shown
+        if job.get(name)
+    ]

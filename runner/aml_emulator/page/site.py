@@ -1,0 +1,201 @@
+"""The page's requests: refused, or answered with a document. Read-only; nothing here changes anything."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+from starlette.datastructures import Headers, QueryParams
+
+from aml_emulator.errors import ServiceError
+from aml_emulator.http import Call, Route, Router
+from aml_emulator.page import words
+from aml_emulator.page.access import HEADERS, METHODS, refusal
+from aml_emulator.page.catalogue import Catalogue
+from aml_emulator.page.hide import hider
+from aml_emulator.page.runs import RunPages
+from aml_emulator.page.view import Content, Document
+from aml_emulator.proxy import PAGE, Head
+from aml_emulator.services import Services
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+logger = logging.getLogger(__name__)
+
+FOLDER = Path(__file__).parent
+STATIC = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+HTML = "text/html; charset=utf-8"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answer:
+    status: int
+    content: Content
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Site:
+    """Answers what a browser asks for at ``/ui/``.
+
+    Args:
+        services: what is shown.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._hide = hider(services.identity)
+        self._templates: Environment | None = None
+        runs, catalogue = RunPages(services), Catalogue(services)
+        pages: tuple[tuple[str, Callable[[Call], Document | Content]], ...] = (
+            ("", runs.index),
+            ("runs/{run}", runs.run),
+            ("runs/{run}/metric", runs.metric),
+            ("runs/{run}/metric.csv", runs.metric_csv),
+            ("runs/{run}/log", runs.log),
+            ("runs/{run}/log.txt", runs.log_text),
+            ("runs/{run}/file", runs.file),
+            ("assets/{kind}", catalogue.names),
+            ("assets/{kind}/{name}", catalogue.versions),
+            ("assets/{kind}/{name}/{version}", catalogue.version),
+            ("computes", catalogue.computes),
+            ("unsupported", catalogue.unsupported),
+            ("static/{file}", self._static),
+        )
+        self._router = Router(
+            Route(method=method, path=f"{PAGE}{path}".rstrip("/"), handler=handler)
+            for path, handler in pages
+            for method in METHODS
+        )
+
+    async def serve(self, head: Head, writer: asyncio.StreamWriter) -> None:
+        """Answer one request on its connection, which is closed afterwards."""
+        answer = await run_in_threadpool(self.answer, head)
+        content, body = answer.content, answer.content.body
+        headers = [*HEADERS, ("Content-Type", content.type), ("Cache-Control", content.cache), *answer.headers]
+        if isinstance(body, bytes):
+            headers.append(("Content-Length", str(len(body))))
+        elif content.length is not None:
+            headers.append(("Content-Length", str(content.length)))
+        headers += [*content.headers, ("Connection", "close")]
+        lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in headers]
+        writer.write("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
+        if head.method != "HEAD":
+            if isinstance(body, bytes):
+                writer.write(body)
+            else:
+                async for chunk in iterate_in_threadpool(body):
+                    writer.write(chunk)
+                    await writer.drain()
+        await writer.drain()
+
+    def answer(self, head: Head) -> _Answer:
+        """Return the answer to one request."""
+        refused = refusal(head)
+        if refused is not None:
+            logger.warning("REFUSED: %s %s: %s", head.method, head.target.partition("?")[0], refused[1])
+            allowed = (("Allow", ", ".join(METHODS)),) if refused[0] == HTTPStatus.METHOD_NOT_ALLOWED else ()
+            return _Answer(status=refused[0], content=_text(refused[1]), headers=allowed)
+        path, _, query = head.target.partition("?")
+        if not path.startswith(PAGE):
+            goal = f"{PAGE}static/icon.svg" if path == "/favicon.ico" else PAGE
+            return _Answer(status=HTTPStatus.FOUND, content=_text(""), headers=(("Location", goal),))
+        try:
+            return _Answer(status=HTTPStatus.OK, content=self._content(head, path, query))
+        except ServiceError as error:
+            return self._failure(error.status, error.message)
+        except Exception:
+            # The boundary of the page: logged whole, told in short.
+            logger.exception("%s %s failed", head.method, path)
+            return self._failure(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "The page failed; the log of the emulator says how."
+            )
+
+    def _content(self, head: Head, path: str, query: str) -> Content:
+        found = self._router.find(head.method, path)
+        if found is None:
+            raise ServiceError(HTTPStatus.NOT_FOUND, "NotFound", "There is no such page.")
+        route, params = found
+        made: Document | Content = route.handler(
+            Call(
+                method=head.method,
+                host="localhost",
+                path=path,
+                params=params,
+                query=QueryParams(query),
+                headers=Headers(),
+                body=b"",
+                principal=None,
+            )
+        )
+        return self._render(made) if isinstance(made, Document) else self._without_secrets(made)
+
+    def _without_secrets(self, content: Content) -> Content:
+        """Return a text without secrets. Files that are downloaded stay as they are."""
+        if not (isinstance(content.body, bytes) and content.shown):
+            return content
+        hidden = self._hide(content.body.decode("utf-8", "replace")).encode("utf-8")
+        return Content(
+            type=content.type, body=hidden, headers=content.headers, cache=content.cache, shown=content.shown
+        )
+
+    def _failure(self, status: int, message: str) -> _Answer:
+        document = Document(
+            template="error.html", title="Not to be shown", values={"message": message, "status": status}
+        )
+        return _Answer(status=status, content=self._render(document))
+
+    def _render(self, document: Document) -> Content:
+        values: dict[str, Any] = {
+            "title": document.title,
+            "section": document.section,
+            "refresh": document.refresh,
+            "workspace": self._services.identity.workspace,
+            **document.values,
+        }
+        html = self._environment().get_template(document.template).render(values)
+        return Content(type=HTML, body=self._hide(html).encode("utf-8"))
+
+    def _environment(self) -> Environment:
+        if self._templates is None:
+            # On first use: a service that nobody looks at does not pay for it.
+            from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+            made = Environment(
+                loader=FileSystemLoader(FOLDER / "templates"),
+                autoescape=True,
+                undefined=StrictUndefined,
+                trim_blocks=True,
+                lstrip_blocks=True,
+                auto_reload=False,
+            )
+            made.globals["link"] = words.link
+            made.filters |= {
+                "moment": words.moment,
+                "duration": words.duration,
+                "size": words.size,
+                "plain": words.plain,
+            }
+            self._templates = made
+        return self._templates
+
+    def _static(self, call: Call) -> Content:
+        name = call.params["file"]
+        if name not in STATIC:
+            raise ServiceError(HTTPStatus.NOT_FOUND, "NotFound", "There is no such file.")
+        return Content(type=STATIC[name], body=(FOLDER / "static" / name).read_bytes(), cache="max-age=3600")
+
+
+def _text(text: str) -> Content:
+    return Content(type="text/plain; charset=utf-8", body=f"{text}\n".encode())

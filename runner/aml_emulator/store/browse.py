@@ -1,0 +1,239 @@
+"""Questions that people ask when they look around: pages of runs, and curves of metrics thinned to what can be drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aml_emulator.store.database import Database
+from aml_emulator.store.metrics import Metric
+from aml_emulator.store.runs import TERMINAL
+
+DRAWN = 1000
+"""A curve of more points than these is thinned: of each stretch its lowest and its highest are kept."""
+
+ODD = 200
+"""At most so many values that are no finite numbers are told one by one."""
+
+LARGEST = 1.7976931348623157e308
+"""The largest finite double; what lies beyond is infinite."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFilter:
+    """Which runs are shown; an empty text stands for all.
+
+    Attributes:
+        experiment: the experiment's name.
+        status: a status, or ``active`` for every run that has not ended.
+        text: a part of the run's id or display name.
+    """
+
+    experiment: str = ""
+    status: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunLine:
+    """A run in a list. Times are seconds since the epoch; *job* tells jobs from runs that MLflow made itself."""
+
+    id: str
+    display_name: str
+    experiment: str
+    status: str
+    created: float
+    started: float | None
+    ended: float | None
+    job: bool
+    parent_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetLine:
+    """A name in a list of assets: how many versions it has, the newest one, and when that was made."""
+
+    name: str
+    versions: int
+    newest: str
+    created: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricSummary:
+    """What there is of a metric: how many values, its steps, and its finite extremes (None without a finite value)."""
+
+    key: str
+    count: int
+    lowest: float | None
+    highest: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A metric's values for drawing.
+
+    Attributes:
+        key: the metric.
+        by_step: whether positions are steps; else they are seconds after the first value.
+        points: finite values by position, in order; thinned where there are too many.
+        odd: positions of NaN and infinite values, the first of them.
+        count: of all values.
+        odd_count: of those that are no finite numbers.
+    """
+
+    key: str
+    by_step: bool
+    points: tuple[tuple[float, float], ...]
+    odd: tuple[tuple[float, float], ...]
+    count: int
+    odd_count: int
+
+    @property
+    def thinned(self) -> bool:
+        """Whether not every finite value is among the points."""
+        return len(self.points) < self.count - self.odd_count
+
+
+class Browse:
+    """Reads what the page shows."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def runs(self, wanted: RunFilter, *, limit: int, offset: int = 0) -> tuple[list[RunLine], int]:
+        """Return a page of runs, newest first, and how many there are in all. Deleted and archived ones are left out."""
+        conditions, values = ["r.deleted = 0", "r.archived = 0"], list[object]()
+        if wanted.experiment:
+            conditions.append("e.name = ?")
+            values.append(wanted.experiment)
+        if wanted.status == "active":
+            conditions.append(f"r.status NOT IN ({','.join('?' * len(TERMINAL))})")
+            values.extend(sorted(TERMINAL))
+        elif wanted.status:
+            conditions.append("r.status = ?")
+            values.append(wanted.status)
+        if wanted.text:
+            conditions.append("(instr(lower(r.id), lower(?)) OR instr(lower(r.display_name), lower(?)))")
+            values += [wanted.text, wanted.text]
+        source = "FROM runs r JOIN experiments e ON e.id = r.experiment_id WHERE " + " AND ".join(conditions)
+        total = self._db.row(f"SELECT count(*) {source}", values)
+        rows = self._db.rows(
+            "SELECT r.id, r.display_name, e.name AS experiment, r.status, r.created, r.started, r.ended,"
+            f" r.job IS NOT NULL AS job, r.parent_id {source} ORDER BY r.created DESC, r.id LIMIT ? OFFSET ?",
+            [*values, limit, offset],
+        )
+        found = [RunLine(**{**dict(row), "job": bool(row["job"])}) for row in rows]
+        return found, int(total[0]) if total else 0
+
+    def experiments(self) -> list[str]:
+        """Return the names of all experiments."""
+        return [str(row["name"]) for row in self._db.rows("SELECT name FROM experiments ORDER BY lower(name), name")]
+
+    def statuses(self) -> Mapping[str, int]:
+        """Return how many runs are in each status, jobs and others; deleted and archived ones are left out."""
+        rows = self._db.rows(
+            "SELECT status, count(*) AS n FROM runs WHERE deleted = 0 AND archived = 0 GROUP BY status ORDER BY status"
+        )
+        return {str(row["status"]): int(row["n"]) for row in rows}
+
+    def assets(self, kind: str, *, limit: int, offset: int = 0) -> tuple[list[AssetLine], int]:
+        """Return a page of the names of a kind of asset, the last changed first, and how many there are in all."""
+        total = self._db.row("SELECT count(DISTINCT name) FROM versions WHERE kind = ?", (kind,))
+        rows = self._db.rows(
+            "SELECT name, count(*) AS versions, version AS newest, created, max(id) AS last FROM versions"
+            " WHERE kind = ? GROUP BY name ORDER BY last DESC LIMIT ? OFFSET ?",
+            (kind, limit, offset),
+        )
+        found = [
+            AssetLine(name=row["name"], versions=row["versions"], newest=row["newest"], created=row["created"])
+            for row in rows
+        ]
+        return found, int(total[0]) if total else 0
+
+    def models_of(self, run_id: str) -> list[tuple[str, str]]:
+        """Return name and version of the models that were registered from a run."""
+        rows = self._db.rows(
+            "SELECT name, version FROM versions WHERE kind = 'models' AND json_extract(properties, '$.jobName') = ?"
+            " ORDER BY id",
+            (run_id,),
+        )
+        return [(str(row["name"]), str(row["version"])) for row in rows]
+
+    def metrics(self, run_id: str) -> list[MetricSummary]:
+        """Return what there is of each of a run's metrics, by key."""
+        rows = self._db.rows(
+            "SELECT key, count(*) AS n, min(value) FILTER (WHERE abs(value) <= ?) AS low,"
+            " max(value) FILTER (WHERE abs(value) <= ?) AS high FROM metrics WHERE run_id = ? GROUP BY key ORDER BY key",
+            (LARGEST, LARGEST, run_id),
+        )
+        return [MetricSummary(key=row["key"], count=row["n"], lowest=row["low"], highest=row["high"]) for row in rows]
+
+    def values(self, run_id: str, key: str, *, limit: int, offset: int) -> list[Metric]:
+        """Return a page of a metric's values, in the order in which they were logged."""
+        rows = self._db.rows(
+            "SELECT * FROM metrics WHERE run_id = ? AND key = ? ORDER BY id LIMIT ? OFFSET ?",
+            (run_id, key, limit, offset),
+        )
+        return [
+            Metric(
+                key=key,
+                value=math.nan if row["value"] is None else row["value"],
+                timestamp=row["timestamp"],
+                step=row["step"],
+            )
+            for row in rows
+        ]
+
+    def series(self, run_id: str, key: str) -> Series | None:
+        """Return a metric for drawing, or None if the run has no such metric.
+
+        Positions are steps, unless all values have the same one, as they have where a script gives none; then time
+        tells them apart.
+        """
+        span = self._db.row(
+            "SELECT count(*) AS n, min(step) AS low, max(step) AS high, min(timestamp) AS since, max(timestamp) AS till,"
+            " count(*) FILTER (WHERE value IS NULL OR abs(value) > ?) AS odd"
+            " FROM metrics WHERE run_id = ? AND key = ?",
+            (LARGEST, run_id, key),
+        )
+        if span is None or not span["n"]:
+            return None
+        by_step = span["low"] != span["high"] or span["n"] == 1
+        column, low, high = (
+            ("step", span["low"], span["high"]) if by_step else ("timestamp", span["since"], span["till"])
+        )
+        finite = "run_id = ? AND key = ? AND abs(value) <= ?"
+        if span["n"] - span["odd"] <= DRAWN:
+            rows = self._db.rows(
+                f"SELECT {column} AS x, value FROM metrics WHERE {finite} ORDER BY x, id",  # noqa: S608 - one of two
+                (run_id, key, LARGEST),
+            )
+        else:
+            # With min() and max() SQLite takes the other columns from the row of the extreme:
+            # https://www.sqlite.org/lang_select.html#bareagg
+            stretch = f"CAST(({column} - ?) * 1.0 / ? AS INTEGER)"
+            halves = [
+                f"SELECT {column} AS x, {extreme}(value) AS value FROM metrics WHERE {finite} GROUP BY {stretch}"  # noqa: S608
+                for extreme in ("min", "max")
+            ]
+            values = (run_id, key, LARGEST, low, (high - low + 1) / (DRAWN // 2))
+            rows = self._db.rows(f"{halves[0]} UNION {halves[1]} ORDER BY x", (*values, *values))
+        odd = self._db.rows(
+            f"SELECT {column} AS x, value FROM metrics WHERE run_id = ? AND key = ?"  # noqa: S608 - one of two
+            " AND (value IS NULL OR abs(value) > ?) ORDER BY x, id LIMIT ?",
+            (run_id, key, LARGEST, ODD),
+        )
+
+        def position(x: int) -> float:
+            return float(x) if by_step else (x - span["since"]) / 1000
+
+        return Series(
+            key=key,
+            by_step=by_step,
+            points=tuple((position(row["x"]), float(row["value"])) for row in rows),
+            odd=tuple((position(row["x"]), math.nan if row["value"] is None else row["value"]) for row in odd),
+            count=span["n"],
+            odd_count=span["odd"],
+        )

@@ -1,0 +1,94 @@
+"""What fills the page: jobs, metrics, a model, made with the real SDKs. Run as a program, as client_steps.py is."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT))
+
+from tests.integration.emulator.client_steps import client, wait  # noqa: E402 - run as a program, from anywhere
+
+FINISHED = "mkdir -p outputs/model logs && echo weights > outputs/model/weights.txt && echo '<b>bold</b> & done'"
+NASTY = "<script>document.title='owned'</script>"
+
+
+def fill(given: dict[str, str]) -> dict[str, Any]:
+    """Run one job to its end, with metrics of all kinds, and register its model; leave another one running."""
+    from azure.ai.ml import command
+    from azure.ai.ml.entities import Environment, Model
+    from mlflow.entities import Metric
+    from mlflow.tracking import MlflowClient
+
+    ml = client(given)
+    ml.environments.create_or_update(Environment(name="page-env", version="1", image="python:3.11-slim-bookworm"))
+    common = {"environment": "page-env:1", "compute": given["compute"]}
+    source = Path(given["folder"], "page-src")
+    source.mkdir(exist_ok=True)
+    (source / "empty.txt").write_text("")
+    done = ml.jobs.create_or_update(
+        command(
+            command=FINISHED,
+            code=str(source),
+            display_name=f"digits {NASTY}",
+            experiment_name="page",
+            tags={"commit": "0123456789abcdef", NASTY: NASTY},
+            inputs={"rate": 0.25},
+            **common,
+        )
+    )
+    live = ml.jobs.create_or_update(
+        command(
+            command="i=0; echo first; while [ $i -lt 600 ]; do i=$((i+1)); echo line $i; sleep 0.2; done",
+            display_name="a growing log",
+            experiment_name="page",
+            **common,
+        )
+    )
+    tracking = MlflowClient(tracking_uri=ml.workspaces.get(given["workspace"]).mlflow_tracking_uri)
+    curves = {
+        "train/loss": [2.3 * math.exp(-step / 30) + 0.05 * math.sin(step / 2) for step in range(120)],
+        "val/accuracy": [1 - 0.9 * math.exp(-step / 4) for step in range(12)],
+        "lr": [1e-3 * 0.9**step for step in range(40)],
+        "spiky": [math.nan, 1.0, math.inf, 2.0, -math.inf, 1.5, 1e6],
+        "constant": [7.0] * 5,
+        "long": [math.sin(step / 200) * step for step in range(4000)],
+        NASTY.replace("<", "").replace(">", "").replace("'", "")[:20]: [1.0, 2.0],
+    }
+    for name, values in curves.items():
+        metrics = [
+            Metric(key=name, value=value, timestamp=1_800_000_000_000 + 500 * at, step=at)
+            for at, value in enumerate(values)
+        ]
+        for start in range(0, len(metrics), 1000):
+            tracking.log_batch(done.name, metrics=metrics[start : start + 1000])
+    tracking.log_param(done.name, "optimizer", "adam")
+    wait(ml, done.name)
+    model = ml.models.create_or_update(
+        Model(
+            name="digits",
+            path=f"azureml://jobs/{done.name}/outputs/artifacts/paths/outputs/model",
+            type="custom_model",
+            tags={"gate": "passed"},
+        )
+    )
+    wait(ml, live.name, until=("Running",))
+    return {"done": done.name, "live": live.name, "model": model.version}
+
+
+def cancel(given: dict[str, str]) -> dict[str, Any]:
+    """Cancel the job that still runs."""
+    ml = client(given)
+    ml.jobs.begin_cancel(given["job"]).result()
+    return {"seen": wait(ml, given["job"])}
+
+
+STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {"fill": fill, "cancel": cancel}
+
+if __name__ == "__main__":
+    sys.stdout.write("\n" + json.dumps(STEPS[sys.argv[1]](json.loads(sys.argv[2]))) + "\n")

@@ -1,0 +1,263 @@
+"""The page in a real browser, over a real emulator that real clients filled.
+
+What is seen is kept as pictures where ``AML_TRAIN_PICTURES`` names a folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scripts.bootstrap.probes import find_browser
+from tests.integration.emulator.service import Emulator
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+WIDTHS = (360, 1280)
+SECONDS = 30_000
+"""How long the page may take, in milliseconds: machines that run tests are busy."""
+
+
+def browser_path() -> str:
+    """Return the browser; a machine without one is not ready, and that is no reason to test nothing."""
+    found = find_browser(os.environ.get("AML_TRAIN_BROWSER"))
+    if not found:
+        pytest.fail(
+            "Chromium is not installed: run `make bootstrap`, or set AML_TRAIN_BROWSER to a Chrome or Chromium"
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    service = Emulator(tmp_path_factory.mktemp("page"))
+    service.start()
+    yield service
+    service.admin("POST", "reset?force=1")
+    service.stop()
+
+
+@pytest.fixture(scope="module")
+def filled(emulator: Emulator) -> dict[str, Any]:
+    return emulator.client("fill", script="page_steps.py")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # Chromium's sandbox needs rights that containers and root do not have; nothing foreign is opened here.
+        launched = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+class Visit:
+    """A tab that notes what goes wrong in it."""
+
+    def __init__(self, page: Page, emulator: Emulator) -> None:
+        self.page = page
+        self.base = f"http://127.0.0.1:{emulator.port}"
+        self.problems: list[str] = []
+        page.set_default_timeout(SECONDS)
+        page.on("console", lambda message: self.problems.append(f"console {message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
+        page.on("requestfailed", lambda request: self.problems.append(f"failed: {request.url}"))
+        page.on("request", self._only_here)
+
+    def _only_here(self, request: Any) -> None:
+        if not request.url.startswith(self.base):
+            self.problems.append(f"goes elsewhere: {request.url}")
+
+    def open(self, path: str) -> Page:
+        answer = self.page.goto(self.base + path, wait_until="load")
+        assert answer is not None
+        assert answer.status == 200, path
+        return self.page
+
+    def picture(self, name: str) -> None:
+        folder = os.environ.get("AML_TRAIN_PICTURES")
+        if folder:
+            self.page.screenshot(path=Path(folder, f"{name}.png"), full_page=True)
+
+
+@pytest.fixture
+def visit(browser: Browser, emulator: Emulator, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    context = browser.new_context(**getattr(request, "param", {}))
+    made = Visit(context.new_page(), emulator)
+    yield made
+    context.close()
+    assert made.problems == []
+
+
+def paths(filled: dict[str, Any]) -> dict[str, str]:
+    done, live = filled["done"], filled["live"]
+    return {
+        "runs": "/ui/",
+        "filtered": "/ui/?experiment=page&status=Completed&text=digits",
+        "run": f"/ui/runs/{done}",
+        "live": f"/ui/runs/{live}",
+        "metric": f"/ui/runs/{done}/metric?key=train/loss",
+        "long": f"/ui/runs/{done}/metric?key=long&page=3",
+        "log": f"/ui/runs/{done}/log?path=user_logs/std_log.txt",
+        "models": "/ui/assets/models",
+        "model": f"/ui/assets/models/digits/{filled['model']}",
+        "versions": "/ui/assets/models/digits",
+        "data": "/ui/assets/data",
+        "environments": "/ui/assets/environments",
+        "environment": "/ui/assets/environments/page-env/1",
+        "codes": "/ui/assets/codes",
+        "computes": "/ui/computes",
+        "unsupported": "/ui/unsupported",
+    }
+
+
+@pytest.mark.parametrize(
+    "visit",
+    [
+        {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+        for width, scheme in ((360, "dark"), (1280, "light"))
+    ],
+    indirect=True,
+    ids=["360-dark", "1280-light"],
+)
+def test_every_page_is_whole_and_accessible(visit: Visit, filled: dict[str, Any]) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    axe = Axe()
+    for name, path in paths(filled).items():
+        page = visit.open(path)
+        width = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+        assert width[0] <= width[1], f"{name} is wider than the window: {width}"
+        visit.picture(f"{name}-{width[1]}")
+        assert page.title().endswith("· local AzureML"), name
+        assert page.locator("h1").count() == 1, name
+        assert page.locator("nav[aria-label=Main] [aria-current=page]").count() == 1, name
+        found = axe.run(page, options={"resultTypes": ["violations"]})
+        assert found.violations_count == 0, f"{name}: {found.generate_report()}"
+
+
+@pytest.mark.parametrize(
+    "visit", [{"viewport": {"width": width, "height": 900}} for width in WIDTHS], indirect=True, ids=map(str, WIDTHS)
+)
+def test_the_charts_are_drawn(visit: Visit, filled: dict[str, Any]) -> None:
+    page = visit.open(paths(filled)["run"])
+    charts = page.locator("svg.chart")
+    assert charts.count() == 7
+    for chart in charts.all():
+        seen = chart.evaluate(
+            """svg => {
+                const inside = box => {
+                    const frame = svg.getBoundingClientRect();
+                    return box.left >= frame.left - 1 && box.right <= frame.right + 1
+                        && box.top >= frame.top - 1 && box.bottom <= frame.bottom + 1;
+                };
+                const boxes = [...svg.querySelectorAll('text.label')].map(label => label.getBoundingClientRect());
+                const overlap = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+                const curve = svg.querySelector('.curve');
+                return {
+                    title: svg.querySelector('title').textContent,
+                    labels: boxes.length,
+                    small: Math.min(...boxes.map(box => box.height)),
+                    outside: boxes.filter(box => !inside(box)).length,
+                    overlaps: boxes.filter((a, i) => boxes.some((b, j) => i < j && overlap(a, b))).length,
+                    length: curve.getTotalLength(),
+                    curveInside: inside(curve.getBoundingClientRect()),
+                    stroke: getComputedStyle(curve).stroke,
+                };
+            }"""
+        )
+        assert seen["labels"] >= 6, seen
+        assert seen["small"] >= 9, f"the labels are too small to read: {seen}"
+        assert (seen["outside"], seen["overlaps"], seen["curveInside"]) == (0, 0, True), seen
+        assert seen["length"] > 100, seen
+        assert seen["stroke"].startswith("rgb"), seen
+    odd = page.locator("figure", has_text="spiky").first
+    assert odd.locator("path.odd").count() == 3
+    assert "NaN at step 0, ∞ at step 2, -∞ at step 4" in odd.inner_text()
+    long = page.locator("figure", has_text="Thinned")
+    assert "4000 values" in long.inner_text()
+    points = long.locator(".curve").get_attribute("d") or ""
+    assert 500 < points.count("L") <= 1000
+    odd.locator("summary").click()
+    assert odd.locator("tbody tr").count() == 7
+    visit.picture(f"charts-{page.viewport_size['width'] if page.viewport_size else 0}")
+
+
+def test_hostile_text_stays_text(visit: Visit, filled: dict[str, Any]) -> None:
+    page = visit.open(paths(filled)["run"])
+    assert page.locator("h1").inner_text() == "digits <script>document.title='owned'</script>"
+    assert "<b>bold</b> & done" in page.locator("pre[data-next]").inner_text()
+    assert "owned" not in visit.open("/ui/").title()
+
+
+def test_a_log_grows_and_the_end_is_seen(visit: Visit, emulator: Emulator, filled: dict[str, Any]) -> None:
+    page = visit.open(paths(filled)["live"])
+    log = page.locator("pre[data-next]")
+    log.wait_for()
+    before = log.inner_text().splitlines()
+    page.wait_for_function(
+        "count => document.querySelector('pre[data-next]').textContent.split('\\n').length > count + 5",
+        arg=len(before),
+    )
+    assert emulator.client("cancel", script="page_steps.py", job=filled["live"])["seen"][-1] == "Canceled"
+    page.locator(".status-Canceled").first.wait_for()
+    page.wait_for_function("document.getElementById('said').textContent === 'This has ended.'")
+    lines = log.inner_text().splitlines()
+    assert lines[0] == "first"
+    assert lines[1:] == [f"line {number}" for number in range(1, len(lines))], "lines were lost or shown twice"
+
+
+@pytest.mark.parametrize("visit", [{"java_script_enabled": False}], indirect=True, ids=["no scripts"])
+def test_without_scripts_everything_is_there(visit: Visit, filled: dict[str, Any]) -> None:
+    page = visit.open("/ui/")
+    page.get_by_label("Status").select_option("Completed")
+    page.get_by_role("button", name="Show").click()
+    page.get_by_role("link", name="digits").click()
+    assert page.locator("svg.chart .curve").first.get_attribute("d")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="weights.txt").click()
+    assert Path(download.value.path()).read_text() == "weights\n"
+    assert download.value.suggested_filename == "weights.txt"
+    page.get_by_role("link", name="digits, version").click()
+    assert "python:3.11-slim-bookworm" in page.locator("dl.facts").first.inner_text()
+    # What a browser takes for failed is the navigation that became a download.
+    visit.problems = [problem for problem in visit.problems if "/file?path=" not in problem]
+
+
+def test_the_keyboard_leads_past_the_navigation(visit: Visit) -> None:
+    page = visit.open("/ui/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.name") == "experiment"
+
+
+def test_other_pages_get_nothing(browser: Browser, emulator: Emulator, filled: dict[str, Any]) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    address = f"http://127.0.0.1:{emulator.port}/ui/runs/{filled['done']}"
+    # A page of another origin that the test serves itself: `localhost` is not `127.0.0.1`.
+    page.route("http://localhost:1/", lambda route: route.fulfill(body="<h1>foreign</h1>", content_type="text/html"))
+    page.goto("http://localhost:1/")
+    fetched = page.evaluate(
+        "async address => { try { return await (await fetch(address)).text() } catch (error) { return 'refused' } }",
+        address,
+    )
+    assert fetched == "refused"
+    page.evaluate(
+        "address => { const frame = document.createElement('iframe'); frame.src = address; document.body.append(frame) }",
+        address,
+    )
+    page.wait_for_timeout(500)
+    (frame,) = page.frames[1:]
+    assert frame.url.startswith("chrome-error:"), "a frame of the page in a foreign one"
+    assert "local AzureML" not in frame.content()
+    context.close()

@@ -1,0 +1,456 @@
+"""The page: who may see it, that nothing on it is believed, and what it shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from azure.core.exceptions import ResourceNotFoundError
+
+from aml_emulator.page.access import refusal
+from aml_emulator.page.files import tree
+from aml_emulator.page.hide import HIDDEN, hider
+from aml_emulator.page.runs import attachment, whole_lines
+from aml_emulator.page.site import Site
+from aml_emulator.page.words import duration, link, plain, size
+from aml_emulator.proxy import Head, is_for_people
+from aml_emulator.store.metrics import Metric
+from aml_emulator.store.runs import Artifact
+from tests.unit.emulator.parts import IDENTITY, WS, Service
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7 * 7 }}"
+
+
+class Files:
+    """Blob storage of a few files."""
+
+    def __init__(self, **files: bytes) -> None:
+        self.files = files
+
+    def size(self, container: str, name: str) -> int | None:
+        del container
+        found = self._find(name)
+        return None if found is None else len(found)
+
+    def _find(self, name: str) -> bytes | None:
+        return next((data for path, data in self.files.items() if name.endswith(f"/{path}")), None)
+
+    def read(self, container: str, name: str) -> Iterator[bytes]:
+        yield self.read_range(container, name, 0, 1 << 30)
+
+    def read_range(self, container: str, name: str, offset: int, length: int) -> bytes:
+        del container
+        found = self._find(name)
+        if found is None:
+            raise ResourceNotFoundError(name)
+        return found[offset : offset + length]
+
+
+class Browser:
+    """Asks a page about a service's state, without a socket."""
+
+    def __init__(self, service: Service, **files: bytes) -> None:
+        stored: Any = Files(**files)
+        self.site = Site(dataclasses.replace(service.services, blobs=stored))
+
+    def ask(self, path: str, *, method: str = "GET", **headers: str) -> Any:
+        given = {"Host": "127.0.0.1:7380", **{name.replace("_", "-"): value for name, value in headers.items()}}
+        return self.site.answer(Head(method=method, target=path, headers=tuple(given.items())))
+
+    def text(self, path: str, *, status: int = 200) -> str:
+        answer = self.ask(path)
+        body = answer.content.body
+        assert answer.status == status, body
+        return bytes(body if isinstance(body, bytes) else b"".join(body)).decode()
+
+
+def log_values(service: Service, run: str, key: str, values: list[float]) -> None:
+    service.store.metrics.log(
+        run, [Metric(key=key, value=value, timestamp=1000 * at, step=at) for at, value in enumerate(values)]
+    )
+
+
+# Who may see it
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "status"),
+    [
+        ("GET", {"Host": "127.0.0.1:7380"}, None),
+        ("HEAD", {"Host": "localhost"}, None),
+        ("GET", {"Host": "[::1]:80", "Sec-Fetch-Site": "none"}, None),
+        ("GET", {"Host": "localhost:1", "Sec-Fetch-Site": "same-origin", "Origin": "http://localhost:1"}, None),
+        (
+            "GET",
+            {
+                "Host": "localhost",
+                "Sec-Fetch-Site": "cross-site",
+                "Sec-Fetch-Mode": "navigate",
+                "Sec-Fetch-Dest": "document",
+            },
+            None,
+        ),
+        (
+            "GET",
+            {
+                "Host": "localhost",
+                "Sec-Fetch-Site": "cross-site",
+                "Sec-Fetch-Mode": "navigate",
+                "Sec-Fetch-Dest": "iframe",
+            },
+            403,
+        ),
+        ("GET", {"Host": "localhost", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
+        ("GET", {"Host": "localhost", "Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, 403),
+        ("GET", {"Host": "localhost:1", "Origin": "http://localhost:2"}, 403),
+        ("GET", {"Host": "localhost:1", "Origin": "null"}, 403),
+        ("GET", {"Host": "evil.example"}, 403),
+        ("GET", {"Host": "127.0.0.1.evil.example"}, 403),
+        ("GET", {"Host": "192.168.1.5:7380"}, 403),
+        ("GET", {"Host": "localhost.evil.example:7380"}, 403),
+        ("GET", {"Host": "[::1"}, 403),
+        ("GET", {}, 403),
+        ("POST", {"Host": "localhost"}, 405),
+        ("DELETE", {"Host": "localhost"}, 405),
+        ("OPTIONS", {"Host": "localhost"}, 405),
+    ],
+)
+def test_only_a_browser_on_this_machine_is_answered(method: str, headers: dict[str, str], status: int | None) -> None:
+    refused = refusal(Head(method=method, target="/ui/", headers=tuple(headers.items())))
+    assert (refused[0] if refused else None) == status
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("/", True),
+        ("/ui", True),
+        ("/ui/runs/x?y", True),
+        ("/favicon.ico", True),
+        ("/_emulator/info", False),
+        ("/uix", False),
+        ("/_emulator/status?/ui/", False),
+    ],
+)
+def test_the_page_takes_nothing_from_the_admin_interface(target: str, expected: bool) -> None:
+    assert is_for_people(target) is expected
+
+
+def test_refusals_and_ways_in(service: Service) -> None:
+    browser = Browser(service)
+    assert browser.ask("/").headers == (("Location", "/ui/"),)
+    assert browser.ask("/ui").status == 302
+    refused = browser.ask("/ui/", Host="rebound.example")
+    assert (refused.status, refused.content.body) == (
+        403,
+        b"This page answers as localhost, 127.0.0.1 or [::1] only.\n",
+    )
+    assert ("Allow", "GET, HEAD") in browser.ask("/ui/", method="POST").headers
+    assert "There is no such page" in browser.text("/ui/nothing", status=404)
+    assert "Not found: run &#39;x&#39;" in browser.text("/ui/runs/x", status=404)
+    assert "no such file" in browser.text("/ui/static/..%2Fsite.py", status=404)
+    assert browser.text("/ui/assets/secrets", status=404)
+    assert "not an integer" in browser.text("/ui/?page=x", status=400)
+
+
+def test_a_fault_of_the_page_is_told_in_short(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("the password is swordfish")
+
+    monkeypatch.setattr(service.store.browse, "experiments", fail)
+    text = Browser(service).text("/ui/", status=500)
+    assert "The page failed" in text
+    assert "swordfish" not in text
+
+
+# What is on it
+
+
+class Parsed(HTMLParser):
+    """The elements of a page: nothing that was meant as text may be among them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+
+def test_hostile_names_are_only_text(service: Service) -> None:
+    store = service.store
+    experiment = store.runs.experiment(HOSTILE, create=True)
+    assert experiment is not None
+    store.runs.create(
+        run_id=HOSTILE,
+        experiment_id=experiment.id,
+        display_name=HOSTILE,
+        status="Running",
+        description=HOSTILE,
+        tags={HOSTILE: HOSTILE},
+        properties={HOSTILE: HOSTILE},
+        job={
+            "command": HOSTILE,
+            "inputs": {HOSTILE: {"jobInputType": HOSTILE, "value": HOSTILE}},
+            "environmentVariables": {HOSTILE: "x"},
+        },
+        outputs={HOSTILE: {"container": HOSTILE, "prefix": HOSTILE, "kind": "uri_file", "stored": False}},
+        started=5.0,
+    )
+    log_values(service, HOSTILE, HOSTILE, [1.0, math.nan, math.inf, -math.inf])
+    store.metrics.set_params(HOSTILE, [(HOSTILE, HOSTILE)])
+    store.runs.add_artifact(HOSTILE, f"{HOSTILE}/{HOSTILE}")
+    store.runs.add_artifact(HOSTILE, "log.txt", log=True)
+    for kind in ("models", "data", "environments", "codes"):
+        holds = {
+            "modelUri": HOSTILE,
+            "jobName": HOSTILE,
+            "tags": {HOSTILE: HOSTILE},
+            "properties": {HOSTILE: HOSTILE},
+        }
+        store.assets.put(kind, HOSTILE, HOSTILE, holds)
+    store.assets.put_compute(HOSTILE, {"properties": {"computeType": HOSTILE}})
+    service.services.unsupported.note(HOSTILE)
+    browser = Browser(service, **{"log.txt": HOSTILE.encode() + b"\x1b[31m\n</pre><script>\n"})
+    pages = [
+        "/ui/",
+        link("", text=HOSTILE, experiment=HOSTILE),
+        link("runs", HOSTILE),
+        link("runs", HOSTILE, "metric", key=HOSTILE),
+        link("runs", HOSTILE, "log", path="log.txt"),
+        "/ui/computes",
+        "/ui/unsupported",
+        *(link("assets", kind) for kind in ("models", "data", "environments", "codes")),
+        link("assets", "models", HOSTILE),
+        link("assets", "models", HOSTILE, HOSTILE),
+    ]
+    for page in pages:
+        html = browser.text(page)
+        assert "{{ 7 * 7 }}" in html or "49" not in html, page
+        assert "alert(1)" in html, f"{page} does not show it at all"
+        for tag, attributes in Parsed(html).elements:
+            assert tag != "img", page
+            assert tag != "script" or attributes.get("src") == "/ui/static/page.js", page
+            assert not any(name.startswith("on") or name == "style" for name in attributes), page
+            for name in ("href", "src", "action"):
+                value = attributes.get(name)
+                assert value is None or value.startswith(("/ui/", "#")), (page, value)
+    answer = browser.ask(link("runs", HOSTILE, "file", path="log.txt"))
+    assert answer.content.type == "application/octet-stream"
+    assert answer.content.headers[0][1].startswith("attachment;")
+
+
+def test_no_secret_is_shown(service: Service) -> None:
+    token = "eyJhbGciOiJIUzI1NiJ9.eyJhdWQiOiJodHRwczovL2F6dXJlIn0.c2lnbmF0dXJl"
+    signature = "sv=2024&sig=abcdefghijklmnopqrstuvwxyz0123456789%3D&sp=r"
+    secrets = [
+        IDENTITY.client_secret,
+        IDENTITY.token_secret,
+        token,
+        "abcdefghijklmnopqrstuvwxyz0123456789",
+        "swordfish",
+    ]
+    said = f"{IDENTITY.client_secret} {IDENTITY.token_secret} {token} https://x/y?{signature} https://u:swordfish@x/"
+    assert service.submit("j", environmentVariables={"PASS": "swordfish"}, tags={"t": said}).status == 201
+    service.store.runs.add_artifact("j", "log.txt", log=True)
+    browser = Browser(service, **{"log.txt": said.encode() + b"\n"})
+    for page in ("/ui/runs/j", "/ui/runs/j/log?path=log.txt", "/ui/runs/j/log.txt?path=log.txt"):
+        shown = browser.text(page)
+        assert HIDDEN in shown
+        for secret in secrets:
+            assert secret not in shown, (page, secret)
+    assert "PASS" in browser.text("/ui/runs/j")
+
+
+@pytest.mark.parametrize(
+    "kept",
+    ["sig=short", "eyJhbG", "https://host/path@x", "a design=of-something-that-is-long", "https://host:8080/x"],
+)
+def test_what_is_no_secret_stays(kept: str) -> None:
+    assert hider(IDENTITY)(kept) == kept
+
+
+def test_the_list_is_filtered_and_in_pages(service: Service) -> None:
+    for number in range(60):
+        assert service.submit(f"job-{number:02}", experimentName="even" if number % 2 == 0 else "odd").status == 201
+    service.store.runs.finish("job-07", "Failed")
+    browser = Browser(service)
+    first, second = browser.text("/ui/"), browser.text("/ui/?page=2")
+    assert "1–50 of 60" in first
+    assert "51–60 of 60" in second
+    assert "job-59" in first
+    assert "job-59" not in second
+    assert 'rel="next"' not in second
+    assert "1–30 of 30" in browser.text("/ui/?experiment=even")
+    assert "1–1 of 1" in browser.text("/ui/?status=Failed")
+    assert "1–29 of 29" in browser.text("/ui/?status=active&experiment=odd")
+    assert "1–10 of 10" in browser.text("/ui/?text=JOB-3")
+    assert "No run is like that" in browser.text("/ui/?text=nothing%25")
+    assert "data-live" in first
+    assert "data-live" not in browser.text("/ui/?status=Failed")
+
+
+def test_a_run_shows_all_there_is_to_it(service: Service) -> None:
+    assert (
+        service.submit(
+            "train-1",
+            displayName="My run",
+            tags={"commit": "abc"},
+            command="python train.py --rate ${{inputs.rate}}",
+            inputs={"rate": {"jobInputType": "literal", "value": "0.1"}},
+            outputs={"model": {"jobOutputType": "custom_model", "mode": "ReadWriteMount"}},
+        ).status
+        == 201
+    )
+    runs = service.store.runs
+    runs.advance("train-1", "Running")
+    log_values(service, "train-1", "val/loss", [1.0, 0.5, 0.25])
+    log_values(service, "train-1", "single", [7.5])
+    service.store.metrics.set_params("train-1", [("rate", "0.1")])
+    runs.add_artifact("train-1", "user_logs/std_log.txt", log=True)
+    runs.add_artifact("train-1", "outputs/model/weights.bin", size=2048)
+    service.store.assets.put("models", "digits", "3", {"modelUri": "azureml://x", "jobName": "train-1"})
+    browser = Browser(service, **{"user_logs/std_log.txt": b"epoch 1\nepoch 2\nhalf a li"})
+    shown = browser.text("/ui/runs/train-1")
+    for words in (
+        "<h1>My run</h1>",
+        "status-Running",
+        "waited 0.0 s",
+        "Chart of val/loss",
+        "3 values, from 1 at step 0 to 0.25 at step 2",
+        "7.5",
+        "python train.py --rate ${{inputs.rate}}",
+        "weights.bin",
+        "2.0 KiB",
+        "epoch 1\nepoch 2\n</pre>",
+        "digits, version 3",
+        "commit",
+        "local-cluster",
+        "python:3.11",
+        "data-live",
+        '<noscript><meta http-equiv="refresh"',
+    ):
+        assert words in shown, words
+    assert shown.count("<svg") == 1, "a metric of one value has no chart"
+    runs.finish("train-1", "Failed", code="UserError", message="exit code 3", exit_code=3)
+    ended = browser.text("/ui/runs/train-1")
+    assert "half a li</pre>" in ended
+    assert "<strong>UserError</strong>: exit code 3" in ended
+    assert "data-live" not in ended
+    assert "ran " in ended
+
+
+def test_a_log_is_followed_in_whole_lines(service: Service) -> None:
+    service.submit("j")
+    service.store.runs.add_artifact("j", "log.txt", log=True)
+    stored = b"one\ntwo\r\nthr"
+    browser = Browser(service, **{"log.txt": stored})
+    answer = browser.ask("/ui/runs/j/log.txt?path=log.txt&from=4")
+    assert answer.content.body == b"two\n"
+    assert dict(answer.content.headers) == {"X-Next": "9", "X-Status": "Queued"}
+    service.store.runs.finish("j", "Completed")
+    assert browser.ask("/ui/runs/j/log.txt?path=log.txt&from=9").content.body == b"thr"
+    assert browser.ask("/ui/runs/j/log.txt?path=log.txt&from=12").content.body == b""
+    assert browser.text("/ui/runs/j/log.txt?path=other", status=404)
+
+
+def test_a_long_log_begins_with_a_whole_line(service: Service) -> None:
+    service.submit("j")
+    service.store.runs.add_artifact("j", "log.txt", log=True)
+    lines = b"".join(b"line %07d\n" % number for number in range(30_000))
+    shown = Browser(service, **{"log.txt": lines}).text("/ui/runs/j/log?path=log.txt")
+    first = re.search(r"<pre[^>]*>\s*(.*)", shown)
+    assert first is not None
+    assert re.fullmatch(r"line \d{7}", first[1])
+    assert "before are left out" in shown
+    assert "line 0029999" in shown
+
+
+def test_a_metric_in_full(service: Service) -> None:
+    service.submit("j")
+    log_values(service, "j", "m/x", [float(number) for number in range(450)])
+    browser = Browser(service)
+    assert "201–400 of 450" in browser.text("/ui/runs/j/metric?key=m/x&page=2")
+    table = browser.text("/ui/runs/j/metric.csv?key=m/x").splitlines()
+    assert (len(table), table[0], table[-1]) == (451, "step,timestamp_ms,value", "449,449000,449.0")
+    assert browser.text("/ui/runs/j/metric?key=other", status=404)
+
+
+def test_a_model_tells_where_it_comes_from(service: Service) -> None:
+    service.submit("j", environmentId=service.environment("img", image="r/x@sha256:abc"))
+    held = {"modelUri": "azureml://x", "jobName": "j", "tags": {"gate": "passed"}, "stage": "Production"}
+    service.store.assets.put("models", "digits", "1", held)
+    service.store.assets.put("models", "digits", "2", {"modelUri": "azureml://y"})
+    browser = Browser(service)
+    assert "2</a></td>" in browser.text("/ui/assets/models")
+    assert browser.text("/ui/assets/models/digits").count("/ui/assets/models/digits/") == 2
+    shown = browser.text("/ui/assets/models/digits/1")
+    for words in ('href="/ui/runs/j"', "r/x@sha256:abc", "gate", "passed", "Production"):
+        assert words in shown
+    assert "not registered from a job" in browser.text("/ui/assets/models/digits/2")
+
+
+def test_the_studios_address_leads_to_the_page(service: Service) -> None:
+    service.submit("j")
+    view = service.call("GET", f"{WS}/jobs/j").json
+    studio = view["properties"]["services"]["Studio"]["endpoint"]
+    path = studio.removeprefix("https://ml.azure.com")
+    answer = service.call("GET", path, host="ml.azure.com", token=None)
+    assert (answer.status, answer.headers["Location"]) == (302, "http://127.0.0.1:7380/ui/runs/j")
+    elsewhere = service.call("GET", "/runs/j")
+    assert elsewhere.status == 501
+
+
+# The small parts
+
+
+@pytest.mark.parametrize(
+    ("data", "most", "expected"),
+    [(b"a\nb", 9, b"a\n"), (b"abc", 9, b""), (b"abc", 3, b"abc"), (b"a\n", 2, b"a\n"), (b"", 3, b"")],
+)
+def test_whole_lines(data: bytes, most: int, expected: bytes) -> None:
+    assert whole_lines(data, most=most) == expected
+
+
+def test_names_of_downloads_cannot_break_out() -> None:
+    assert attachment('a"\r\nX: y\\é') == (
+        "Content-Disposition",
+        "attachment; filename=\"a___X: y__\"; filename*=UTF-8''a%22%0D%0AX%3A%20y%5C%C3%A9",
+    )
+
+
+def test_escape_sequences_are_taken_out_of_logs() -> None:
+    assert plain("\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\r50%\r\n\x00\x08") == "red x\n50%\n��"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(None, "—"), (0.04, "0.0 s"), (59.4, "59 s"), (60, "1 min 0 s"), (3725, "1 h 2 min"), (90_000, "1 d 1 h")],
+)
+def test_durations(seconds: float | None, expected: str) -> None:
+    assert duration(seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(None, "—"), (0, "0 B"), (1536, "1.5 KiB"), (5 * 2**30, "5.0 GiB"), (2**50, "1024.0 TiB")]
+)
+def test_sizes(count: int | None, expected: str) -> None:
+    assert size(count) == expected
+
+
+def test_files_make_a_tree_of_bounded_depth_and_size() -> None:
+    deep = "/".join(["d"] * 50)
+    files = [Artifact(path=path, size=1, created=0.0, log=False) for path in ("a/b/c", "a/d", deep, "e")]
+    made = tree(files)
+    assert (made.shown, made.total, made.root.count) == (4, 4, 4)
+    assert [name for name, _ in made.root.folders["a"].files] == ["d"]
+    assert json.dumps([name for name, _ in made.root.files]) == '["e"]'
+    many = [Artifact(path=f"f{number}", size=1, created=0.0, log=False) for number in range(3000)]
+    assert (tree(many).shown, tree(many).total) == (2000, 3000)
