@@ -21,6 +21,7 @@ from aml_train_action.summary import render_summary
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
+    from aml_train.runs import PreparedRun
 
 
 def main(environment: Mapping[str, str], stdout: BinaryIO) -> int:
@@ -79,20 +80,27 @@ def _command(here: Session) -> None:
             here.channel.text(here.record.message, sign="✓")
         elif inputs.command == "plan":
             from aml_train.plan import render_plan
-            from aml_train.runs import prepare_run
 
-            here.text = render_plan(prepare_run(config, environment=seen).plan)
+            here.text = render_plan(_prepare(here, config, seen).plan)
             here.record.end("planned", 0, "Nothing was changed.")
             here.channel.text(here.text)
         else:
             _run(here, inputs, config, seen)
 
 
+def _prepare(here: Session, config: Config, seen: Mapping[str, str], *, image: bool = True) -> PreparedRun:
+    """Resolve and plan, with the workflow's identity at hand; each token is masked before it is used."""
+    from aml_train.runs import prepare_run
+    from aml_train_action.oidc import github_assertion
+
+    assertion = github_assertion(here.environment, fetched=here.hide)
+    return prepare_run(config, environment=seen, assertion=assertion, fetched=here.hide, image=image)
+
+
 def _run(here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str]) -> None:
     """Run or attach; *seen* is the environment with what the inputs say of Azure."""
     from aml_train.outcome import Options
-    from aml_train.runs import prepare_run, run_prepared
-    from aml_train_action.oidc import github_assertion
+    from aml_train.runs import run_prepared
 
     code = config.job.code
     places = Places(
@@ -105,13 +113,7 @@ def _run(here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str])
     log = GitHubLog(here.channel, here.masker, level=inputs.log_level)
     listeners = (State(here.step.state), here.record, log, Annotations(here.channel, here.masker, places))
     try:
-        prepared = prepare_run(
-            config,
-            environment=seen,
-            assertion=github_assertion(here.environment, fetched=here.hide),
-            fetched=here.hide,
-            image=inputs.job_name is None,
-        )
+        prepared = _prepare(here, config, seen, image=inputs.job_name is None)
         options = Options(
             fresh=inputs.fresh,
             force_build=inputs.force_build,

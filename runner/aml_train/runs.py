@@ -25,7 +25,8 @@ from aml_train.targets.names import TargetNames
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.credentials.azure import Assertion, Fetched
+    from aml_train.credentials.azure import Assertion, Fetched, SignIn
+    from aml_train.image.registry_auth import Login
     from aml_train.image.spec import BaseImage, ImageSpec
     from aml_train.jobs.service import JobService
     from aml_train.references import ImageRef
@@ -58,7 +59,7 @@ def prepare_run(
     fetched: Fetched = lambda _token: None,
     image: bool = True,
 ) -> PreparedRun:
-    """Resolve and plan. Changes nothing, and signs in nowhere.
+    """Resolve and plan. Changes nothing, and signs in only to look at a base in one of Azure's registries.
 
     Args:
         config: what the user said.
@@ -75,7 +76,12 @@ def prepare_run(
     names = _names(config, environment)
     engine = _engine(environment)
 
-    look = _Look(engine=engine, environment=environment, where=config.image.where if config.image else "image.base")
+    look = _Look(
+        engine=engine,
+        environment=environment,
+        where=config.image.where if config.image else "image.base",
+        logins=_logins(config, environment, assertion, fetched),
+    )
     platform = _platform(engine()) if config.image is not None else ""
     commit = functools.partial(read_commit, branch=environment.get(BRANCH_VARIABLE) or None)
     resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os, commit=commit)
@@ -110,7 +116,9 @@ def plan_image_only(config: Config, *, environment: Mapping[str, str], offline: 
         raise InvalidError("the configuration has no `image`", hint="Add it: image: {base: …}")
     engine = _engine(environment)
     platform = image.platform or ("linux/amd64" if offline else _platform(engine()))
-    look = _Look(engine=engine, environment=environment, where=image.where)
+    look = _Look(
+        engine=engine, environment=environment, where=image.where, logins=_logins(config, environment, None, _unheard)
+    )
     base, inputs = collect_inputs(
         image,
         project=config.directory,
@@ -129,11 +137,12 @@ class _Look:
     engine: Callable[[], DockerClient]
     environment: Mapping[str, str]
     where: str
+    logins: Callable[[str], Login | None]
 
     def base(self, reference: ImageRef, platform: str) -> BaseImage:
         from aml_train.image.base import docker_registries, resolve_base
 
-        registries = docker_registries(self.environment)
+        registries = docker_registries(self.environment, self.logins)
         return resolve_base(
             reference, platform=platform, engine=self.engine(), registries=registries, where=self.where
         )
@@ -142,8 +151,30 @@ class _Look:
         from aml_train.image.base import docker_registries
         from aml_train.image.os_release import read_os
 
-        registries = docker_registries(self.environment)
+        registries = docker_registries(self.environment, self.logins)
         return read_os(base, platform=platform, engine=self.engine(), registries=registries)
+
+
+def _logins(
+    config: Config, environment: Mapping[str, str], assertion: Assertion | None, fetched: Fetched
+) -> Callable[[str], Login | None]:
+    """Return what gives the credentials for a base's registry by the target's identity, where the target has one."""
+    if config.target.kind != "azure":
+        return lambda _registry: None
+    from aml_train.clouds import cloud_named
+    from aml_train.credentials.azure import sign_in
+    from aml_train.targets.azure_registry import logins_by_identity
+
+    cloud = cloud_named(environment.get("AZURE_ENVIRONMENT", ""))
+
+    def identity() -> SignIn:
+        return sign_in(environment, cloud=cloud, assertion=assertion, fetched=fetched)
+
+    return logins_by_identity(identity, cloud.registry_scope, outer=environment, fetched=fetched)
+
+
+def _unheard(_token: str) -> None:
+    """Hear of a token, and do nothing with it: on the command line nothing masks."""
 
 
 def _engine(environment: Mapping[str, str]) -> Callable[[], DockerClient]:

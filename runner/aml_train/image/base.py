@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from aml_train.errors import ImageError
 from aml_train.image.registry import Registry
-from aml_train.image.registry_auth import RegistryAuth, is_loopback
+from aml_train.image.registry_auth import Login, RegistryAuth, is_loopback
 from aml_train.image.spec import BaseImage
 from aml_train.references import DOCKER_HUB, ImageRef
 
@@ -89,18 +89,24 @@ def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> Base
     return BaseImage(reference=reference, image_id=attributes["Id"], local_only=True)
 
 
-def docker_registries(environ: Mapping[str, str]) -> Registries:
+def docker_registries(
+    environ: Mapping[str, str], elsewhere: Callable[[str], RegistryAuth | Login | None] = lambda _registry: None
+) -> Registries:
     """Return a maker of clients that use what Docker's users have set up.
 
     Credentials come from Docker's configuration file and its credential helpers, proxies from ``HTTPS_PROXY`` and
     ``NO_PROXY``, certificates from ``REQUESTS_CA_BUNDLE``, ``CURL_CA_BUNDLE`` or ``SSL_CERT_FILE``: all as *environ* has them.
+
+    Args:
+        environ: the process's environment.
+        elsewhere: gives the credentials for a registry that Docker's configuration knows nothing of, or None.
     """
 
     def registry(name: str) -> Registry:
         host = _HUB_HOST if name == DOCKER_HUB else name
         url = registry_url(host)
         verify, proxies = network(url, environ)
-        return Registry(url, auth=docker_login(name, environ), verify=verify, proxies=proxies)
+        return Registry(url, auth=docker_login(name, environ) or elsewhere(name), verify=verify, proxies=proxies)
 
     return registry
 

@@ -172,9 +172,8 @@ class _Run:
             options=options,
         )
         environ = dict(self.cli.environ)
-        if options.cache.auth is not None:
-            config = docker_config(folder / "docker", environ, options.cache.registry, options.cache.auth)
-            environ["DOCKER_CONFIG"] = str(config)
+        if options.cache.logins:
+            environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, options.cache.logins))
         _run(argv, environ, self.mask, self.listener, self.timeout)
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aml_train.image.registry_auth import RegistryAuth
@@ -27,15 +27,13 @@ class Cache:
             builder on containerd's image store; None for neither.
         repository: the released images' repository, as the engine names it.
         found: whether there is anything there to look at.
-        registry: host (and port) of that repository.
-        auth: the credentials for it, for the ``docker`` command; None for none.
+        logins: host (and port) → credentials, for the ``docker`` command: of that repository, and of what is built on.
     """
 
     kind: Literal["inline", "registry"] | None = None
     repository: str = ""
     found: bool = False
-    registry: str = ""
-    auth: RegistryAuth | None = None
+    logins: Mapping[str, RegistryAuth] = field(default_factory=dict)
 
     def arguments(self, *, no_cache: bool = False) -> list[str]:
         """Return the options for ``docker build``. Pure."""

@@ -26,10 +26,10 @@ def write_context(folder: Path, files: Mapping[str, bytes], trees: Mapping[str, 
         file.chmod(0o644)
 
 
-def docker_config(folder: Path, environ: Mapping[str, str], registry: str, auth: RegistryAuth) -> Path:
-    """Write a configuration folder for the ``docker`` command: the user's own, and *auth* for *registry*; return it.
+def docker_config(folder: Path, environ: Mapping[str, str], logins: Mapping[str, RegistryAuth]) -> Path:
+    """Write a configuration folder for the ``docker`` command: the user's own, and *logins* by registry; return it.
 
-    The user's plugins and credential helpers go on to count, but for *registry*, whose credentials are in the file itself. Only
+    The user's plugins and credential helpers go on to count, but for these, whose credentials are in the file itself. Only
     the owner may read it, and it is gone with the build's folder.
     """
     source = Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker"))
@@ -41,10 +41,8 @@ def docker_config(folder: Path, environ: Mapping[str, str], registry: str, auth:
             raise ImageError(
                 f"{source / 'config.json'} is not JSON: {error}", hint="Correct or remove it."
             ) from error
-    login = base64.b64encode(f"{auth.username}:{auth.password}".encode()).decode()
-    entry = {"auth": login, **({"identitytoken": auth.identity_token} if auth.identity_token else {})}
-    config["auths"] = {**config.get("auths", {}), registry: entry}
-    config["credHelpers"] = {**config.get("credHelpers", {}), registry: ""}
+    config["auths"] = {**config.get("auths", {}), **{registry: _entry(auth) for registry, auth in logins.items()}}
+    config["credHelpers"] = {**config.get("credHelpers", {}), **dict.fromkeys(logins, "")}
     config.pop("currentContext", None)
     folder.mkdir(mode=0o700)
     file = os.open(folder / "config.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -53,3 +51,9 @@ def docker_config(folder: Path, environ: Mapping[str, str], registry: str, auth:
     if (source / "cli-plugins").is_dir():
         (folder / "cli-plugins").symlink_to((source / "cli-plugins").resolve())
     return folder
+
+
+def _entry(auth: RegistryAuth) -> dict[str, str]:
+    """Return credentials as Docker's configuration keeps them."""
+    login = base64.b64encode(f"{auth.username}:{auth.password}".encode()).decode()
+    return {"auth": login, **({"identitytoken": auth.identity_token} if auth.identity_token else {})}

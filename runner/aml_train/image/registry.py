@@ -49,6 +49,7 @@ class RegistryLocation:
         auth: credentials, or what gives those of the moment; None for none.
         verify: as in requests: True, False, or a file of certificates.
         proxies: as in requests.
+        elsewhere: credentials of another registry, by its name, for a base that is there; None for what the engine's user has.
         engine_runs_jobs: the jobs run on the engine that builds, so the image is kept there; the registry is a
             container of that engine, too.
     """
@@ -59,11 +60,18 @@ class RegistryLocation:
     auth: RegistryAuth | Login | None = None
     verify: bool | str = True
     proxies: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: Callable[[str], RegistryAuth | Login | None] = field(default=lambda _registry: None, compare=False)
     engine_runs_jobs: bool = False
 
     def credentials(self) -> RegistryAuth | None:
         """Return the credentials of the moment, for the engine. They are not kept: ask again for the next push or pull."""
         return self.auth() if callable(self.auth) else self.auth
+
+    def logins(self, base: str) -> dict[str, RegistryAuth]:
+        """Return the credentials of the moment for a build, by registry: of this one, and of *base*, the one that the base is in."""
+        there = self.elsewhere(base) if base != self.push_name else None
+        found = {base: there() if callable(there) else there, self.push_name: self.credentials()}
+        return {registry: auth for registry, auth in found.items() if auth is not None}
 
     def renew(self) -> bool:
         """Have the next :meth:`credentials` be new ones; False where there are no others."""

@@ -265,8 +265,7 @@ class _Stage:
             kind=kind,
             repository=f"{self.work.location.push_name}/{self.work.spec.repository}",
             found=self.work.registry.head_manifest(self.work.spec.repository, tag) is not None,
-            registry=self.work.location.push_name,
-            auth=self.work.location.credentials(),
+            logins=self.work.location.logins(self.work.spec.base.reference.registry),
         )
 
     def _push(self, name: str, tag: str, image_id: str, stop: Stop) -> Manifest:

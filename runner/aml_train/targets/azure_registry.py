@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -91,8 +92,41 @@ def location_of(
     else:
         auth = docker_login(host, outer)
     return RegistryLocation(
-        push_name=settings.push_registry or host, job_name=host, url=url, auth=auth, verify=verify, proxies=proxies
+        push_name=settings.push_registry or host,
+        job_name=host,
+        url=url,
+        auth=auth,
+        verify=verify,
+        proxies=proxies,
+        elsewhere=logins_by_identity(lambda: sign_in, scope, outer=outer, fetched=fetched),
     )
+
+
+def logins_by_identity(
+    sign_in: Callable[[], SignIn], scope: str, *, outer: Mapping[str, str], fetched: Fetched
+) -> Callable[[str], Login | None]:
+    """Return what gives the credentials for a registry by its name: the identity, in one of Azure's; for bases that are there.
+
+    None for every other registry, and for one that ``docker login`` keeps credentials of: who signed in there meant it.
+
+    Args:
+        sign_in: gives the identity; asked only where it is needed.
+        scope: what its tokens for registries are asked for.
+        outer: names proxies, certificates and Docker's configuration.
+        fetched: told each secret.
+    """
+
+    def login(registry: str) -> Login | None:
+        from aml_train.credentials.acr import AcrLogin
+        from aml_train.image.base import docker_login, network, registry_url
+        from aml_train.image.registry_auth import is_acr
+
+        if not is_acr(registry) or docker_login(registry, outer) is not None:
+            return None
+        session = _session(*network(registry_url(registry), outer))
+        return AcrLogin(registry, lambda: sign_in().token(scope), session=session, fetched=fetched)
+
+    return functools.cache(login)
 
 
 def _session(verify: bool | str, proxies: Mapping[str, str]) -> requests.Session:

@@ -169,6 +169,24 @@ def test_the_command_line_with_a_token_file_and_config_json(
     assert "Signing in to Azure with the workload identity's token file" in ended.output
 
 
+def test_a_base_in_a_registry_of_azure_is_looked_at_by_the_identity(
+    workflow: Workflow, project: Path, emulator: Emulator, github: GitHub
+) -> None:
+    """Without ``docker login``: who may push images may see what they are built on."""
+    loopback = f"localhost:{emulator.registry_port}/bases/python:1"
+    for command in (["tag", BASE, loopback], ["push", "--quiet", loopback], ["image", "rm", loopback]):
+        subprocess.run(["docker", *command], check=True, capture_output=True)
+    base = "amllocal.azurecr.io/bases/python:1"
+    configure(project, emulator, f"image: {{base: '{base}', azureml-mlflow: false}}\n")
+    ended = workflow.action(project, command="plan")
+    assert ended.code == 0, ended.output
+    assert "FROM amllocal.azurecr.io/bases/python@sha256:" in ended.output
+    configure(project, emulator, "image: {base: 'amllocal.azurecr.io/bases/none:1', azureml-mlflow: false}\n")
+    ended = workflow.action(project, command="plan")
+    assert ended.code == 3, ended.output
+    assert "is neither in the engine nor in the registry amllocal.azurecr.io" in ended.output
+
+
 def test_a_plan_signs_in_nowhere(workflow: Workflow, project: Path, emulator: Emulator) -> None:
     extra = f"image: {{base: '{BASE}', azureml-mlflow: false}}\n"
     configure(project, emulator, extra)

@@ -95,7 +95,7 @@ def test_the_credentials_of_a_build_are_in_a_folder_of_its_own(tmp_path: Path) -
         '{"credsStore": "pass", "auths": {"a": {}}, "currentContext": "x"}'
     )
     auth = RegistryAuth(username="u", password="p", identity_token="t")
-    folder = docker_config(tmp_path / "docker", {"HOME": str(tmp_path / "home")}, "r:1", auth)
+    folder = docker_config(tmp_path / "docker", {"HOME": str(tmp_path / "home")}, {"r:1": auth})
     config = json.loads((folder / "config.json").read_text())
     assert config == {
         "credsStore": "pass",
@@ -107,7 +107,7 @@ def test_the_credentials_of_a_build_are_in_a_folder_of_its_own(tmp_path: Path) -
     assert (folder / "cli-plugins").is_dir()
     (tmp_path / "home/.docker/config.json").write_text("{")
     with pytest.raises(ImageError, match=r"config\.json is not JSON"):
-        docker_config(tmp_path / "other", {"HOME": str(tmp_path / "home")}, "r:1", auth)
+        docker_config(tmp_path / "other", {"HOME": str(tmp_path / "home")}, {"r:1": auth})
 
 
 def test_context(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from aml_train.errors import ImageError
 from aml_train.image.manifest import DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 from aml_train.image.push import read_back, release
 from aml_train.image.registry import Registry, RegistryLocation
-from aml_train.image.registry_auth import RegistryAuth, is_loopback, parse_challenge, sign_in_hint
+from aml_train.image.registry_auth import Login, RegistryAuth, is_loopback, parse_challenge, sign_in_hint
 from aml_train.image.spec import TestRecord
 from aml_train.image.test_record import RECORD_TYPE, load_record, parse_record, record_tag, store_record
 from tests.unit.image.fake_registry import FakeRegistry
@@ -127,6 +127,16 @@ def test_credentials_of_the_moment_are_asked_for_each_sign_in() -> None:
     location = RegistryLocation(push_name="p", job_name="j", url=URL, auth=login)
     assert location.credentials() is AUTH
     assert RegistryLocation(push_name="p", job_name="j", url=URL).credentials() is None
+
+
+def test_a_build_signs_in_where_its_base_is_too() -> None:
+    own, other = RegistryAuth(username="own"), RegistryAuth(username="other")
+    known: dict[str, Login] = {"bases.azurecr.io": lambda: other, "p": lambda: other}
+    location = RegistryLocation(push_name="p", job_name="j", url=URL, auth=own, elsewhere=known.get)
+    assert location.logins("bases.azurecr.io") == {"p": own, "bases.azurecr.io": other}
+    assert location.logins("nvcr.io") == {"p": own}
+    assert location.logins("p") == {"p": own}
+    assert RegistryLocation(push_name="p", job_name="j", url=URL).logins("nvcr.io") == {}
 
 
 @pytest.mark.parametrize(
