@@ -98,6 +98,7 @@ def _keep(answer: requests.Response, file: IO[bytes], go_on: Callable[[], None])
     for chunk in answer.iter_content(CHUNK_BYTES):
         go_on()
         file.write(chunk)
+    file.flush()
     announced = answer.headers.get("Content-Length")
     if announced is not None and announced.isdecimal() and int(announced) != file.tell():
         # urllib3 lets a body that was cut short pass for a whole one.

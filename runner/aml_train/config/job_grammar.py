@@ -46,7 +46,9 @@ def _environment_reference(text: str) -> None:
     raise ValueError(f"it is `{text}`; a container image is written as {{image: …}}")
 
 
-TAGS: Final = Table(noun="a mapping of text to text", value=Either(noun="text", scalar=Text(), nothing=True))
+TAGS: Final = Table(
+    noun="a mapping of text to text", value=Either(noun="text", scalar=Text(blank=True), nothing=True)
+)
 _VERSION: Final = Either(
     noun="a version, as text or a whole number",
     scalar=Variable(noun="a version, as text or a whole number", secret=False, fractions=False),
@@ -112,7 +114,7 @@ _INPUT_HINTS: Final = dict.fromkeys(
 )
 
 
-def _data(types: tuple[str, ...], modes: tuple[str, ...], *, compute: bool) -> Record:
+def _data(types: tuple[str, ...], modes: tuple[str, ...]) -> Record:
     keys = {
         "type": Key(
             Choice(words=types, fold=lower), "What the path is: `uri_file`, `uri_folder`, `mltable`, or a model."
@@ -125,9 +127,8 @@ def _data(types: tuple[str, ...], modes: tuple[str, ...], *, compute: bool) -> R
         "mode": Key(Choice(words=modes, fold=lower), "How the job gets it: `ro_mount`, `download`, `direct`, …"),
         "datastore": Key(Text(noun="a datastore's name"), "Datastore that a local path is uploaded to."),
     }
-    if compute:
-        keys["path_on_compute"] = Key(Text(noun="a path"), "Path on the compute where the data appears (`file:…`).")
-    return Record(noun="an input", keys=keys, hints=_INPUT_HINTS)
+    unsent = {"path_on_compute": "azure-ai-ml does not hand it on; the command gets the path by `${{inputs.NAME}}`"}
+    return Record(noun="an input", keys=keys, hints=_INPUT_HINTS | unsent)
 
 
 _LITERAL_INPUT: Final = Record(
@@ -136,11 +137,11 @@ _LITERAL_INPUT: Final = Record(
     hints=_INPUT_HINTS | {"type": "a literal input has only `value`"},
 )
 _INPUT_VARIANTS: Final = {
-    **{kind: _data((*_DATA_TYPES,), _DATA_MODES, compute=True) for kind in _DATA_TYPES},
-    "mltable": _data(("mltable",), _TABLE_MODES, compute=True),
-    **{kind: _data(_MODEL_TYPES, _DATA_MODES, compute=False) for kind in _MODEL_TYPES},
+    **{kind: _data((*_DATA_TYPES,), _DATA_MODES) for kind in _DATA_TYPES},
+    "mltable": _data(("mltable",), _TABLE_MODES),
+    **{kind: _data(_MODEL_TYPES, _DATA_MODES) for kind in _MODEL_TYPES},
 }
-_ANY_INPUT: Final = _data((*_DATA_TYPES, "mltable", *_MODEL_TYPES), _TABLE_MODES, compute=True)
+_ANY_INPUT: Final = _data((*_DATA_TYPES, "mltable", *_MODEL_TYPES), _TABLE_MODES)
 INPUT: Final = Either(
     noun="a value, or a mapping with `type` and `path`",
     scalar=Literal(),

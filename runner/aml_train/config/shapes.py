@@ -78,9 +78,11 @@ class Text:
         rule: raises ValueError with a message for text that is not right.
         convert: makes the value of the text.
         secret: the value may be a secret and is never repeated.
+        blank: the text may be empty.
     """
 
     noun: str = "text"
+    blank: bool = False
     pattern: str | None = None
     remedy: str = ""
     rule: Callable[[str], object] | None = None
@@ -96,7 +98,7 @@ class Text:
 
     def check_text(self, text: str, mark: Mark, label: str, faults: Faults) -> Any:
         """Check the text itself; *label* is what the complaint calls it."""
-        if not text.strip() and not self.secret:
+        if not text.strip() and not (self.secret or self.blank):
             faults.add(mark, f"{label} is empty", remedy=f"give it {self.noun}, or delete the line")
             return BAD
         if "\0" in text:
@@ -116,7 +118,7 @@ class Text:
 
     def schema(self) -> dict[str, Any]:
         pattern = {"pattern": f"^(?:{self.pattern})$"} if self.pattern else {}
-        return {"type": "string", **({} if self.secret else {"minLength": 1}), **pattern}
+        return {"type": "string", **({} if self.secret or self.blank else {"minLength": 1}), **pattern}
 
 
 def needs_quotes(

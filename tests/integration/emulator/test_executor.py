@@ -393,3 +393,72 @@ def test_a_log_that_does_not_fit_is_written_anew(make_bench: Callable[..., Bench
     assert taken.error is not None
     assert taken.error.exit_code == 5
     assert after.log(spec) == b"a\nb"
+
+
+def test_what_a_job_changes_in_a_mount_for_writing_is_carried_over(bench: Bench) -> None:
+    for name in ("kept.txt", "changed.txt", "deleted.txt", "sub/kept.txt"):
+        bench.blobs.put(STORE, f"shared/{name}", b"old")
+    bench.blobs.put(STORE, "one.txt", b"old")
+    written = dict(bench.blobs.content)
+    spec, sink = bench.submit(
+        "cd ${{inputs.d}} && echo new > changed.txt && rm deleted.txt && mkdir more && echo new > more/new.txt"
+        " && echo new > ${{inputs.f}} && echo vain > ${{inputs.r}}/kept.txt",
+        inputs=(
+            InputSpec(
+                name="d",
+                kind="uri_folder",
+                location=Folder(container=STORE, prefix="shared"),
+                mode="ReadWriteMount",
+            ),
+            InputSpec(
+                name="f", kind="uri_file", location=Folder(container=STORE, prefix="one.txt"), mode="ReadWriteMount"
+            ),
+            InputSpec(name="r", kind="uri_folder", location=Folder(container=STORE, prefix="shared")),
+        ),
+    )
+    assert sink.wait() == "Completed", (sink.error, bench.log(spec))
+    stored = {name: data for (container, name), data in bench.blobs.content.items() if container == STORE}
+    assert stored == {
+        "shared/kept.txt": b"old",
+        "shared/sub/kept.txt": b"old",
+        "shared/changed.txt": b"new\n",
+        "shared/more/new.txt": b"new\n",
+        "one.txt": b"new\n",
+    }
+    assert bench.blobs.content[STORE, "shared/kept.txt"] is written[STORE, "shared/kept.txt"]
+
+
+def test_processes_end_with_the_first_that_fails_and_are_told_when_the_job_is_cancelled(bench: Bench) -> None:
+    command = (
+        'trap \'echo "$RANK told"; exit 0\' TERM; [ "$RANK" != 2 ] || { sleep 0.5; exit 6; }; sleep 60 & wait $!'
+    )
+    failing, sink = bench.submit(command, launcher="processes", processes=3, service_environment={"RANK": "0"})
+    assert sink.wait() == "Failed"
+    assert sink.error is not None
+    assert sink.error.exit_code == 6
+    assert sorted(bench.log(failing).decode().split("\n")[:2]) == ["0 told", "1 told"]
+    command = "echo up; trap 'echo \"$RANK told\"; exit 0' TERM; sleep 60 & wait $!"
+    cancelled, sink = bench.submit(command, launcher="processes", processes=2)
+    deadline = time.monotonic() + 60
+    while bench.log(cancelled).count(b"up") < 2 if "Running" in sink.statuses else True:
+        assert time.monotonic() < deadline, sink.statuses
+        time.sleep(0.05)
+    bench.runner.cancel(cancelled.run_id)
+    assert sink.wait() == "Canceled"
+    assert sorted(bench.log(cancelled).decode().split()[2:]) == ["0", "1", "told", "told"]
+
+
+def test_mpi_is_started_by_the_mpirun_of_the_image(bench: Bench) -> None:
+    bench.blobs.put(STORE, "mpi/mpirun", b'#!/bin/sh\nprintf "[%s]" "$@"; echo " $OMPI_ALLOW_RUN_AS_ROOT"\n')
+    run_id = f"run-{secrets.token_hex(4)}"
+    spec, sink = bench.submit(
+        "echo 'one  two'",
+        run_id=run_id,
+        code=Folder(container=STORE, prefix="mpi"),
+        environment_variables={"PATH": f"/mnt/azureml/cr/j/{run_id}/exe/wd:/usr/bin:/bin"},
+        service_environment={"OMPI_ALLOW_RUN_AS_ROOT": "1"},
+        launcher="mpirun",
+        processes=4,
+    )
+    assert sink.wait() == "Completed", (sink.error, bench.log(spec))
+    assert bench.log(spec).decode() == "[-n][4][/bin/bash][-c][echo 'one  two'] 1\n"
