@@ -195,6 +195,7 @@ class Admin:
             time.sleep(POLL_SECONDS)
         self._services.store.clear()
         self._services.fleet.clear()
+        runner.forget_images()
         blobs = self._services.blobs
         for container in blobs.containers():
             blobs.delete_container(container)

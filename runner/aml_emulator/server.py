@@ -156,6 +156,7 @@ async def _run(
         fleet=Fleet(clock=clock, start_seconds=settings.node_start_seconds, seed=identity.instance),
         quotas=settings.quotas,
         page_address=settings.page_address or f"http://127.0.0.1:{port}",
+        environments=settings.environments,
     )
     await run_in_threadpool(prepare, services, max_jobs=settings.max_jobs)
 
@@ -168,6 +169,8 @@ async def _run(
             ca_bundle=_system_authorities() + certificates.ca_pem.encode("ascii"),
             registry_login_server=identity.login_server,
             registry_engine_name=engine_name,
+            build_arguments=settings.build_arguments,
+            micromamba_url=settings.micromamba_url,
             instance=identity.instance,
             container=settings.container or await run_in_threadpool(_own_container),
         ),

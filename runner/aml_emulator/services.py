@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -47,6 +47,9 @@ class Runner(Protocol):
 
     def lose_node(self, run_id: str, message: str) -> bool:
         """Fail a run whose cluster is gone; False if it is not known here."""
+
+    def forget_images(self) -> None:
+        """Remove the images that were built of environments."""
 
     def wake(self) -> None:
         """Look again for runs that can begin."""
@@ -90,6 +93,7 @@ class Services:
         fleet: the clusters' nodes and queues.
         quotas: how many vCPUs nodes may have.
         page_address: where a browser finds the page, without a slash at its end.
+        environments: the images that play curated environments, by a pattern of their names; the first that fits counts.
     """
 
     identity: Identity
@@ -105,6 +109,7 @@ class Services:
     fleet: Fleet = field(default_factory=Fleet)
     quotas: Quotas = DEFAULT_QUOTAS
     page_address: str = "http://127.0.0.1:7380"
+    environments: Mapping[str, str] = field(default_factory=dict)
     started: float = field(init=False)
 
     def __post_init__(self) -> None:

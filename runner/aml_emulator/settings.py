@@ -6,7 +6,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from aml_emulator.executor.settings import MICROMAMBA_URL
 from aml_emulator.vm_sizes import Quotas, parse_quotas
 
 PREFIX = "AML_EMULATOR_"
@@ -27,6 +29,9 @@ class Settings:
         max_jobs: at most so many jobs run at once.
         node_start_seconds: how long a cluster's node takes to start.
         quotas: how many vCPUs the clusters' nodes may have.
+        environments: the images that play curated environments, by a pattern of their names.
+        micromamba_url: the package of micromamba, for environments of a conda file over an image without conda.
+        build_arguments: build arguments of environments' images: the proxy of this process.
         location: the Azure region that is played.
         azurite: the command that runs Azurite's Blob service.
         registry: the command that runs the registry.
@@ -46,6 +51,9 @@ class Settings:
     max_jobs: int
     node_start_seconds: float
     quotas: Quotas
+    environments: Mapping[str, str]
+    micromamba_url: str
+    build_arguments: Mapping[str, str]
     location: str
     azurite: str
     registry: str
@@ -84,6 +92,14 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
     option("--max-jobs", "2", "at most so many jobs run at once")
     option("--node-start-seconds", "0", "how long a cluster's node takes to start")
     option("--quota", None, "vCPUs by family of sizes: standardNDASv4_A100Family=0,*=100 (300 of each)")
+    option("--micromamba-url", MICROMAMBA_URL, "micromamba's package, for conda files over images without conda")
+    serve.add_argument(
+        "--environment",
+        action="append",
+        default=[],
+        metavar="PATTERN=IMAGE",
+        help=f"the image that plays a curated environment; may be repeated ({PREFIX}ENVIRONMENTS: separated by commas)",
+    )
     option("--location", "eastus", "the Azure region that is played")
     option("--azurite", "azurite-blob", "the command that runs Azurite's Blob service")
     option("--registry", "docker-registry", "the command that runs the registry")
@@ -110,6 +126,11 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
         max_jobs=_number(parser, "--max-jobs", given.max_jobs, 1, 64),
         node_start_seconds=_number(parser, "--node-start-seconds", given.node_start_seconds, 0, 86400),
         quotas=_quotas(parser, given.quota or ""),
+        environments=_environments(
+            parser, [*given.environment, *environment.get(f"{PREFIX}ENVIRONMENTS", "").split(",")]
+        ),
+        micromamba_url=given.micromamba_url,
+        build_arguments=_proxies(environment),
         location=given.location.lower(),
         azurite=given.azurite,
         registry=given.registry,
@@ -118,6 +139,28 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
         log_level=given.log_level,
         record=Path(given.record).absolute() if given.record else None,
     )
+
+
+def _environments(parser: argparse.ArgumentParser, pairs: Sequence[str]) -> Mapping[str, str]:
+    """Return the images of ``PATTERN=IMAGE``; of two with the same pattern the first counts."""
+    found: dict[str, str] = {}
+    for pair in filter(None, (pair.strip() for pair in pairs)):
+        pattern, _, image = pair.partition("=")
+        if not pattern.strip() or not image.strip():
+            parser.error(f"--environment: PATTERN=IMAGE, such as 'AzureML-sklearn-*=my-image:1', not '{pair}'")
+        found.setdefault(pattern.strip(), image.strip())
+    return found
+
+
+def _proxies(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the proxy variables as build arguments; one on loopback is none for a build."""
+    found = {}
+    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+        proxy = environment.get(name) or environment.get(name.lower())
+        if proxy and urlsplit(proxy).hostname not in {None, "localhost", "127.0.0.1", "::1"}:
+            found[name] = found[name.lower()] = proxy
+    direct = environment.get("NO_PROXY") or environment.get("no_proxy")
+    return found | ({"NO_PROXY": direct, "no_proxy": direct} if found and direct else {})
 
 
 def _quotas(parser: argparse.ArgumentParser, text: str) -> Quotas:

@@ -16,8 +16,10 @@ from typing import Literal
 from docker.errors import APIError
 
 from aml_emulator.executor import archive, launch, layout
+from aml_emulator.executor.build import BUILD_LOG_PATH, Asker, BuildFailedError, ImageBuilder
 from aml_emulator.executor.content import Content
 from aml_emulator.executor.engine import (
+    BuildOutput,
     Engine,
     EngineFault,
     Exit,
@@ -26,9 +28,10 @@ from aml_emulator.executor.engine import (
     fault_text,
 )
 from aml_emulator.executor.fetch import fetched
+from aml_emulator.executor.logs import LogPump
 from aml_emulator.executor.output import JobOutput, resume
 from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import LOG_PATH, BlobStore, Ending, RunError, RunSink, RunSpec
+from aml_emulator.executor.spec import LOG_PATH, BlobStore, BuildSpec, Ending, RunError, RunSink, RunSpec
 from aml_emulator.expressions import ExpressionError, render
 
 LOGGER = logging.getLogger(__name__)
@@ -81,12 +84,21 @@ class Run:
     """Executes one :class:`RunSpec`; :meth:`execute` or :meth:`adopt` is called once, in a thread of its own."""
 
     def __init__(
-        self, spec: RunSpec, *, engine: Engine, blobs: BlobStore, settings: ExecutorSettings, sink: RunSink
+        self,
+        spec: RunSpec,
+        *,
+        engine: Engine,
+        blobs: BlobStore,
+        settings: ExecutorSettings,
+        builder: ImageBuilder,
+        sink: RunSink,
     ) -> None:
         self.spec = spec
         self._engine = engine
         self._blobs = blobs
         self._settings = settings
+        self._builder = builder
+        self._building: BuildOutput | None = None
         self._sink = sink
         self._lock = threading.Lock()
         self._stop_reason: StopReason | None = None
@@ -115,7 +127,9 @@ class Run:
         with self._lock:
             if self._stop_reason is None:
                 self._stop_reason, self._stop_error = reason, error
-            running = self._running
+            running, building = self._running, self._building
+        if building is not None:
+            building.break_off()
         if running is not None:
             threading.Thread(target=self._stop_container, args=(running,), daemon=True).start()
 
@@ -123,9 +137,11 @@ class Run:
         """Let go of the run without ending it: nothing more is stored or reported."""
         with self._lock:
             self._left_behind = True
-            output = self._output
+            output, building = self._output, self._building
         if output is not None:
             output.abandon()
+        if building is not None:
+            building.break_off()
 
     def _conclude(self, work: Callable[[], _Result]) -> None:
         """Do *work*, report its result whatever happens, and then clear away what the engine holds of this run."""
@@ -173,6 +189,8 @@ class Run:
     def _execute(self) -> _Result:
         self._status("Preparing")
         self._go_on()
+        if self.spec.build is not None:
+            self._build(self.spec.build)
         image = layout.engine_image(self.spec.image, self._settings)
         try:
             self._engine.ensure_image(image, go_on=self._go_on)
@@ -183,6 +201,42 @@ class Run:
         container_id, output = self._started(image)
         with _abandoned_on_error(output):
             return self._follow(container_id, output)
+
+    def _build(self, build: BuildSpec) -> None:
+        """Have the image of the job's environment made, with the log of it among the job's logs."""
+        if self._builder.is_built(build):
+            return
+        place = self.spec.artifacts
+        name = place.name_of(BUILD_LOG_PATH)
+
+        def append(data: bytes) -> None:
+            self._blobs.append(place.container, name, data)
+
+        # What a build wrote that ended with an earlier process of the emulator.
+        self._blobs.delete_prefix(place.container, name)
+        append(b"")
+        self._sink.log(BUILD_LOG_PATH)
+        pump = LogPump(append)
+        asker = Asker(log=lambda text: pump.feed(text.encode()), go_on=self._go_on, hold=self._hold_build)
+        try:
+            self._builder.build(build, asker)
+        except BuildFailedError as error:
+            pump.feed(f"{error}\n".encode())
+            message = (
+                f"The image of the environment '{build.title}' could not be built: {error} Please check log file"
+                f" '{BUILD_LOG_PATH}' for error details. Its last lines:\n{pump.tail()}"
+            )
+            raise RunFailedError(RunError(code="UserError", message=message)) from error
+        except EngineFault:
+            # A build that was broken off ends as a broken connection.
+            self._go_on()
+            raise
+        finally:
+            pump.close()
+
+    def _hold_build(self, output: BuildOutput | None) -> None:
+        with self._lock:
+            self._building = output
 
     def _started(self, image: str) -> tuple[str, JobOutput]:
         """Create and start the container and return it with its output."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from aml_emulator.clusters import Fleet
+from aml_emulator.executor.build import ImageBuilder
 from aml_emulator.executor.engine import Engine
 from aml_emulator.executor.layout import EMULATOR_HOST
 from aml_emulator.executor.run import Run, StopReason, has_begun
@@ -38,6 +39,7 @@ class JobRunner:
         self._settings = settings
         self._sink_for = sink_for
         self._engine = Engine(instance=settings.instance, container=settings.container, emulator_alias=EMULATOR_HOST)
+        self._builder = ImageBuilder(self._engine, blobs, settings)
         self._lock = threading.Lock()
         self._fleet = fleet or Fleet()
         self._waiting: dict[str, Run] = {}
@@ -124,6 +126,10 @@ class JobRunner:
         with self._lock:
             return (*self._running, *self._waiting)
 
+    def forget_images(self) -> None:
+        """Remove the images that were built of environments."""
+        self._engine.remove_built_images()
+
     def engine_ready(self) -> bool:
         """Tell whether the Docker engine answers."""
         return self._engine.ready()
@@ -146,6 +152,7 @@ class JobRunner:
             engine=self._engine,
             blobs=self._blobs,
             settings=self._settings,
+            builder=self._builder,
             sink=self._sink_for(spec.run_id),
         )
 

@@ -77,6 +77,27 @@ class OutputSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BuildSpec:
+    """How an image is made: of a build context, or of a conda file over an image.
+
+    Attributes:
+        tag: the image's name on the engine, which says what it is made of.
+        title: the environment's name and version, for people.
+        context: where the build context is.
+        dockerfile: the Dockerfile's path in it.
+        base: the image that *conda* goes over.
+        conda: the text of a conda file.
+    """
+
+    tag: str
+    title: str
+    context: Folder | None = None
+    dockerfile: str = "Dockerfile"
+    base: str | None = None
+    conda: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSpec:
     """One job, ready to be run.
 
@@ -85,6 +106,7 @@ class RunSpec:
         image: an image reference of the engine, or ``<login server>/<name>@sha256:…`` of the emulator's registry.
         environment_variables: the user's own variables.
         service_environment: what the service requires; wins over the user's.
+        build: how *image* is made, where it has to be.
         artifacts: where ``outputs/``, ``logs/`` and the log are kept.
         shm_bytes: size of /dev/shm; the engine's default where it is None.
         timeout_seconds: how long the command may run; None is without limit.
@@ -114,6 +136,7 @@ class RunSpec:
     host_options: Mapping[str, Any] = field(default_factory=dict)
     hostname: str | None = None
     notes: tuple[str, ...] = ()
+    build: BuildSpec | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +214,9 @@ def from_json(text: str) -> RunSpec:
 
     inputs = (InputSpec(**item | {"location": folder(item["location"])}) for item in data["inputs"])
     outputs = (OutputSpec(**item | {"location": Folder(**item["location"])}) for item in data["outputs"])
-    places = {"artifacts": Folder(**data["artifacts"]), "code": folder(data["code"])}
     lists = {"inputs": tuple(inputs), "outputs": tuple(outputs), "notes": tuple(data.get("notes", ()))}
+    places: dict[str, Any] = {"artifacts": Folder(**data["artifacts"]), "code": folder(data["code"])}
+    build = data.get("build")
+    if build is not None:
+        places["build"] = BuildSpec(**build | {"context": folder(build["context"])})
     return RunSpec(**data | places | lists)

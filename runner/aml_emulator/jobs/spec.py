@@ -6,44 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from aml_emulator.errors import NotSupportedError, bad_request
 from aml_emulator.executor.launch import MPI_ENVIRONMENT, Launcher
 from aml_emulator.executor.spec import RunSpec
 from aml_emulator.jobs.check import PRIORITIES, given_inputs, shm_bytes, timeout_seconds
 from aml_emulator.jobs.docker_args import docker_options
+from aml_emulator.jobs.environments import image_for
 from aml_emulator.jobs.places import input_spec, output_specs
-from aml_emulator.locations import AssetId, LocationError, parse
 from aml_emulator.services import Services
 from aml_emulator.store.runs import Run
-
-
-def image_of(services: Services, environment_id: str) -> str:
-    """Return the image of an environment.
-
-    Raises:
-        ServiceError: 404 if it is not there; 501 if it would have to be built, or belongs to a registry.
-    """
-    if environment_id.lower().startswith("azureml://registries/"):
-        raise NotSupportedError(f"environments of registries ({environment_id}); name an image instead")
-    try:
-        location = parse(environment_id)
-    except LocationError as error:
-        raise bad_request(f"The job's environment: {error}") from error
-    if not isinstance(location, AssetId) or location.kind not in ("", "environments"):
-        raise bad_request(f"The job's environment is not one: '{environment_id}'")
-    environment = services.store.assets.version("environments", location.name, location.version)
-    if environment is None:
-        raise bad_request(f"The environment '{location.name}:{location.version}' was not found.")
-    for key, what in (("build", "a build context"), ("condaFile", "a conda file"), ("autoRebuild", "autoRebuild")):
-        if environment.properties.get(key) and environment.properties[key] != "Disabled":
-            raise NotSupportedError(
-                f"building images: environment '{location.name}:{location.version}' has {what}"
-                " ('image' alone can be run; build it and name the image)"
-            )
-    image = environment.properties.get("image")
-    if not image:
-        raise bad_request(f"The environment '{location.name}:{location.version}' has no image.")
-    return str(image)
 
 
 def compute_of(job: Mapping[str, Any]) -> str:
@@ -62,12 +32,14 @@ def run_spec(services: Services, run: Run) -> RunSpec:
     options = docker_options(job.get("resources") or {})
     launcher, processes = _launch(job)
     given = {key: str(value) for key, value in (job.get("environmentVariables") or {}).items()}
+    image = image_for(services, str(job["environmentId"]))
     return RunSpec(
         run_id=run.id,
         experiment=run.experiment,
         display_name=run.display_name,
         command=str(job["command"]),
-        image=image_of(services, str(job["environmentId"])),
+        image=image.name,
+        build=image.build,
         code=services.folder(str(code_id)) if code_id else None,
         environment_variables={**options.environment, **given},
         service_environment=service_environment(services, run),

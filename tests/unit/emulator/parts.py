@@ -81,6 +81,9 @@ class IdleRunner:
         self.lost[run_id] = message
         return self.cancel(run_id)
 
+    def forget_images(self) -> None:
+        self.forgot_images = True
+
     def wake(self) -> None:
         self.woken += 1
 

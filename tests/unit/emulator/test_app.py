@@ -175,13 +175,6 @@ def test_a_refused_job_leaves_nothing_behind(
     assert service.runner.submitted == []
 
 
-@pytest.mark.parametrize("field", [{"condaFile": "name: x"}, {"build": {"contextUri": "x"}}])
-def test_an_environment_that_must_be_built_is_refused_by_name(service: Service, field: dict[str, Any]) -> None:
-    answer = service.submit("run1", environmentId=service.environment("built", **field))
-    assert answer.status == 501
-    assert "environment 'built:1'" in answer.json["error"]["message"]
-
-
 def test_jobs_are_listed_in_pages(service: Service) -> None:
     for number in range(5):
         service.submit(f"run{number}")

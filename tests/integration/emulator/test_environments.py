@@ -1,0 +1,140 @@
+"""Environments that have to be built, on a real engine, as the unmodified azure-ai-ml names them.
+
+conda's own channels cannot be reached everywhere: a stand-in with micromamba's interface takes a package from a local one.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import io
+import secrets
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from aml_emulator.executor.build import BUILD_LOG_PATH
+from tests.integration.emulator.service import Emulator
+
+SCRIPT = "environment_steps.py"
+BASE = "python:3.11-slim-bookworm"
+STAND_IN = """#!/usr/bin/env python3
+# The interface of micromamba, as far as a build uses it: what it does not know is refused.
+import pathlib, sys, urllib.request
+command, yes, prefix_flag, prefix, file_flag, file = sys.argv[1:]
+assert (command, yes, prefix_flag, file_flag) == ("create", "--yes", "--prefix", "--file"), sys.argv
+lines = [line.strip() for line in pathlib.Path(file).read_text().splitlines()]
+[channel] = [line[2:] for line in lines if line.startswith("- http")]
+[name] = [line[2:] for line in lines if line.startswith("- tool")]
+print("taking", name, "from", channel)
+target = pathlib.Path(prefix, "bin", "tool")
+target.parent.mkdir(parents=True)
+target.write_bytes(urllib.request.urlopen(f"{channel}/{name}").read())
+target.chmod(0o755)
+"""
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[docker.DockerClient]:
+    client = docker.from_env()
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory, engine: docker.DockerClient) -> Iterator[Emulator]:
+    folder = tmp_path_factory.mktemp("emulator")
+    with tarfile.open(folder / "micromamba.tar.bz2", "w:bz2") as package:
+        member = tarfile.TarInfo("bin/micromamba")
+        member.size = len(STAND_IN)
+        package.addfile(member, io.BytesIO(STAND_IN.encode()))
+    service = Emulator(
+        folder,
+        environment={
+            "AML_EMULATOR_MAX_JOBS": "4",
+            "AML_EMULATOR_MICROMAMBA_URL": f"file://{folder}/micromamba.tar.bz2",
+            "AML_EMULATOR_ENVIRONMENTS": f"acpt-*={BASE},AzureML-acpt-*={BASE}",
+        },
+    )
+    ready = service.start()
+    yield service
+    service.admin("POST", "reset?force=1").raise_for_status()
+    assert engine.images.list(filters={"label": f"org.aml-train.emulator.instance={ready['instance']}"}) == []
+    service.stop()
+
+
+def test_a_build_context_is_built_once_with_its_log_shown(emulator: Emulator, engine: docker.DockerClient) -> None:
+    mark = f"mark-{secrets.token_hex(4)}"
+    seen = emulator.client("contexts", script=SCRIPT, mark=mark)
+    assert "/LocalUpload/" in seen["path"]
+    assert f"{mark}-slow\n" in seen["streamed"]
+    first, second, third = (seen["logs"][name] for name in ("first", "second", "third"))
+    assert first["user_logs/std_log.txt"].split() == ["Dockerfile", "kept.txt", mark]
+    assert second["user_logs/std_log.txt"].strip() == mark
+    builds = sorted(log[BUILD_LOG_PATH] for log in (first, second))
+    assert "Another job builds the image of from-context:1; waiting for it" in builds[0]
+    assert f"step {mark}" not in builds[0].replace(f"echo step {mark}", "")
+    assert " : FROM python:3.11-slim-bookworm" in builds[1]
+    assert BUILD_LOG_PATH not in third
+    status, message = seen["bad"]
+    assert status == "Failed"
+    assert "could not be built" in message
+    assert "returned a non-zero code: 7" in message
+    assert f"{mark}-why" in message.partition("Its last lines:")[2]
+    assert seen["slow"] == ["Preparing", "Canceled"]
+    running = [str(container.attrs["Config"]["Cmd"]) for container in engine.containers.list()]
+    assert not any(f"{mark}-slow" in command for command in running)
+
+
+def test_a_conda_file_over_an_image_with_a_tool_and_one_without(
+    emulator: Emulator, engine: docker.DockerClient, tmp_path: Path
+) -> None:
+    (tmp_path / "channel").mkdir()
+    (tmp_path / "channel/tool=1.0").write_text("#!/bin/sh\necho the tool\n")
+    (tmp_path / "image").mkdir()
+    (tmp_path / "image/micromamba").write_text(STAND_IN)
+    (tmp_path / "image/micromamba").chmod(0o755)
+    (tmp_path / "image/Dockerfile").write_text(f"FROM {BASE}\nCOPY micromamba /opt/conda/bin/\n")
+    tag = f"aml-train-test-tool-{secrets.token_hex(4)}:1"
+    engine.images.build(path=str(tmp_path / "image"), tag=tag)
+    gateway = engine.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer((gateway, 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            channel = f"http://{gateway}:{server.server_port}/channel"
+            seen = emulator.client("conda", script=SCRIPT, channel=channel, image=tag, jobs="own fetched")
+        finally:
+            server.shutdown()
+            engine.images.remove(tag)
+    for status, why, logs in seen.values():
+        assert (status, why) == ("Completed", None), logs
+        tool, prefix = logs["user_logs/std_log.txt"].splitlines()
+        assert tool == "the tool"
+        assert prefix.startswith("/azureml-envs/azureml_")
+        assert f"taking tool=1.0 from {channel}" in logs[BUILD_LOG_PATH]
+    assert f"made by /opt/conda/bin/micromamba of {tag}" in seen["own"][2][BUILD_LOG_PATH]
+    assert f"{BASE} has no conda: the environment is made by micromamba" in seen["fetched"][2][BUILD_LOG_PATH]
+
+
+def test_curated_environments_are_played_by_local_images(emulator: Emulator) -> None:
+    seen = emulator.client("curated", script=SCRIPT)
+    assert seen["ended"] == ["Completed"] * 4
+    assert seen["shown"][0] == "azureml://registries/azureml/environments/acpt-pytorch-2.2-cuda12.1/versions/7"
+    assert "the curated environment" in seen["refused"]
+    assert "--environment 'sklearn*=IMAGE'" in seen["refused"]
+
+
+def test_an_image_without_conda_and_no_micromamba_is_told(emulator: Emulator) -> None:
+    emulator.stop()
+    emulator.variables["AML_EMULATOR_MICROMAMBA_URL"] = "file:///nowhere/micromamba.tar.bz2"
+    emulator.start()
+    seen = emulator.client("conda", script=SCRIPT, channel="http://nowhere.invalid", image=BASE, jobs="own")
+    status, why, _ = seen["own"]
+    assert status == "Failed"
+    assert f"The image {BASE} has no conda, mamba or micromamba, and micromamba cannot be fetched from" in why
+    assert "make the environment of a build context" in why

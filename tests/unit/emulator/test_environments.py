@@ -1,0 +1,179 @@
+"""From an environment to its image: what is built, what curated names stand for, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_emulator import settings
+from aml_emulator.executor import conda
+from aml_emulator.executor.build import fetch_micromamba, for_engine, ignore_rules
+from aml_emulator.executor.settings import ExecutorSettings
+from aml_emulator.executor.spec import BuildSpec, Folder, from_json, to_json
+from tests.unit.emulator.parts import IDENTITY, Service
+
+CONDA = "dependencies:\n- python=3.11\n"
+CONTEXT = f"https://{IDENTITY.blob_host}/{IDENTITY.blob_container}/LocalUpload/abc/context/"
+SETTINGS = ExecutorSettings(
+    max_jobs=1,
+    proxy_port=1,
+    ca_bundle=b"",
+    registry_login_server="amllocal.azurecr.io",
+    registry_engine_name="localhost:7381",
+    instance="abcd1234",
+)
+
+
+def build_of(service: Service, name: str, **properties: Any) -> BuildSpec:
+    answer = service.submit(name, environmentId=service.environment(name, **properties))
+    assert answer.status == 201, answer.body
+    spec = service.runner.submitted[-1]
+    assert spec.build is not None
+    assert spec.build.tag == spec.image
+    assert from_json(to_json(spec)) == spec
+    return spec.build
+
+
+def test_an_environment_of_a_build_context_is_built(service: Service) -> None:
+    build = build_of(
+        service, "ctx", image=None, build={"contextUri": CONTEXT, "dockerfilePath": "docker/Dockerfile.gpu"}
+    )
+    assert (build.title, build.dockerfile, build.conda) == ("ctx:1", "docker/Dockerfile.gpu", None)
+    assert build.context == Folder(container=IDENTITY.blob_container, prefix="LocalUpload/abc/context")
+    other = build_of(service, "other", image=None, build={"contextUri": CONTEXT})
+    same = build_of(service, "same", image=None, build={"contextUri": CONTEXT, "dockerfilePath": "Dockerfile"})
+    assert other.dockerfile == "Dockerfile"
+    assert other.tag == same.tag != build.tag
+
+
+def test_an_environment_of_a_conda_file_is_built_over_its_image(service: Service) -> None:
+    build = build_of(service, "conda", condaFile=CONDA)
+    assert (build.base, build.conda, build.context) == ("python:3.11", CONDA, None)
+    assert build_of(service, "twin", condaFile=CONDA).tag == build.tag
+    assert build_of(service, "more", condaFile=CONDA + "- numpy\n").tag != build.tag
+
+
+@pytest.mark.parametrize(
+    ("properties", "status", "message"),
+    [
+        ({"build": {"contextUri": "https://github.com/org/project.git#main:docker"}}, 501, "build contexts from git"),
+        ({"build": {"contextUri": "nowhere"}}, 400, "'nowhere' is not an address"),
+        ({"autoRebuild": "OnBaseImageUpdate"}, 501, "autoRebuild 'OnBaseImageUpdate'"),
+        ({"image": None}, 400, "has no image"),
+    ],
+)
+def test_an_environment_that_cannot_be_built_is_refused(
+    service: Service, properties: dict[str, Any], status: int, message: str
+) -> None:
+    answer = service.submit("run1", environmentId=service.environment("odd", **properties))
+    assert answer.status == status
+    assert message in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        "azureml://registries/azureml/environments/AzureML-acpt-pytorch-2.2-cuda12.1/versions/7",
+        "azureml://registries/azureml/environments/AzureML-ACPT-pytorch-2.2-cuda12.1/labels/latest",
+        "azureml:AzureML-acpt-pytorch-2.2-cuda12.1:7",
+        "azureml:AzureML-acpt-pytorch-2.2-cuda12.1@latest",
+    ],
+)
+def test_a_curated_name_stands_for_the_image_that_was_named_for_it(service: Service, environment: str) -> None:
+    images = {"AzureML-acpt-*:9": "wrong:1", "AzureML-acpt-*": "my-acpt:1", "*": "any:1"}
+    object.__setattr__(service.services, "environments", images)
+    assert service.submit("run1", environmentId=environment).status == 201
+    assert (service.runner.submitted[-1].image, service.runner.submitted[-1].build) == ("my-acpt:1", None)
+    shown = service.call("GET", f"{IDENTITY.workspace_arm_id}/jobs/run1").json
+    assert shown["properties"]["environmentId"] == environment
+
+
+def test_a_curated_name_without_an_image_is_refused_with_the_remedy(service: Service) -> None:
+    name = "azureml://registries/azureml/environments/sklearn-1.5/versions/3"
+    answer = service.submit("run1", environmentId=name)
+    assert answer.status == 501
+    message = answer.json["error"]["message"]
+    assert f"the curated environment '{name}' without an image" in message
+    assert "--environment 'sklearn*=IMAGE'" in message
+    assert "targets.local.environments" in message
+
+
+def test_the_images_of_curated_names_are_read_in_order() -> None:
+    given = settings.parse(
+        ["serve", "--data", "d", "--environment", "A-*=one:1", "--environment", "B=two:2"],
+        {"AML_EMULATOR_ENVIRONMENTS": "A-*=other:1, C=three@sha256:0", "HTTPS_PROXY": "http://proxy.corp:3128"},
+    )
+    assert list(given.environments.items()) == [("A-*", "one:1"), ("B", "two:2"), ("C", "three@sha256:0")]
+    assert given.build_arguments == dict.fromkeys(("HTTPS_PROXY", "https_proxy"), "http://proxy.corp:3128")
+    local = settings.parse(["serve", "--data", "d"], {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "x"})
+    assert (local.environments, local.build_arguments) == ({}, {})
+
+
+def test_an_image_without_a_pattern_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        settings.parse(["serve", "--data", "d", "--environment", "my-image:1"], {})
+    assert "--environment: PATTERN=IMAGE" in capsys.readouterr().err
+
+
+def test_a_conda_file_becomes_a_dockerfile_of_the_images_own_tool() -> None:
+    files = conda.build_files("base:1", CONDA, tool="/opt/miniconda/bin/conda")
+    assert files[conda.DEPENDENCIES] == CONDA.encode()
+    text = files["Dockerfile"].decode()
+    prefix = conda.prefix_of(CONDA)
+    assert text.startswith("FROM base:1 AS conda\n")
+    assert f"/opt/miniconda/bin/conda env create --prefix {prefix} --file" in text
+    assert f'ENV PATH="{prefix}/bin:$PATH"' in text
+    assert conda.MICROMAMBA not in files
+    fetched = conda.build_files("base:1", CONDA, tool=None, micromamba=b"program")
+    assert fetched[conda.MICROMAMBA] == b"program"
+    assert "/azureml-environment-setup/micromamba create --yes --prefix" in fetched["Dockerfile"].decode()
+    with pytest.raises(ValueError, match="by the image's tool or by micromamba"):
+        conda.build_files("base:1", CONDA, tool=None)
+
+
+def test_tools_are_looked_for_on_the_images_path_first() -> None:
+    paths = conda.tool_paths("/mine/bin:/usr/bin:relative")
+    assert paths[0] == "/mine/bin/conda"
+    assert paths.index("/opt/conda/bin/conda") < paths.index("/mine/bin/mamba")
+    assert len(paths) == len(set(paths))
+    assert not any("relative" in path for path in paths)
+
+
+def test_dockerignore_leaves_out_what_the_docker_command_leaves_out() -> None:
+    ignored = ignore_rules("# data\ndata\n**/*.pyc\n!data/keep.txt\nDockerfile\n", "Dockerfile")
+    assert [name for name in ("data/a", "x/y.pyc", "data/keep.txt", "Dockerfile", "src/a.py") if ignored(name)] == [
+        "data/a",
+        "x/y.pyc",
+    ]
+    assert not ignore_rules("", "Dockerfile")("anything")
+
+
+def test_images_of_the_own_registry_have_the_engines_name() -> None:
+    text = (
+        b"from amllocal.azurecr.io/base:1 AS one\nFROM --platform=linux/amd64 amllocal.azurecr.io/other@sha256:0\n"
+        b"COPY --from=amllocal.azurecr.io/tool:1 /a /b\nRUN echo amllocal.azurecr.io/base:1\n"
+    )
+    assert for_engine(text, SETTINGS) == (
+        b"from localhost:7381/base:1 AS one\nFROM --platform=linux/amd64 localhost:7381/other@sha256:0\n"
+        b"COPY --from=localhost:7381/tool:1 /a /b\nRUN echo amllocal.azurecr.io/base:1\n"
+    )
+    odd = dataclasses.replace(SETTINGS, registry_engine_name=r"a\1b")
+    assert for_engine(b"FROM amllocal.azurecr.io/x", odd) == rb"FROM a\1b/x"
+
+
+def test_micromamba_comes_out_of_its_package(tmp_path: Path) -> None:
+    package = tmp_path / "micromamba.tar.bz2"
+    with tarfile.open(package, "w:bz2") as archive:
+        member = tarfile.TarInfo("bin/micromamba")
+        member.size = 7
+        archive.addfile(member, io.BytesIO(b"program"))
+    assert fetch_micromamba(f"file://{package}") == b"program"
+    with tarfile.open(package, "w:bz2"):
+        pass
+    with pytest.raises(tarfile.ReadError, match="no bin/micromamba"):
+        fetch_micromamba(f"file:{package}")
