@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from aml_train._version import __version__
+from aml_train.cli_data import data
 from aml_train.cli_emulator import fault, requests
 from aml_train.cli_image import image
 from aml_train.cli_options import configuration, load
@@ -46,6 +47,7 @@ def cli() -> None:
     aml-train attach       follow and gate what `run --no-wait` submitted
     aml-train image check  is an image ready for AzureML and InfiniBand?
     aml-train image render  the Dockerfile as it will be built
+    aml-train data         list, upload, download, copy and remove what datastores hold
 
     Without a cloud: the target `local` runs everything against the local AzureML, an emulator in a container.
     """
@@ -234,6 +236,7 @@ def _terminate_like_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+cli.add_command(data)
 cli.add_command(image)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.clouds import AZURE_PUBLIC, Cloud
@@ -132,6 +133,7 @@ def sign_in(
     cloud: Cloud = AZURE_PUBLIC,
     assertion: Assertion | None = None,
     fetched: Fetched = lambda _token: None,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> SignIn:
     """Return the credential that *environment* chooses. Nothing is asked of Azure yet.
 
@@ -143,6 +145,7 @@ def sign_in(
         cloud: where to sign in.
         assertion: fetches assertions, where the caller can.
         fetched: is told each access token that is fetched later; from whatever thread needs it.
+        options: for azure-core's pipeline, such as ``proxies``, where the process's environment is not the way.
 
     Raises:
         InvalidError: the choice is unknown or ambiguous.
@@ -151,12 +154,12 @@ def sign_in(
     way = _choose(environment, has_assertion=assertion is not None)
     claims: dict[str, Any] = {}
     makers: Mapping[str, Callable[[], TokenCredential]] = {
-        "oidc": lambda: _oidc(environment, cloud, assertion, claims),
-        "workload-identity": lambda: _workload_identity(environment, cloud),
-        "managed-identity": lambda: _managed_identity(environment),
-        "secret": lambda: _secret(environment, cloud),
-        "certificate": lambda: _certificate(environment, cloud),
-        "creds": lambda: _creds(environment, cloud),
+        "oidc": lambda: _oidc(environment, cloud, assertion, claims, options),
+        "workload-identity": lambda: _workload_identity(environment, cloud, options),
+        "managed-identity": lambda: _managed_identity(environment, options),
+        "secret": lambda: _secret(environment, cloud, options),
+        "certificate": lambda: _certificate(environment, cloud, options),
+        "creds": lambda: _creds(environment, cloud, options),
     }
     make = makers[way]
     return SignIn(make(), way=way, claims=lambda: claims if way == "oidc" else None, fetched=fetched, again=make)
@@ -191,7 +194,11 @@ def _needed(environment: Mapping[str, str], way: str, *names: str) -> list[str]:
 
 
 def _oidc(
-    environment: Mapping[str, str], cloud: Cloud, assertion: Assertion | None, claims: dict[str, Any]
+    environment: Mapping[str, str],
+    cloud: Cloud,
+    assertion: Assertion | None,
+    claims: dict[str, Any],
+    options: Mapping[str, Any],
 ) -> TokenCredential:
     """Return the credential; *claims* always holds those of the assertion that was sent last."""
     if assertion is None:
@@ -208,45 +215,47 @@ def _oidc(
         claims.update(claims_of(text))
         return text
 
-    return ClientAssertionCredential(tenant, client, fetch, authority=cloud.authority)
+    return ClientAssertionCredential(tenant, client, fetch, authority=cloud.authority, **options)
 
 
-def _workload_identity(environment: Mapping[str, str], cloud: Cloud) -> TokenCredential:
+def _workload_identity(environment: Mapping[str, str], cloud: Cloud, options: Mapping[str, Any]) -> TokenCredential:
     names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_FEDERATED_TOKEN_FILE")
     tenant, client, file = _needed(environment, "workload-identity", *names)
     from azure.identity import WorkloadIdentityCredential
 
     return WorkloadIdentityCredential(
-        tenant_id=tenant, client_id=client, token_file_path=file, authority=cloud.authority
+        tenant_id=tenant, client_id=client, token_file_path=file, authority=cloud.authority, **options
     )
 
 
-def _managed_identity(environment: Mapping[str, str]) -> TokenCredential:
+def _managed_identity(environment: Mapping[str, str], options: Mapping[str, Any]) -> TokenCredential:
     from azure.identity import ManagedIdentityCredential
 
     client = environment.get("AZURE_CLIENT_ID") or None
-    return ManagedIdentityCredential(client_id=client)
+    return ManagedIdentityCredential(client_id=client, **options)
 
 
-def _secret(environment: Mapping[str, str], cloud: Cloud) -> TokenCredential:
+def _secret(environment: Mapping[str, str], cloud: Cloud, options: Mapping[str, Any]) -> TokenCredential:
     names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
-    return _with_secret(*_needed(environment, "secret", *names), cloud=cloud)
+    return _with_secret(*_needed(environment, "secret", *names), cloud=cloud, options=options)
 
 
-def _with_secret(tenant: str, client: str, secret: str, *, cloud: Cloud) -> TokenCredential:
+def _with_secret(
+    tenant: str, client: str, secret: str, *, cloud: Cloud, options: Mapping[str, Any]
+) -> TokenCredential:
     from azure.identity import ClientSecretCredential
 
-    return ClientSecretCredential(tenant, client, secret, authority=cloud.authority)
+    return ClientSecretCredential(tenant, client, secret, authority=cloud.authority, **options)
 
 
-def _certificate(environment: Mapping[str, str], cloud: Cloud) -> TokenCredential:
+def _certificate(environment: Mapping[str, str], cloud: Cloud, options: Mapping[str, Any]) -> TokenCredential:
     names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_CERTIFICATE_PATH")
     tenant, client, file = _needed(environment, "certificate", *names)
     from azure.identity import CertificateCredential
 
     password = environment.get("AZURE_CLIENT_CERTIFICATE_PASSWORD") or None
     try:
-        return CertificateCredential(tenant, client, file, password=password, authority=cloud.authority)
+        return CertificateCredential(tenant, client, file, password=password, authority=cloud.authority, **options)
     except (OSError, ValueError) as error:
         # The library's own words may quote the file.
         raise ServiceError(
@@ -256,7 +265,7 @@ def _certificate(environment: Mapping[str, str], cloud: Cloud) -> TokenCredentia
         ) from None
 
 
-def _creds(environment: Mapping[str, str], cloud: Cloud) -> TokenCredential:
+def _creds(environment: Mapping[str, str], cloud: Cloud, options: Mapping[str, Any]) -> TokenCredential:
     """Return the credential of the JSON that ``az ad sp create-for-rbac --json-auth`` writes."""
     (text,) = _needed(environment, "creds", "AZURE_CREDENTIALS")
     try:
@@ -269,4 +278,4 @@ def _creds(environment: Mapping[str, str], cloud: Cloud) -> TokenCredential:
             f"Cannot sign in to Azure: AZURE_CREDENTIALS is not JSON with {', '.join(names)}.",
             hint="az ad sp create-for-rbac --json-auth writes it. Better, sign in with GitHub's OIDC: docs/azure.md.",
         )
-    return _with_secret(*(found[name] for name in names), cloud=cloud)
+    return _with_secret(*(found[name] for name in names), cloud=cloud, options=options)

@@ -106,13 +106,21 @@ class AzureRest:
         workspace: where.
         credential: signs in; its tokens are kept and renewed by azure-identity.
         cloud: the cloud that the workspace is in.
+        session: sends the requests; one that does as the environment says by default.
     """
 
-    def __init__(self, workspace: Workspace, credential: SignIn, cloud: Cloud = AZURE_PUBLIC) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        credential: SignIn,
+        cloud: Cloud = AZURE_PUBLIC,
+        *,
+        session: requests.Session | None = None,
+    ) -> None:
         self.workspace = workspace
         self.cloud = cloud
         self._credential = credential
-        self._session = requests.Session()
+        self._session = session or requests.Session()
         self._resource: Mapping[str, Any] | None = None
         self._hosts: Mapping[str, str] | None = None
 

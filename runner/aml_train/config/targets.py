@@ -1,0 +1,64 @@
+"""Which target is meant, where nothing else of the configuration matters: data is moved without a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aml_train.config.assemble import choose_target
+from aml_train.config.grammar import DOCUMENT
+from aml_train.config.job import name_of, read_tree
+from aml_train.config.load import NAMES
+from aml_train.config.model import TargetConfig
+from aml_train.config.nodes import Faults, MapNode, Mark
+from aml_train.config.source import absolute, kind_of
+from aml_train.config.structures import Record
+
+_KEYS: Final = ("target", "targets")
+_PART: Final = Record(noun=DOCUMENT.noun, keys={key: DOCUMENT.keys[key] for key in _KEYS})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Targets:
+    """The targets of a configuration, by name. *directory* is the folder that it stands in, absolute."""
+
+    directory: Path
+    tree: MapNode
+
+    def named(self, name: str | None) -> TargetConfig:
+        """Return the target called *name*; None is the configuration's own choice, else ``local``.
+
+        Raises:
+            InvalidError: there is none of that name, or what is written under ``target`` and ``targets`` is wrong.
+        """
+        faults = Faults()
+        values = _PART.check(self.tree, "", faults)
+        chosen = choose_target(self.tree, values, name, faults=faults)
+        faults.raise_if_any()
+        if chosen is None:  # pragma: no cover - it is missing only after a complaint
+            raise AssertionError("there is no target and no complaint")
+        return chosen
+
+
+def load_targets(path: Path | None, *, directory: Path) -> Targets:
+    """Read ``target`` and ``targets`` of the configuration; nothing else of it is looked at.
+
+    Args:
+        path: the aml-train.yml; None for the one in *directory*, if there is any.
+        directory: where to look.
+
+    Raises:
+        InvalidError: the file cannot be read, or is no mapping.
+    """
+    base = absolute(directory)
+    found = [base / name for name in NAMES if kind_of(base / name)[0] != "missing"]
+    file = absolute(base / path) if path is not None else (found[0] if found else None)
+    if file is None:
+        return Targets(directory=base, tree=MapNode(mark=Mark(file=NAMES[0]), entries={}))
+    faults = Faults()
+    name = name_of(file, base)
+    tree = read_tree(file, Mark(file=name), name, faults)
+    faults.raise_if_any()
+    entries = {key: tree.entries[key] for key in _KEYS if key in tree.entries} if tree is not None else {}
+    return Targets(directory=file.parent, tree=MapNode(mark=Mark(file=name, line=1), entries=entries))

@@ -1,0 +1,155 @@
+"""Files of this machine: walked in the order of a listing, read in blocks, and written without ever being there by half."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aml_train.data.matching import order
+from aml_train.data.storage import Entry
+from aml_train.errors import InvalidError
+
+_READ: Final = 1024 * 1024
+_LONGEST_NAME: Final = 255
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalFile:
+    """A file that is to be sent. *size* in bytes and *changed* in nanoseconds, as they were when it was found."""
+
+    path: Path
+    relative: str
+    size: int
+    changed: int
+
+
+def local_file(path: Path, relative: str) -> LocalFile:
+    """Return the file at *path*, to be known as *relative*."""
+    found = path.stat()
+    return LocalFile(path=path, relative=relative, size=found.st_size, changed=found.st_mtime_ns)
+
+
+def walk(folder: Path) -> Iterator[LocalFile]:
+    """Yield the files below *folder*, in the order in which Blob Storage lists names.
+
+    Links are followed; one that leads back into a folder above it, and anything that is neither file nor folder, is passed over.
+    No more than the names of the folders on the way to the current file are held.
+
+    Raises:
+        InvalidError: a folder cannot be read.
+    """
+    yield from _walk(folder, "", (os.path.realpath(folder),))
+
+
+def _walk(folder: Path, base: str, above: tuple[str, ...]) -> Iterator[LocalFile]:
+    try:
+        with os.scandir(folder) as scan:
+            found = [(f"{entry.name}/" if entry.is_dir() else entry.name) for entry in scan]
+    except OSError as error:
+        raise InvalidError(f"The folder {folder} cannot be read: {error.strerror}.") from error
+    for name in sorted(found, key=order):
+        path = folder / name
+        if name.endswith("/"):
+            real = os.path.realpath(path)
+            if real not in above:
+                yield from _walk(path, base + name, (*above, real))
+        elif path.is_file():
+            yield local_file(path, base + name)
+
+
+def md5_of(path: Path) -> bytes:
+    """Return a file's MD5, 16 bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).digest()
+
+
+def blocks_of(file: LocalFile, block: int) -> Iterator[bytes]:
+    """Yield the file's contents in blocks of *block* bytes.
+
+    Raises:
+        InvalidError: it cannot be read, or changes meanwhile.
+    """
+    try:
+        with file.path.open("rb") as source:
+            while data := source.read(block):
+                yield data
+            now = os.fstat(source.fileno())
+    except OSError as error:
+        raise InvalidError(f"The file {file.path} cannot be read: {error.strerror}.") from error
+    if (now.st_size, now.st_mtime_ns) != (file.size, file.changed):
+        raise InvalidError(
+            f"The file {file.path} was changed while it was sent.", hint="Run the command again when it is finished."
+        )
+
+
+class PartFile:
+    """A download that becomes the file when it is complete. What an earlier run received is gone on from.
+
+    It lies beside the file and is named after it and after what is downloaded, so that another state of the blob never continues it.
+    Bytes come in order, so its length says what is there.
+
+    Args:
+        path: the file that it will be.
+        entry: the blob.
+        place: account and container of the blob.
+    """
+
+    def __init__(self, path: Path, entry: Entry, place: str) -> None:
+        self._path = path
+        self._entry = entry
+        identity = hashlib.sha256(f"{place}\n{entry.name}\n{entry.etag}\n{entry.size}".encode()).hexdigest()[:12]
+        ending = f".{identity}.part"
+        room = _LONGEST_NAME - len(ending) - 1
+        self.part = path.with_name("." + os.fsdecode(os.fsencode(path.name)[:room]) + ending)
+        self._md5 = hashlib.md5(usedforsecurity=False)
+        self.received = 0
+
+    def resume(self) -> None:
+        """Take up what is there; the folder is made where it is not."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if not self.part.exists():
+            return
+        if self.part.stat().st_size > self._entry.size:
+            self.part.unlink()
+            return
+        with self.part.open("rb") as file:
+            while data := file.read(_READ):
+                self._md5.update(data)
+                self.received += len(data)
+
+    def write(self, blocks: Iterator[bytes]) -> None:
+        """Append *blocks*."""
+        with self.part.open("ab") as file:
+            for data in blocks:
+                file.write(data)
+                self._md5.update(data)
+                self.received += len(data)
+            file.flush()
+            if self._entry.size > _READ:
+                os.fsync(file.fileno())
+
+    def complete(self) -> bool:
+        """Check it against the blob's size and checksum and give it its name; False, and it is gone, where they differ."""
+        if self.received != self._entry.size or self._entry.md5 not in (None, self._md5.digest()):
+            self.part.unlink(missing_ok=True)
+            return False
+        moment = int(self._entry.modified.timestamp() * 1_000_000_000)
+        os.utime(self.part, ns=(moment, moment))
+        self.part.replace(self._path)
+        return True
+
+
+def holds(path: Path, entry: Entry) -> bool:
+    """Tell whether *path* is the blob already: its size and checksum, or its time where the blob has no checksum."""
+    if not path.is_file():
+        return False
+    found = path.stat()
+    if found.st_size != entry.size:
+        return False
+    if entry.md5 is not None:
+        return md5_of(path) == entry.md5
+    return found.st_mtime_ns == int(entry.modified.timestamp() * 1_000_000_000)

@@ -1,0 +1,56 @@
+"""Two local AzureMLs as two targets of one command: ``local`` by its port, ``azure`` by the process's environment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.integration.emulator.service import ROOT, Emulator
+
+SECONDS = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoTargets:
+    """Both emulators, and the folder that commands run in."""
+
+    local: Emulator
+    azure: Emulator
+    folder: Path
+
+    def environment(self) -> dict[str, str]:
+        """Return all that a command knows: the way to ``azure`` in the usual variables, and the port of ``local``."""
+        info = self.azure.info
+        return {
+            **self.azure.environment(),
+            "HOME": str(self.folder),
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+            "PYTHONPATH": f"{ROOT / 'runner'}:{ROOT / 'action'}",
+            "AZURE_SUBSCRIPTION_ID": info["subscription_id"],
+            "AML_RESOURCE_GROUP": info["resource_group"],
+            "AML_WORKSPACE": info["workspace"],
+            "AML_TRAIN_EMULATOR_PORT": str(self.local.port),
+            "AML_TRAIN_EMULATOR_REGISTRY_PORT": str(self.local.registry_port),
+            "AML_TRAIN_EMULATOR_NAME": "aml-train-data-test",
+        }
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start ``aml-train data`` with *arguments*."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "aml_train", "data", *arguments],
+            env=self.environment(),
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run a command and return what it printed: on stdout, or on stderr if it is to fail with *code*."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=SECONDS)
+        assert process.returncode == code, f"{arguments} ended with {process.returncode}:\n{out}\n{err}"
+        return err if code else out
