@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,11 +17,11 @@ from aml_train.cli_emulator import fault, requests
 from aml_train.cli_image import image
 from aml_train.cli_options import configuration, load
 from aml_train.cli_page import open_page
+from aml_train.cli_running import colors, events_file, execute, terminate_like_interrupt
+from aml_train.cli_submit import submit
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
-    from aml_train.outcome import Options
-    from aml_train.runs import PreparedRun
     from aml_train.targets.emulator import EmulatorSettings
 
 _EPILOG = """\b
@@ -45,21 +42,13 @@ def cli() -> None:
     aml-train plan         show what a run would do: the Dockerfile, the job, the gate
     aml-train run          build, test, submit, follow, gate, register
     aml-train attach       follow and gate what `run --no-wait` submitted
+    aml-train submit       any command as a job
     aml-train image check  is an image ready for AzureML and InfiniBand?
     aml-train image render  the Dockerfile as it will be built
     aml-train data         list, upload, download, copy and remove what datastores hold
 
     Without a cloud: the target `local` runs everything against the local AzureML, an emulator in a container.
     """
-
-
-_json = click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write every event as a line of JSON.",
-)
-_colors = click.option("--no-color", is_flag=True, help="No colours on a terminal.  [also: NO_COLOR=1]")
 
 
 @cli.command()
@@ -119,8 +108,8 @@ def plan(directory: Path, config: Path | None, job: Path | None, target: str | N
 @click.option("--group", metavar="NAME", help="What the run belongs to, such as a pull request; see --supersede.")
 @click.option("--supersede", is_flag=True, help="Cancel the unfinished jobs of older runs of the same --group.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, like `aml-train plan`.")
-@_json
-@_colors
+@events_file
+@colors
 def run(
     directory: Path,
     config: Path | None,
@@ -157,7 +146,7 @@ def run(
         raise click.UsageError("--supersede needs --group: whose older runs are meant?")
     changes = (*sets, f"watch.on-cancel={on_cancel}") if on_cancel else sets
     loaded = load(directory, config, job, target, changes)
-    with _terminate_like_interrupt():
+    with terminate_like_interrupt():
         prepared = prepare_run(loaded, environment=dict(os.environ))
         if dry_run:
             from aml_train.plan import render_plan
@@ -172,25 +161,15 @@ def run(
             group=Group(name=group, sequence=int(time.time())) if group else None,
             supersede=supersede,
         )
-        code = _execute(prepared, options, json_file, no_color=no_color)
+        code = execute(prepared, options, json_file, no_color=no_color)
     sys.exit(code)
-
-
-def _execute(prepared: PreparedRun, options: Options, json_file: Path | None, *, no_color: bool) -> int:
-    """Execute the plan on the console; return the exit code."""
-    from aml_train.console import ConsoleListener
-    from aml_train.runs import json_listener, run_prepared
-
-    console = ConsoleListener(sys.stdout, color=False if no_color else None)
-    with json_listener(json_file) as recorders, contextlib.closing(console):
-        return run_prepared(prepared, options, listeners=(console, *recorders)).exit_code
 
 
 @cli.command()
 @configuration
 @click.argument("job_name", metavar="[JOB]", required=False)
-@_json
-@_colors
+@events_file
+@colors
 def attach(
     directory: Path,
     config: Path | None,
@@ -216,28 +195,15 @@ def attach(
     from aml_train.runs import prepare_run
 
     loaded = load(directory, config, job, target, sets)
-    with _terminate_like_interrupt():
+    with terminate_like_interrupt():
         prepared = prepare_run(loaded, environment=dict(os.environ), image=job_name is None)
-        code = _execute(prepared, Options(attach=True, job=job_name), json_file, no_color=no_color)
+        code = execute(prepared, Options(attach=True, job=job_name), json_file, no_color=no_color)
     sys.exit(code)
-
-
-@contextlib.contextmanager
-def _terminate_like_interrupt() -> Iterator[None]:
-    """Let SIGTERM end the run as Ctrl-C does: CI services send it to cancel a workflow."""
-
-    def interrupt(_signal: int, _frame: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 cli.add_command(data)
 cli.add_command(image)
+cli.add_command(submit)
 
 
 @cli.group()

@@ -14,8 +14,16 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+_JOB = click.option("--job", type=click.Path(path_type=Path), help="Another command job than the configuration's.")
+
+
 def configuration(command: _Command) -> _Command:
     """Add the options that say what to run."""
+    return configuration_without_job(_JOB(command))
+
+
+def configuration_without_job(command: _Command) -> _Command:
+    """Add the options that say what to run, where the job is given otherwise."""
     options = (
         click.option(
             "-C",
@@ -29,7 +37,6 @@ def configuration(command: _Command) -> _Command:
             type=click.Path(path_type=Path),
             help="aml-train.yml, or a bare command job YAML.  [default: aml-train.yml, else job.yml]",
         ),
-        click.option("--job", type=click.Path(path_type=Path), help="Another command job than the configuration's."),
         click.option("--target", metavar="NAME", help="One of `targets:`.  [default: `target:`, else local]"),
         click.option(
             "--set",

@@ -36,6 +36,8 @@ class Options:
         job: the name of the job to attach to; None for the latest one that was submitted from the same configuration.
         group: what the run belongs to; the job carries it.
         supersede: cancel the jobs of older runs of the group.
+        name: submit a job of exactly this name; None for the computed name, by which the same job is found again.
+        decide: whether metrics are read and gate and model have their say after the job.
     """
 
     fresh: bool = False
@@ -46,6 +48,8 @@ class Options:
     job: str | None = None
     group: Group | None = None
     supersede: bool = False
+    name: str | None = None
+    decide: bool = True
 
 
 @dataclass(kw_only=True)

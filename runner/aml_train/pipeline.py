@@ -36,7 +36,7 @@ from aml_train.live_job import LiveJob
 from aml_train.models import lineage, register
 from aml_train.outcome import Options, Outcome
 from aml_train.plan import Plan
-from aml_train.submit import choose_attempt, grouped, latest_attempt, supersede
+from aml_train.submit import choose_attempt, grouped, latest_attempt, named_job, supersede
 from aml_train.units import size
 
 # Between two readings of the metrics: of a job that has just ended, and of one that had ended before this run.
@@ -178,15 +178,16 @@ class Execution:
             view = self._submit(target.service, image)
         if options.wait or view.status.terminal:
             self._watch(target.service, view, target.pace)
+            if not options.decide:
+                self._pass("passed", f"The job {view.name} completed.")
+                return
             decision = self._decide(target.service, view.name)
             self._register(target.service, view, decision)
             gated = "the gate is met" if plan.gate else "no gate was given"
             self._pass("passed", f"The job completed and {gated}.")
         else:
-            self._pass(
-                "submitted",
-                f"The job {view.name} is submitted, and goes on by itself. `aml-train attach` follows and gates it.",
-            )
+            after = "attach` follows and gates it" if options.decide else f"jobs logs -f {view.name}` follows it"
+            self._pass("submitted", f"The job {view.name} is submitted, and goes on by itself. `aml-train {after}.")
 
     def _pass(self, status: str, message: str) -> None:
         self.outcome.status, self.outcome.exit_code, self.outcome.message = status, 0, message
@@ -213,7 +214,11 @@ class Execution:
             else "Submit the job"
         )
         with self._stage("submit", title) as summary:
-            job, found = choose_attempt(self._plan.job, service, image, fresh=self._options.fresh)
+            found: JobView | None = None
+            if self._options.name is not None:
+                job = named_job(self._plan.job, service, image, self._options.name)
+            else:
+                job, found = choose_attempt(self._plan.job, service, image, fresh=self._options.fresh)
             if found is None:
                 view = self._make(service, grouped(job, self._options.group))
             else:

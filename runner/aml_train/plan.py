@@ -75,14 +75,19 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
             junit=config.tests.junit,
         )
     document, notices = _document(config, names, image)
+    code, code_digest = resolved.code, resolved.code_digest
+    if code is not None and not code.entries:
+        notices.append(f"There is nothing to send in {code.root}: the job gets no code.")
+        del document["code"]
+        code, code_digest = None, None
     return Plan(
         image=image,
         tests=tests,
         job=JobTemplate(
             document=document,
             directory=config.job.directory,
-            code=resolved.code,
-            code_digest=resolved.code_digest,
+            code=code,
+            code_digest=code_digest,
             local_digests=resolved.local_digests,
             scope=names.scope,
             stem=stem_of(str(document.get("name") or document.get("experiment_name") or config.directory.name)),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from aml_train.errors import ServiceError
+from aml_train.errors import InvalidError, ServiceError
 from aml_train.events import Listener, Notice
 from aml_train.image.spec import JobImage
 from aml_train.jobs.cancel import tell_to_cancel
@@ -58,6 +58,18 @@ def choose_attempt(
         if view is not None and _attachable(view.status):
             return latest, view
     return job, None
+
+
+def named_job(template: JobTemplate, service: JobService, image: JobImage, name: str) -> JobSpec:
+    """Return the job under a name of its own.
+
+    Raises:
+        InvalidError: there is a job of that name.
+    """
+    if service.find(name) is not None:
+        raise InvalidError(f"There is a job named {name} already.", hint="Choose another name with --name.")
+    job = make_job(template, image, 1)
+    return replace(job, name=name, document={**job.document, "name": name})
 
 
 def latest_attempt(template: JobTemplate, service: JobService, image: JobImage) -> JobView | None:

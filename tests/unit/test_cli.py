@@ -121,3 +121,37 @@ def test_the_page_is_opened_only_where_the_local_azureml_runs(
     monkeypatch.setattr("aml_train.targets.emulator.info", lambda _settings: object())
     assert run(monkeypatch, "emulator", "open", "a job/1") == 0
     assert capsys.readouterr().out == "http://127.0.0.1:7380/ui/runs/a%20job%2F1\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "complaint"),
+    [
+        (["submit"], "Which command? Such as"),
+        (["submit", "--image", "x", "--environment", "y", "--", "true"], "exclude each other"),
+        (["submit", "--image", "x", "--tag", "a", "true"], "--tag a: this is not KEY=VALUE"),
+        (["submit", "--image", "x", "--env", "NOT_THERE_AT_ALL", "true"], "there is no such variable here"),
+    ],
+)
+def test_a_command_that_is_not_said_right_is_refused(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    args: list[str],
+    complaint: str,
+) -> None:
+    assert run(monkeypatch, args[0], "-C", str(project), *args[1:]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_dry_run_shows_what_would_be_submitted(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("aml_train.runs.read_commit", lambda _directory, **_more: None)
+    (project / "aml-train.yml").write_text("job: job.yml\nsetup: [pip list]\n")
+    options = ("--dry-run", "-c", "gpu", "--env", "A=1", "--name", "mine")
+    assert run(monkeypatch, "submit", "-C", str(project), *options, "--", "python", "a b.py", "--data", "x") == 0
+    shown = capsys.readouterr().out
+    assert "python 'a b.py' --data x" in shown
+    assert "compute: azureml:gpu" in shown
+    assert "aml-train.yml:2" in shown
+    assert "A: '1'" in shown

@@ -9,7 +9,17 @@ import pytest
 
 from aml_train.config.model import GateRule, WaitConfig
 from aml_train.errors import AmlTrainError, ImageError, TestsFailedError
-from aml_train.events import Event, ImageReady, JobSubmitted, LogLine, Notice, RuleDecided, RunFinished, StageFinished
+from aml_train.events import (
+    Event,
+    ImageReady,
+    JobSubmitted,
+    LogLine,
+    MetricsSettled,
+    Notice,
+    RuleDecided,
+    RunFinished,
+    StageFinished,
+)
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import BaseImage, ImageSpec, Tested, TestSpec
 from aml_train.jobs.clock import Clock
@@ -393,3 +403,19 @@ def test_the_sdk_is_loaded_as_soon_as_a_build_begins() -> None:
     prewarm(LogLine(source="tests", text="#2"))
     prewarm.join()
     assert loaded == [True]
+
+
+def test_a_job_under_a_name_of_its_own_is_only_followed() -> None:
+    service = good_service()
+    outcome, events = run(make_plan({"acc": [">= 2"]}), service, name="mine", decide=False)
+    assert (outcome.status, outcome.message) == ("passed", "The job mine completed.")
+    assert [job.name for job in service.submitted] == ["mine"]
+    assert service.submitted[0].document["name"] == "mine"
+    assert not [event for event in events if isinstance(event, MetricsSettled)]
+    again, _ = run(make_plan(), service, name="mine", decide=False)
+    assert (again.status, again.message) == ("invalid", "There is a job named mine already.")
+    later, _ = run(make_plan(), service, name="other", decide=False, wait=False)
+    assert (
+        later.message
+        == "The job other is submitted, and goes on by itself. `aml-train jobs logs -f other` follows it."
+    )

@@ -16,6 +16,7 @@ from aml_train.config.assemble import (
     tests_config,
     wait_config,
 )
+from aml_train.config.command_line import MARK, CommandLine, command_source
 from aml_train.config.grammar import DOCUMENT
 from aml_train.config.image_assemble import image_config
 from aml_train.config.job import JobSource, check_job, name_of, read_tree
@@ -67,6 +68,31 @@ def load_config(
     return config
 
 
+def load_command(
+    path: Path | None, given: CommandLine, *, directory: Path, target: str | None = None, sets: Sequence[str] = ()
+) -> Config:
+    """Load the configuration around a command that is given on the command line.
+
+    Args:
+        path: an aml-train.yml, or the YAML of a command job; None for the one in *directory*, if there is one.
+        given: the command.
+        directory: the folder that is sent as code, and what relative paths of the arguments start from.
+        target: the target's name, instead of that in the file.
+        sets: changes as ``key=value``.
+
+    Raises:
+        InvalidError: with every fault that was found.
+    """
+    faults = Faults()
+    base = absolute(directory)
+    loader = _Loader(base=base, faults=faults, overrides=parse_overrides(sets, faults))
+    config = loader.load_command(path, given, target=target)
+    faults.raise_if_any()
+    if config is None:  # pragma: no cover - a part is missing only after a complaint
+        raise AssertionError("the configuration is incomplete without a complaint")
+    return config
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Loader:
     base: Path
@@ -90,6 +116,38 @@ class _Loader:
             node = ScalarNode(mark=mark, text=str(absolute(self.base / job)), kind="text", value=str(job))
             tree = MapNode(mark=tree.mark, entries={**tree.entries, "job": Entry(mark=mark, node=node)})
         return self.build(tree, file, file.parent, None, target)
+
+    def load_command(self, path: Path | None, given: CommandLine, *, target: str | None) -> Config | None:
+        """Read the file, if there is one, and put the command into its job's place."""
+        nowhere = path is None and not any((self.base / name).exists() for name in (*NAMES, *JOB_NAMES))
+        file, configured = None, None
+        tree = MapNode(mark=Mark(file=NAMES[0]), entries={})
+        if not nowhere:
+            file, _ = self.locate(path, None)
+            name = "" if file is None else name_of(file, self.base)
+            read = None if file is None else read_tree(file, Mark(file=name), name, self.faults)
+            if file is None or read is None:
+                return None
+            if looks_like_job(read):
+                configured, file = JobSource(tree=read, file=file, directory=file.parent), None
+            else:
+                tree = read
+                configured = self.job_source(tree, file, file.parent) if "job" in tree.entries else None
+        put_aside = {"job", "model"} | (set() if given.gate else {"gate"})
+        own_place = bool(given.image or given.environment)
+        if own_place:
+            put_aside |= {"image", "tests"}
+        source = command_source(given, configured, self.base, self.faults)
+        if "image" not in tree.entries and "environment" not in source.tree.entries:
+            remedy = "give --image IMAGE or --environment NAME, or write `image` into aml-train.yml"
+            self.faults.add(MARK, "nothing says where the command runs", remedy=remedy)
+            return None
+        entries = {key: entry for key, entry in tree.entries.items() if key not in put_aside}
+        config = self.build(replace(tree, entries=entries), file, self.base, source, target)
+        if config is not None and given.compute:
+            compute = given.compute.removeprefix("azureml:")
+            config = replace(config, target=replace(config.target, compute=compute))
+        return config
 
     def locate(self, path: Path | None, job: Path | None) -> tuple[Path | None, bool]:
         """Find the file to read; the second part tells that it is a job's."""

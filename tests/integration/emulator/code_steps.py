@@ -27,5 +27,24 @@ def hash_of(given: dict[str, str]) -> dict[str, Any]:
     return {"hash": get_content_hash(given["code"], get_ignore_file(given["code"]))}
 
 
+def put_blob(given: dict[str, str]) -> dict[str, Any]:
+    """Write a blob into the default datastore."""
+    from azure.ai.ml import MLClient
+    from azure.identity import EnvironmentCredential
+    from azure.storage.blob import BlobClient
+
+    ml = MLClient(EnvironmentCredential(), given["subscription"], given["group"], given["workspace"])
+    store = ml.datastores.get("workspaceblobstore", include_secrets=True)
+    account = f"https://{store.account_name}.blob.{store.endpoint}"
+    blob = BlobClient(account, store.container_name, given["name"], credential=store.credentials.account_key)
+    with blob:
+        blob.upload_blob(given["text"], overwrite=True)
+    return {"name": given["name"]}
+
+
 if __name__ == "__main__":
-    print(json.dumps({"register": register, "hash": hash_of}[sys.argv[1]](json.loads(sys.argv[2]))))
+    print(
+        json.dumps(
+            {"register": register, "hash": hash_of, "put_blob": put_blob}[sys.argv[1]](json.loads(sys.argv[2]))
+        )
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,6 @@ from aml_train.jobs.submission import Submission
 from tests.integration.emulator.service import Emulator
 
 STEPS = "code_steps.py"
-
-
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(tmp_path_factory.mktemp("emulator"))
-    service.start()
-    yield service
-    service.stop()
 
 
 class Recording(AzureRest):
