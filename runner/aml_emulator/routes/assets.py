@@ -12,7 +12,7 @@ from typing import Any
 from aml_emulator.errors import ServiceError, not_found
 from aml_emulator.http import Call, Reply, Route
 from aml_emulator.locations import JobOutput, LocationError, parse
-from aml_emulator.routes.shapes import page, resource
+from aml_emulator.routes.shapes import page, resource, text
 from aml_emulator.services import Services
 from aml_emulator.store.assets import AssetContainer, AssetVersion
 
@@ -118,6 +118,10 @@ class Assets:
         """Create a version, or change what may be changed of it."""
         name, version = call.params["name"], call.params["version"]
         properties = dict(call.json().get("properties") or {})
+        for field in ("properties", "tags"):
+            # Clients send numbers as well (``hash_version``); the service keeps and answers text.
+            if isinstance(properties.get(field), dict):
+                properties[field] = {key: text(value) for key, value in properties[field].items()}
         if self._kind == "models":
             self._complete_model(properties)
         known = self._services.store.assets.version(self._kind, name, version)
@@ -219,7 +223,8 @@ class Assets:
                 "isArchived": False,
                 **own,
                 **{key: value for key, value in version.properties.items() if value is not None},
-                "provisioningState": "Succeeded",
+                # Data alone has no such state.
+                **({} if self._kind == "data" else {"provisioningState": "Succeeded"}),
             },
             created=version.created,
             modified=version.modified,

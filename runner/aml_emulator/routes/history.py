@@ -124,7 +124,6 @@ class History:
             "compute": {"target": self._compute(run)},
             "createdBy": None,
             "computeDuration": None,
-            "submittedBy": USER,
         }
 
     def data(self, call: Call) -> dict[str, Any]:
@@ -137,7 +136,6 @@ class History:
             "runMetadata": self._run(run),
             "runDefinition": None,
             "jobSpecification": None,
-            "systemSettings": None,
         }
 
     def _run(self, run: Run) -> dict[str, Any]:
@@ -163,7 +161,6 @@ class History:
             "lastModifiedBy": user,
             "lastModifiedUtc": iso(run.modified),
             "cancelationReason": None,
-            "currentAttemptId": 1,
             "runId": run.id,
             "parentRunId": run.parent_id,
             "experimentId": run.experiment_id,

@@ -7,7 +7,7 @@ from typing import Any
 
 from aml_emulator.errors import resource_not_found
 from aml_emulator.http import Call, Route
-from aml_emulator.routes.shapes import iso, resource
+from aml_emulator.routes.shapes import resource
 from aml_emulator.services import Services
 
 DISCOVERED = (
@@ -135,7 +135,6 @@ class Workspaces:
                 "discoveryUrl": f"https://{identity.api_host}/discovery",
                 "mlFlowTrackingUri": f"azureml://{identity.api_host}/mlflow/v1.0{identity.workspace_arm_id}",
                 "workspaceId": identity.workspace_id,
-                "creationTime": iso(self._started),
                 "publicNetworkAccess": "Enabled",
                 "tenantId": identity.tenant_id,
                 "allowPublicAccessWhenBehindVnet": False,
@@ -147,7 +146,6 @@ class Workspaces:
             modified=self._started,
             location=identity.location,
             tags={},
-            etag=identity.instance,
             kind="Default",
             sku={"name": "Basic", "tier": "Basic"},
             identity={

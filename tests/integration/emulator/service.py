@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ class Emulator:
         folder: of its data and its log.
         command: what Python is told to run.
         environment: variables on top of this process's own.
+        record: have every answer written down, for `recorded`.
     """
 
     def __init__(
@@ -45,11 +46,13 @@ class Emulator:
         *,
         command: Sequence[str] = ("-m", "aml_emulator"),
         environment: Mapping[str, str] | None = None,
+        record: bool = False,
     ) -> None:
         self.folder = folder
         self.command = command
         self.variables = dict(environment or {})
         self.log = folder / "log.txt"
+        self.record = folder / "record.jsonl" if record else None
         self.port = 0
         self.registry_port = 0
         self.registry_tls_port = 0
@@ -59,6 +62,7 @@ class Emulator:
         """Start it and return what its readiness line says."""
         argv = [sys.executable, *self.command, "serve", "--data", str(self.folder / "data")]
         argv += ["--port", str(self.port), "--registry-port", str(self.registry_port)]
+        argv += ["--record", str(self.record)] if self.record else []
         argv += ["--registry-tls-port", str(self.registry_tls_port), "--azurite", azurite()]
         clean = {key: value for key, value in os.environ.items() if not key.startswith("AML_EMULATOR_")}
         with self.log.open("a") as log:
@@ -94,6 +98,13 @@ class Emulator:
         with requests.Session() as session:
             session.trust_env = False
             return session.request(method, f"http://127.0.0.1:{self.port}/_emulator/{path}", timeout=60)
+
+    def recorded(self) -> Iterator[dict[str, Any]]:
+        """Yield every answer of the service so far, without secrets; see `tests.contracts`."""
+        assert self.record is not None
+        with self.record.open(encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
 
     @property
     def info(self) -> dict[str, Any]:

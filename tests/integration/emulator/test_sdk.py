@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests import contracts
 from tests.integration.emulator.service import Emulator
 
 SCOPE = "azureml://subscriptions/"
@@ -19,7 +20,7 @@ SCOPE = "azureml://subscriptions/"
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(tmp_path_factory.mktemp("emulator"))
+    service = Emulator(tmp_path_factory.mktemp("emulator"), record=True)
     service.start()
     yield service
     service.admin("POST", "reset?force=1")
@@ -70,9 +71,9 @@ def test_jobs_end_in_other_ways(emulator: Emulator) -> None:
     assert "resources.instanceCount 2" in seen["refusals"]["instances"]
     assert "NotImplemented" in seen["refusals"]["instances"]
     assert "'nowhere'" in seen["refusals"]["compute"]
-    assert "resources.dockerArgs" in seen["refusals"]["docker"]
+    assert "resources.docker_args" in seen["refusals"]["docker"]
     unsupported = emulator.admin("GET", "status").json()["unsupported"]
-    assert any("resources.dockerArgs" in what for what in unsupported)
+    assert any("resources.docker_args" in what for what in unsupported)
 
 
 def test_data_and_models_come_from_local_files_too(emulator: Emulator) -> None:
@@ -108,6 +109,15 @@ def test_what_was_there_before_a_restart_is_there_after_it(emulator: Emulator) -
     ]
     assert seen["model"] == {"a": "b", "c": "d"}
     assert len(seen["history"]) == 5
+
+
+def test_every_answer_was_as_the_clients_declare_it(emulator: Emulator) -> None:
+    """After the tests above, whose clients asked for all that is checked here."""
+    wrong, beyond, checked, _ = contracts.check(emulator.recorded())
+    assert wrong == {}
+    reasons = contracts.undeclared()
+    assert sorted(beyond - reasons.keys()) == []
+    assert len(checked) >= 30, sorted(checked)
 
 
 def test_the_proxy_keeps_real_clouds_out_and_tokens_are_checked(emulator: Emulator) -> None:

@@ -1,0 +1,113 @@
+"""Answers against what Azure's clients declare of them, and the check itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_emulator.requests_log import Recorder
+from tests import contracts
+from tests.unit.emulator.parts import IDENTITY, WS, Service
+
+HISTORY = f"/history/v1.0{WS}/experiments/exp/runs/job1"
+
+
+def _recorded(path: Path) -> Iterator[dict[str, Any]]:
+    return map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def test_answers_are_as_the_clients_declare_them(service: Service, tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "record.jsonl")
+    object.__setattr__(service.services, "recorder", recorder)
+    assert service.submit("job1", tags={"n": 1}).status == 201
+    code = {
+        "codeUri": f"https://{IDENTITY.blob_host}/c/code",
+        "properties": {"hash_sha256": "ab", "hash_version": 202208},
+    }
+    data = {"dataUri": "azureml://datastores/workspaceblobstore/paths/d", "dataType": "uri_folder"}
+    model = {"modelUri": "azureml://jobs/job1/outputs/artifacts/paths/m", "modelType": "mlflow_model"}
+    for kind, properties in (("codes", code), ("data", data), ("models", model), ("environments", {"image": "i"})):
+        assert service.call("PUT", f"{WS}/{kind}/thing/versions/1", {"properties": properties}).status == 201
+        service.call("GET", f"{WS}/{kind}")
+        service.call("GET", f"{WS}/{kind}/thing")
+        service.call("GET", f"{WS}/{kind}/thing/versions")
+        service.call("GET", f"{WS}/{kind}/thing/versions/1")
+        service.call("GET", f"{WS}/{kind}/thing/versions/2")
+    cluster = {
+        "location": "eastus",
+        "properties": {"computeType": "AmlCompute", "properties": {"vmSize": "Standard_DS3_v2"}},
+    }
+    service.call("PUT", f"{WS}/computes/more", cluster)
+    for path in ("computes", "computes/more", "computes/nothing", "datastores", "datastores/workspaceblobstore"):
+        service.call("GET", f"{WS}/{path}")
+    service.call("POST", f"{WS}/datastores/workspaceblobstore/listSecrets")
+    for path in ("jobs", "jobs/job1", "jobs/nothing", ""):
+        service.call("GET", f"{WS}/{path}")
+    service.call("GET", WS, token="no token")
+    service.call("GET", f"{WS}/jobs?api-version=never")
+    api = IDENTITY.api_host
+    service.call("POST", f"{HISTORY}/artifacts/batch/metadata", {"paths": [{"path": "a/b.txt"}]}, host=api)
+    for path in (
+        "",
+        "/details",
+        "/artifacts",
+        "/artifacts/contentinfo?path=a/b.txt",
+        "/artifacts/contentinfo?path=none",
+    ):
+        service.call("GET", f"{HISTORY}{path}", host=api)
+    recorder.close()
+    wrong, beyond, checked, _ = contracts.check(_recorded(tmp_path / "record.jsonl"))
+    assert wrong == {}
+    assert sorted(beyond - contracts.undeclared().keys()) == []
+    assert len(checked) >= 40, sorted(checked)
+    assert service.store.assets.version("codes", "thing", "1") is not None
+
+
+def test_every_reason_is_of_a_model_that_there_is() -> None:
+    known = contracts.load("azure-ai-ml").models.keys() | contracts.load("run-history").models.keys()
+    for name, reason in contracts.undeclared().items():
+        assert name.partition(".")[0] in known
+        assert len(reason) > 20
+
+
+@pytest.mark.parametrize(
+    ("change", "deviation"),
+    [
+        ({"status": 3}, ".properties.status: 3 is not str"),
+        ({"isArchived": "no"}, ".properties.isArchived: 'no' is not bool"),
+        ({"command": None}, ".properties.command: null, not str"),
+        ({"tags": ["a"]}, ".properties.tags: list, not {str}"),
+        ({"tags": {"a": 1}}, ".properties.tags.a: 1 is not str"),
+        ({"limits": {"jobLimitsType": "Command", "timeout": "soon"}}, ".timeout: 'soon' is not duration"),
+        ({"jobType": "Magic"}, ".properties.jobType: 'Magic' is no kind of JobBaseProperties"),
+        ({"colour": "red"}, "CommandJob.colour: undeclared"),
+        ({"resources": {"instanceCount": True}}, ".properties.resources.instanceCount: True is not int"),
+    ],
+)
+def test_what_is_not_as_declared_is_found(service: Service, change: dict[str, Any], deviation: str) -> None:
+    answer = service.submit("job1").json
+    contract = contracts.load("azure-ai-ml")
+    model = contract.model_of("GET", f"{WS}/jobs/job1", 200)
+    assert model == "JobBase"
+    assert list(contract.deviations(answer, model)) == []
+    answer["properties"] |= change
+    (found,) = contract.deviations(answer, model)
+    assert found.endswith(deviation)
+
+
+def test_what_is_required_and_absent_is_found(service: Service) -> None:
+    answer = service.submit("job1").json
+    del answer["properties"]["environmentId"]
+    (found,) = contracts.load("azure-ai-ml").deviations(answer, "JobBase")
+    assert found == ".properties.environmentId: absent, and CommandJob requires it"
+
+
+def test_errors_have_a_model_of_their_own() -> None:
+    contract = contracts.load("azure-ai-ml")
+    assert contract.model_of("GET", f"{WS}/jobs/x", 404) == "ErrorResponse"
+    assert contract.model_of("GET", f"{WS}/nothing/like/this", 404) is None
+    assert list(contract.deviations({"error": {"code": 404}}, "ErrorResponse")) == [".error.code: 404 is not str"]
