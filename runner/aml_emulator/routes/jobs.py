@@ -25,6 +25,7 @@ def routes(services: Services, jobs: JobService) -> Sequence[Route]:
         Route(method="PUT", path="{WS}/jobs/{name}", handler=handlers.put),
         Route(method="PATCH", path="{WS}/jobs/{name}", handler=handlers.patch),
         Route(method="POST", path="{WS}/jobs/{name}/cancel", handler=handlers.cancel),
+        Route(method="PUT", path="{WS}/components/{name}/versions/{version}", handler=handlers.component),
     )
 
 
@@ -82,6 +83,10 @@ class Jobs:
             f"?api-version={call.query.get('api-version', '')}"
         )
         return Reply(status=202, headers={"Location": address, **RETRY_AFTER})
+
+    def component(self, call: Call) -> Reply:
+        """Refuse a component: azure-ai-ml makes those of a pipeline job before the job itself."""
+        raise NotSupportedError(f"components ('{call.params['name']}'), which jobs of type 'Pipeline' consist of")
 
     def _known(self, call: Call) -> Run:
         run = self._services.store.runs.get(call.params["name"])

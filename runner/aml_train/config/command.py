@@ -9,6 +9,7 @@ from typing import Final
 from aml_train.config.nodes import Faults, MapNode, Mark, Node, ScalarNode, find, join, shown
 from aml_train.config.shapes import nearest
 
+_BRACKETS: Final = re.compile(r"\$\[\[.*?\]\]", re.DOTALL)
 _OPTIONAL: Final = re.compile(r"\$\[\[|\]\]")
 
 
@@ -22,13 +23,13 @@ def check_command(tree: MapNode, prefix: str, faults: Faults) -> None:
         return
     declared = {root: _names(find(tree, root)) for root in ("inputs", "outputs")}
     marks = _marks(command, "${{")
-    known: dict[str | None, tuple[str, str, str] | None] = {}
-    for number, inner in enumerate(_references(command.text)):
+    known: dict[tuple[str | None, bool], tuple[str, str, str] | None] = {}
+    for number, found in enumerate(_references(command.text)):
         if faults.full:
             return
-        if inner not in known:
-            known[inner] = _problem(inner, declared, prefix)
-        problem = known[inner]
+        if found not in known:
+            known[found] = _problem(*found, declared, prefix)
+        problem = known[found]
         if problem is not None:
             what, why, remedy = problem
             faults.add(marks(number), what, why=why, remedy=remedy)
@@ -56,20 +57,25 @@ def _names(node: Node | None) -> dict[str, None]:
     return dict.fromkeys(node.entries) if isinstance(node, MapNode) else {}
 
 
-def _references(text: str) -> Iterator[str | None]:
-    """Find what stands inside each ``${{ … }}``; None for one that is not closed."""
+def _references(text: str) -> Iterator[tuple[str | None, bool]]:
+    """Find what stands inside each ``${{ … }}``, None for one that is not closed; and whether it is in ``$[[ … ]]``."""
+    brackets = [match.span() for match in _BRACKETS.finditer(text)]
     position = text.find("${{")
     while position >= 0:
         following = text.find("${{", position + 3)
         end = text.find("}}", position + 3, following if following >= 0 else len(text))
-        yield text[position + 3 : end] if end >= 0 else None
+        optional = any(begin < position < close for begin, close in brackets)
+        yield text[position + 3 : end] if end >= 0 else None, optional
         position = following
 
 
 def _problem(
-    inner: str | None, declared: Mapping[str, Mapping[str, None]], prefix: str
+    inner: str | None, optional: bool, declared: Mapping[str, Mapping[str, None]], prefix: str
 ) -> tuple[str, str, str] | None:
-    """Say what is wrong with a reference, why, and the remedy; None where it is right."""
+    """Say what is wrong with a reference, why, and the remedy; None where it is right.
+
+    An *optional* one may be to an input that is not given. One that looks like another input is taken for a slip.
+    """
     if inner is None:
         return "the command opens `${{` and does not close it", "", "add `}}`"
     root, dot, rest = inner.strip().partition(".")
@@ -78,9 +84,14 @@ def _problem(
         why = "it belongs to sweep jobs" if root == "search_space" else ""
         return what, why, "known are `${{inputs.NAME}}` and `${{outputs.NAME}}`"
     name = rest.removesuffix(".path")
+    if name in declared[root] and name != rest:
+        what = f"the command refers to `${{{{{shown(inner.strip())}}}}}`"
+        return what, "azure-ai-ml refuses it", f"write `${{{{{root}.{shown(name)}}}}}`, which is the path"
     if name in declared[root]:
         return None
     near = nearest(name, tuple(declared[root]))
+    if optional and root == "inputs" and near is None and name == rest:
+        return None
     remedy = f"did you mean `{near}`?" if near else f"declare it under `{join(prefix, root)}`"
     return f"the command refers to the {root.removesuffix('s')} `{shown(name)}`, which is not declared", "", remedy
 

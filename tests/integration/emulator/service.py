@@ -133,7 +133,9 @@ class Emulator:
             "AZURE_CLIENT_SECRET": info["client_secret"],
         }
 
-    def client(self, step: str, *, script: str = "client_steps.py", **arguments: str) -> dict[str, Any]:
+    def client(
+        self, step: str, *, script: str = "client_steps.py", seconds: float = CLIENT_SECONDS, **arguments: str
+    ) -> dict[str, Any]:
         """Run one step of *script* in a process of its own; return what it says on its last line, JSON."""
         info = self.info
         scope = {
@@ -154,7 +156,7 @@ class Emulator:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=CLIENT_SECONDS,
+            timeout=seconds,
         )
         if done.returncode != 0:
             tail = self.log.read_text()[-4000:]

@@ -1,0 +1,113 @@
+"""Every job of job_table.py, submitted by azure-ai-ml and by aml-train: it runs or is refused, and reads back equal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import docker
+import pytest
+
+from tests.integration.emulator.job_reading import differences
+from tests.integration.emulator.job_table import TABLE, Row
+from tests.integration.emulator.service import Emulator
+
+CLIENTS = ("sdk", "ours")
+JOBS_AT_ONCE = "6"
+SECONDS = 600.0
+
+
+class Web(BaseHTTPRequestHandler):
+    """A file on the web, and nothing else."""
+
+    def do_GET(self) -> None:
+        body = b"from the web\n"
+        found = self.path.partition("?")[0] == "/file.txt"
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Length", str(len(body) if found else 0))
+        self.end_headers()
+        self.wfile.write(body if found else b"")
+
+    def log_message(self, *_args: object) -> None:
+        return
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[str]:
+    """Address of a web server, on an address of this machine that is not loopback."""
+    client = docker.from_env()
+    gateway = client.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
+    client.close()
+    server = ThreadingHTTPServer((gateway, 0), Web)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://{gateway}:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory, web: str) -> Iterator[dict[str, dict[str, Any]]]:
+    """What both clients saw, by client and row; and what there is beside the table."""
+    variables = {"AML_EMULATOR_MAX_JOBS": JOBS_AT_ONCE, "NO_PROXY": "*"}
+    emulator = Emulator(tmp_path_factory.mktemp("table"), environment=variables)
+    emulator.start()
+    try:
+        given = {"web": web, "api": emulator.info["api_host"]}
+        given |= ask(emulator, "prepare", given)
+        with ThreadPoolExecutor(len(CLIENTS)) as pool:
+            answers = pool.map(lambda step: ask(emulator, step, given), CLIENTS)
+            found = dict(zip(CLIENTS, answers, strict=True))
+        yield {**found, "others": ask(emulator, "others", given)}
+    finally:
+        emulator.stop()
+
+
+def ask(emulator: Emulator, step: str, given: dict[str, str]) -> dict[str, Any]:
+    return emulator.client(step, script="table_steps.py", seconds=SECONDS, **given)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_a_job_runs_or_is_refused_and_reads_back_equal(
+    row: Row, client: str, results: dict[str, dict[str, Any]]
+) -> None:
+    seen = results[client][row.name]
+    wanted = row.refused_by_us if client == "ours" and row.refused_by_us else row.refused
+    if wanted is not None:
+        assert wanted in " ".join(seen.get("refused", "").split()), seen
+        return
+    assert "refused" not in seen, seen["refused"]
+    assert seen["status"] == row.status, (seen["error"], seen["log"])
+    if row.prints is not None:
+        assert seen["log"].splitlines() == seen["expected"]
+    for words in seen["expected"] if row.prints is None else ():
+        assert words in seen["log"] + seen["error"]
+    assert differences(seen["document"], seen["back"], seen["raw"], lost=row.lost) == []
+
+
+def test_what_a_mount_for_writing_is_given_is_there_afterwards(results: dict[str, dict[str, Any]]) -> None:
+    seen = results["others"]
+    assert seen["writes"]["status"] == "Completed", seen["writes"]["log"]
+    assert seen["writes"]["back"]["inputs"]["d"]["mode"] == "rw_mount"
+    assert seen["reads"]["log"] == "new.txt\n"
+
+
+def test_jobs_of_other_types_are_refused_by_name_and_lists_go_on(results: dict[str, dict[str, Any]]) -> None:
+    seen = results["others"]
+    assert "does not support jobs of type 'Sweep' (only 'Command')" in seen["sweep"]["refused"]
+    assert "which jobs of type 'Pipeline' consist of" in seen["pipeline"]["refused"]
+    assert {"writes", "reads"} < set(seen["listed"])
+    assert seen["of_type"] == [[], []]
+
+
+def test_what_changes_nothing_here_is_in_the_log_of_the_run(results: dict[str, dict[str, Any]]) -> None:
+    for client in CLIENTS:
+        seen = results[client]
+        assert "identity: the job reads and writes the workspace's data" in seen["identity-managed"]["notes"]
+        assert "Spot jobs run as all others do" in seen["spot"]["notes"]
+        assert "queue_settings.priority: high" in seen["spot"]["notes"]
+        assert "resources.instance_type" in seen["instance"]["notes"]
+        assert seen["identity-token"]["notes"] == ""
