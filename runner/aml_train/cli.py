@@ -15,6 +15,7 @@ from aml_train._version import __version__
 from aml_train.cli_data import data
 from aml_train.cli_emulator import fault, requests
 from aml_train.cli_image import image
+from aml_train.cli_init import init
 from aml_train.cli_options import configuration, load
 from aml_train.cli_page import open_page
 from aml_train.cli_running import colors, events_file, execute, terminate_like_interrupt
@@ -38,6 +39,7 @@ def cli() -> None:
     """From a commit to a gated, registered model on Azure Machine Learning.
 
     \b
+    aml-train init         write a first aml-train.yml from what is here
     aml-train validate     check aml-train.yml and the job, all faults at once
     aml-train plan         show what a run would do: the Dockerfile, the job, the gate
     aml-train run          build, test, submit, follow, gate, register
@@ -204,6 +206,7 @@ def attach(
 cli.add_command(data)
 cli.add_command(image)
 cli.add_command(submit)
+cli.add_command(init)
 
 
 @cli.group()

@@ -27,6 +27,8 @@ from aml_train.config.sending_grammar import code_config, data_links, setup_comm
 from aml_train.config.shapes import Anything
 from aml_train.config.source import absolute, kind_of
 from aml_train.config.structures import Key
+from aml_train.config.tree import parse
+from aml_train.errors import InvalidError
 
 NAMES: Final = ("aml-train.yml", "aml-train.yaml")
 JOB_NAMES: Final = ("job.yml", "job.yaml")
@@ -87,6 +89,31 @@ def load_command(
     base = absolute(directory)
     loader = _Loader(base=base, faults=faults, overrides=parse_overrides(sets, faults))
     config = loader.load_command(path, given, target=target)
+    faults.raise_if_any()
+    if config is None:  # pragma: no cover - a part is missing only after a complaint
+        raise AssertionError("the configuration is incomplete without a complaint")
+    return config
+
+
+def check_text(text: str, name: str, *, directory: Path) -> Config:
+    """Check the text of an aml-train.yml that is not written yet.
+
+    Args:
+        text: what the file would hold.
+        name: its name in complaints.
+        directory: the folder that it would stand in.
+
+    Raises:
+        InvalidError: with every fault that was found, also in the job that it names.
+    """
+    faults = Faults()
+    base = absolute(directory)
+    loader = _Loader(base=base, faults=faults, overrides=parse_overrides((), faults))
+    node = parse(text, name, faults)
+    faults.raise_if_any()
+    if not isinstance(node, MapNode):
+        raise InvalidError(f"{name} must be a mapping of keys to values.")
+    config = loader.build(node, base / name, base, None, None)
     faults.raise_if_any()
     if config is None:  # pragma: no cover - a part is missing only after a complaint
         raise AssertionError("the configuration is incomplete without a complaint")

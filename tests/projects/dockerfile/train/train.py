@@ -1,0 +1,3 @@
+from pathlib import Path
+
+Path("outputs/model").mkdir(parents=True)

@@ -1,0 +1,3 @@
+import mlflow
+
+mlflow.log_metric("vision/error", 0.1)

@@ -1,0 +1,2 @@
+def test_vision() -> None:
+    assert "vision"

@@ -1,0 +1,315 @@
+"""`aml-train init` on small projects: what it writes validates, or it says what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aml_train import __main__
+from aml_train.config.load import load_config
+from aml_train.config.nodes import Mark
+from aml_train.errors import InvalidError
+from aml_train.init.draft import Draft, Item, render, scalar
+from aml_train.init.project import nearness
+from aml_train.init.write import write_files
+
+PROJECTS = Path(__file__).parents[2] / "projects"
+
+
+class Ran:
+    """What the command did."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+Init = Callable[..., Ran]
+
+
+@pytest.fixture
+def init(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Init:
+    def run(*arguments: str) -> Ran:
+        monkeypatch.setattr("sys.argv", ["aml-train", "init", *arguments])
+        code = 0
+        try:
+            __main__.main()
+        except SystemExit as stop:
+            code = -1 if stop.code is None else int(stop.code)
+        said = capsys.readouterr()
+        return Ran(code, said.out, said.err)
+
+    return run
+
+
+def project(tmp_path: Path, name: str) -> Path:
+    return Path(shutil.copytree(PROJECTS / name, tmp_path / name))
+
+
+# "Done when": each gives a configuration that validates, or says what is missing.
+VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
+    (
+        "bare_job",
+        (),
+        {"job": "job.yml"},
+        ["job.yml:3: the job keeps its environment azureml:AzureML-sklearn-1.5@latest"],
+    ),
+    (
+        "nested",
+        (),
+        {
+            "job": "azureml/jobs/train.yml",
+            "image": {
+                "base": "python:3.12-slim-bookworm",
+                "pip": {"requirements": "requirements.txt", "packages": ["pytest"]},
+                "azureml-mlflow": "latest",
+            },
+            "tests": {"command": "pytest -q tests --maxfail=1"},
+            "model": {"name": "nested", "output": "model", "type": "mlflow_model"},
+        },
+        [
+            "image.base = python:3.12-slim-bookworm (.python-version:1: the project's Python)",
+            "replaces the job's environment azureml:shapes-env:3",
+            "(.github/workflows/ci.yml:9: what the workflow runs)",
+            "gate.val/accuracy = '>= 0.9' (src/shapes/train.py:5)",
+            "gate.train/loss = < 0.1 (src/shapes/train.py:6)",
+            "requirements.txt:2: for GPUs",
+        ],
+    ),
+    (
+        "several_jobs",
+        ("--job", "jobs/dogs.yml"),
+        {"job": "jobs/dogs.yml", "image": {"base": "python:3.11-slim-bookworm"}},
+        ["jobs/dogs.yml:2: the job that --job names", "jobs/dogs.yml:5: the image of the job's environment"],
+    ),
+    (
+        "conda",
+        (),
+        {
+            "job": "job.yml",
+            "image": {"base": "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu20.04", "conda": "environment.yml"},
+            "tests": {"command": "python -m unittest discover -s ."},
+        },
+        ["job.yml:6: the job's conda file", "gate.f1"],
+    ),
+    (
+        "dockerfile",
+        (),
+        {
+            "job": "aml/train.yml",
+            "image": {"dockerfile": {"file": "docker/train.Dockerfile"}},
+            "tests": {"command": "pytest -q train/tests"},
+        },
+        ["aml/train.yml:5: the job's environment is built from it", "the tests need pytest in the image"],
+    ),
+    (
+        "runconfig",
+        (),
+        {
+            "job": {
+                "command": "python train.py --learning-rate 0.1 --name 'my run'",
+                "code": ".",
+                "compute": "azureml:gpu-cluster",
+                "environment_variables": {"NCCL_DEBUG": "INFO"},
+                "resources": {"instance_count": 2},
+                "distribution": {"type": "pytorch", "process_count_per_instance": 4},
+            },
+            "image": {
+                "base": "mcr.microsoft.com/azureml/openmpi4.1.0-cuda11.8-cudnn8-ubuntu22.04",
+                "conda": "conda.yml",
+            },
+        },
+        [
+            ".azureml/train.runconfig:1: made of a run configuration of SDK v1; v1 itself comes later",
+            "aml-run: docs/migration.md",
+            ".azureml/config.json:1: it names a workspace",
+        ],
+    ),
+    (
+        "monorepo",
+        ("--job", "packages/vision/job.yml"),
+        {
+            "job": "packages/vision/job.yml",
+            "image": {
+                "base": "python:3.11-slim-bookworm",
+                "pip": "packages/vision/requirements.txt",
+                "azureml-mlflow": "latest",
+            },
+            "tests": {"command": "pytest -q packages/vision/tests"},
+        },
+        ["tests elsewhere were left aside: packages/speech/tests", "gate.vision/error = < 0.1"],
+    ),
+    (
+        "no_tests",
+        (),
+        {
+            "job": {"command": "python train.py", "code": "src", "compute": "azureml:cpu-cluster"},
+            "image": {
+                "base": "python:3.10-slim-bookworm",
+                "pip": ["numpy>=2", "mlflow-skinny"],
+                "azureml-mlflow": "latest",
+            },
+        },
+        ["src/train.py:8: there is no job yet", "no tests were found"],
+    ),
+]
+
+MISSING: Sequence[tuple[str, Sequence[str], Sequence[str]]] = [
+    (
+        "several_jobs",
+        (),
+        ["There are 2 jobs; which one is meant?", "jobs/cats.yml:2: python train.py --kind cats", "--job"],
+    ),
+    ("monorepo", (), ["packages/speech/job.yml:3", "packages/vision/job.yml:3"]),
+    ("broken_yaml", (), ["job.yml:5: the indentation", "looks like a job, and cannot be read"]),
+    ("broken_yaml", ("--job", "job.yml"), ["job.yml:5: the indentation"]),
+    ("pipeline_only", (), ["pipeline.yml:1: a job of the type pipeline", "train.yml:1: a component", "--example"]),
+    ("faulty_job", (), ["job.yml:2: the command refers to the input `rat`", "job.yml:5: `code` names `source`"]),
+    ("bare_job", ("--job", "nothing.yml"), ["nothing.yml is no command job"]),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "expected", "said"), VALID, ids=[case[0] for case in VALID])
+def test_a_project_gives_a_configuration_that_validates(
+    tmp_path: Path,
+    init: Init,
+    name: str,
+    arguments: Sequence[str],
+    expected: dict[str, object],
+    said: Sequence[str],
+) -> None:
+    folder = project(tmp_path, name)
+    ran = init("-C", str(folder), *arguments)
+    assert ran.code == 0, ran.err
+    text = (folder / "aml-train.yml").read_text()
+    assert yaml.safe_load(text) == expected
+    load_config(None, directory=folder)
+    for words in said:
+        assert words in ran.err, words
+    for line in ran.err.splitlines():
+        if line.startswith("aml-train.yml:"):
+            number, key = int(line.split(":")[1]), line.split(": ")[1].split(" ")[0].rpartition(".")[2]
+            assert key.split("/")[-1] in text.splitlines()[number - 1], f"{line}: another line is there"
+
+
+@pytest.mark.parametrize("uncommented", ["nested", "conda", "runconfig", "no_tests"])
+def test_what_is_proposed_validates_without_its_marks(tmp_path: Path, init: Init, uncommented: str) -> None:
+    folder = project(tmp_path, uncommented)
+    assert init("-C", str(folder)).code == 0
+    file = folder / "aml-train.yml"
+    head, *lines = file.read_text().split("\njob:", 1)
+    kept = "\n".join(line.removeprefix("# ") for line in lines[0].splitlines())
+    file.write_text(f"{head}\njob:{kept}\n")
+    assert load_config(None, directory=folder).gate
+
+
+@pytest.mark.parametrize(("name", "arguments", "said"), MISSING)
+def test_otherwise_it_is_said_what_is_missing(
+    tmp_path: Path, init: Init, name: str, arguments: Sequence[str], said: Sequence[str]
+) -> None:
+    folder = project(tmp_path, name)
+    before = sorted(folder.rglob("*"))
+    ran = init("-C", str(folder), *arguments)
+    assert ran.code == 2
+    for words in said:
+        assert words in ran.err, words
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_every_example_project_is_a_case() -> None:
+    cases = {case[0] for case in (*VALID, *MISSING)}
+    assert cases == {path.name for path in PROJECTS.iterdir() if path.is_dir()}
+
+
+def test_an_empty_folder_says_what_is_missing_and_takes_the_example(tmp_path: Path, init: Init) -> None:
+    ran = init("-C", str(tmp_path))
+    assert ran.code == 2
+    assert "No command job was found" in ran.err
+    assert "aml-train init --example" in ran.err
+    ran = init("-C", str(tmp_path), "--example", "--workflow")
+    assert ran.code == 0
+    config = load_config(None, directory=tmp_path)
+    assert config.model is not None
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == [
+        ".github/workflows/train.yml",
+        "aml-train.yml",
+        "src/train.py",
+        "tests/test_train.py",
+    ]
+    assert yaml.safe_load((tmp_path / ".github/workflows/train.yml").read_text())["jobs"]["train"]["steps"][1] == {
+        "uses": "org/aml-train@v1",
+        "with": {"target": "local"},
+    }
+
+
+def test_nothing_is_replaced_unasked(tmp_path: Path, init: Init) -> None:
+    folder = project(tmp_path, "bare_job")
+    file = folder / "aml-train.yml"
+    file.write_text("mine")
+    ran = init("-C", str(folder), "--workflow")
+    assert ran.code == 2
+    assert "aml-train.yml is there already; nothing was written." in ran.err
+    assert file.read_text() == "mine"
+    assert not (folder / ".github").exists()
+    assert init("-C", str(folder), "--force").code == 0
+    assert "job: job.yml" in file.read_text()
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_dry_run_prints_and_writes_nothing(tmp_path: Path, init: Init) -> None:
+    folder = project(tmp_path, "bare_job")
+    ran = init("-C", str(folder), "--dry-run", "--workflow")
+    assert ran.code == 0
+    assert ran.out.startswith("# aml-train.yml\n# A first configuration")
+    assert "# .github/workflows/train.yml\n" in ran.out
+    assert [path.name for path in folder.iterdir()] == ["job.yml"]
+    alone = init("-C", str(folder), "--dry-run").out
+    assert yaml.safe_load(alone) == {"job": "job.yml"}
+
+
+def test_a_terminal_is_asked(tmp_path: Path, init: Init, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project(tmp_path, "several_jobs")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    asked: list[str] = []
+
+    def answer(text: str, **_options: object) -> int:
+        asked.append(text)
+        return 2
+
+    monkeypatch.setattr("click.prompt", answer)
+    ran = init("-C", str(folder), "--dry-run")
+    assert asked == ["Which job is meant?"]
+    assert "2. jobs/dogs.yml:2: python train.py --kind dogs" in ran.err
+    assert yaml.safe_load(ran.out)["job"] == "jobs/dogs.yml"
+
+
+def test_a_file_that_appears_in_between_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "lexists", lambda _path: False)
+    (tmp_path / "a.yml").write_text("theirs")
+    with pytest.raises(InvalidError, match="appeared in the meantime"):
+        write_files(tmp_path, {"a.yml": "mine"}, force=False)
+    assert (tmp_path / "a.yml").read_text() == "theirs"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@given(st.one_of(st.text(max_size=40), st.integers(), st.booleans()))
+def test_whatever_is_written_reads_back(value: str | int) -> None:
+    if isinstance(value, str) and not value.isprintable():
+        return
+    item = Item(key="a b: c", value=value, why="because", origin=Mark(file="x", line=3))
+    text, lines = render(Draft(items=[Item(key="top", value=[item])]))
+    assert yaml.safe_load(text) == {"top": {"a b: c": value}}
+    assert lines[0].number == 4
+    assert "\n" not in scalar(value)
+
+
+def test_what_lies_near_comes_first() -> None:
+    paths = ["requirements.txt", "a/requirements.txt", "a/b/requirements.txt", "c/requirements.txt"]
+    assert sorted(paths, key=lambda path: nearness(path, "a/b")) == [paths[2], paths[1], paths[0], paths[3]]
