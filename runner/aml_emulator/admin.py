@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 
+from aml_emulator.cleaning import clean
 from aml_emulator.faults import Rule
 from aml_emulator.federation import FederatedCredential
 from aml_emulator.jobs.service import JobService
@@ -73,6 +74,7 @@ class Admin:
             ("GET", _FAULTS): lambda: (200, {"faults": faults.listed()}),
             ("POST", _FAULTS): lambda: self.add_fault(query),
             ("DELETE", _FAULTS): lambda: self.remove_faults(query),
+            ("POST", "/_emulator/clean"): lambda: self.clean(query),
             ("GET", "/_emulator/requests"): lambda: self.requests(query),
             ("GET", _FEDERATION): self.federation,
             ("POST", _FEDERATION): lambda: self.trust(query),
@@ -150,6 +152,14 @@ class Admin:
             return 404, {"error": f"there is no fault {number}"}
         logger.warning("faults removed: %d", removed)
         return 200, {"removed": removed, "faults": self._services.faults.listed()}
+
+    def clean(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Remove old runs and unused uploads: ``older_than`` seconds, ``keep`` runs, ``dry_run=1``."""
+        older, keep = query.get("older_than", ""), query.get("keep", "0")
+        if not older.isdecimal() or not keep.isdecimal():
+            return 400, {"error": "older_than: seconds, and keep: a number of runs"}
+        dry_run = query.get("dry_run") == "1"
+        return 200, clean(self._services, older_than=float(older), keep=int(keep), dry_run=dry_run)
 
     def requests(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Return the last requests; ``since`` is the number of the last one known, ``limit`` how many at most."""

@@ -13,7 +13,7 @@ import click
 
 from aml_train._version import __version__
 from aml_train.cli_data import data
-from aml_train.cli_emulator import fault, requests
+from aml_train.cli_emulator import clean, fault, requests
 from aml_train.cli_image import image
 from aml_train.cli_init import init
 from aml_train.cli_options import configuration, load
@@ -220,6 +220,7 @@ def emulator() -> None:
     """
 
 
+emulator.add_command(clean)
 emulator.add_command(fault)
 emulator.add_command(requests)
 emulator.add_command(open_page)

@@ -113,6 +113,10 @@ class AssetStore:
         rows = self._db.rows("SELECT * FROM versions WHERE kind = ? AND name = ? ORDER BY id DESC", (kind, name))
         return [_version(row) for row in rows]
 
+    def all_versions(self, kind: str) -> list[AssetVersion]:
+        """Return all versions of all names of a kind."""
+        return [_version(row) for row in self._db.rows("SELECT * FROM versions WHERE kind = ? ORDER BY id", (kind,))]
+
     def by_hash(self, kind: str, hash_: str) -> list[AssetVersion]:
         """Return all versions of whatever name with that hash, newest first."""
         rows = self._db.rows("SELECT * FROM versions WHERE kind = ? AND hash = ? ORDER BY id DESC", (kind, hash_))
@@ -178,6 +182,10 @@ class AssetStore:
             (operation, kind, target, self._clock()),
         )
         return operation
+
+    def forget_operations(self, before: float) -> None:
+        """Forget the operations that were started before a moment."""
+        self._db.execute("DELETE FROM operations WHERE created < ?", (before,))
 
     def operation(self, operation_id: str) -> tuple[str, str, float] | None:
         """Return kind, target and time of creation of an operation, or None."""

@@ -218,6 +218,14 @@ class RunStore:
         )
         return [_run(row) for row in rows]
 
+    def all(self) -> list[Run]:
+        """Return every run, oldest first."""
+        return [_run(row) for row in self._db.rows(f"{_SELECT} ORDER BY r.created, r.id")]
+
+    def delete(self, run_id: str) -> None:
+        """Delete a run with its metrics, parameters, artifacts and children; not what lies in Blob storage."""
+        self._db.execute("DELETE FROM runs WHERE id = ?", (run_id,))
+
     def children(self, run_id: str) -> list[Run]:
         """Return the direct children of a run, oldest first."""
         return [_run(row) for row in self._db.rows(f"{_SELECT} WHERE r.parent_id = ? ORDER BY r.created", (run_id,))]

@@ -12,16 +12,18 @@ from aml_train.targets.emulator_settings import EmulatorInfo, EmulatorSettings
 _SECONDS: Final = 10.0
 
 
-def ask(settings: EmulatorSettings, path: str, *, method: str = "GET") -> tuple[int, dict[str, Any]] | None:
+def ask(
+    settings: EmulatorSettings, path: str, *, method: str = "GET", seconds: float = _SECONDS
+) -> tuple[int, dict[str, Any]] | None:
     """Return the status and the JSON object that the local AzureML answers to ``/_emulator/<path>``.
 
     None where nothing listens, or the connection breaks, as it does while a container starts. Proxies of the
-    environment play no part.
+    environment play no part. It is waited for *seconds*.
 
     Raises:
         ServiceError: the answer is not JSON: something else listens there.
     """
-    connection = http.client.HTTPConnection(settings.host, settings.reached_port, timeout=_SECONDS)
+    connection = http.client.HTTPConnection(settings.host, settings.reached_port, timeout=seconds)
     try:
         connection.request(method, f"/_emulator/{path}")
         response = connection.getresponse()

@@ -102,6 +102,8 @@ def pull(client: DockerClient, settings: EmulatorSettings, listener: Listener) -
 
 def create(client: DockerClient, settings: EmulatorSettings) -> Container:
     """Make the container and, where it does not exist, the volume for its state."""
+    from docker.types import LogConfig
+
     client.volumes.create(settings.volume, labels={NAME_LABEL: settings.name})
     return client.containers.create(
         settings.image,
@@ -117,6 +119,7 @@ def create(client: DockerClient, settings: EmulatorSettings) -> Container:
             _engine_socket(os.environ): {"bind": SOCKET, "mode": "rw"},
         },
         use_config_proxy=False,
+        log_config=LogConfig(type=LogConfig.types.JSON, config={"max-size": "20m", "max-file": "3"}),
     )
 
 

@@ -1,0 +1,104 @@
+"""The commands that look into the local AzureML, with its answers given."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from click.testing import CliRunner
+
+from aml_train.cli import cli
+from aml_train.errors import InvalidError, ServiceError
+from aml_train.targets import emulator_admin
+
+ENTRY = {
+    "number": 7,
+    "time": 1_800_000_000.0,
+    "method": "PUT",
+    "host": "management.azure.com",
+    "path": "/jobs/a\x1b[31m",
+    "status": 503,
+    "ms": 12.5,
+    "client": "sdk",
+    "error": "ServerBusy",
+    "fault": 2,
+}
+
+
+class Admin:
+    """Stands in for the emulator's own interface, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, dict[str, str]]] = []
+        self.answer: tuple[int, dict[str, Any]] | None = (200, {})
+
+    def __call__(self, settings: object, path: str, *, method: str, seconds: float) -> Any:
+        del settings, seconds
+        parts = urlsplit(path)
+        self.asked.append((method, parts.path, dict(parse_qsl(parts.query))))
+        return self.answer
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
+    stand_in = Admin()
+    monkeypatch.setattr(emulator_admin, "ask", stand_in)
+    return stand_in
+
+
+def run(*args: str) -> str:
+    result = CliRunner().invoke(cli, ["emulator", *args], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+def test_a_fault_is_added_with_all_that_was_given(admin: Admin) -> None:
+    admin.answer = (200, {"id": 3})
+    out = run("fault", "add", "status", "--method", "PUT", "--path", "*/jobs/*", "--status", "429", "--after")
+    assert admin.asked == [
+        ("POST", "faults", {"kind": "status", "after": "true", "method": "PUT", "path": "*/jobs/*", "status": "429"})
+    ]
+    assert "fault 3 is at work" in out
+
+
+def test_faults_are_listed_and_cleared(admin: Admin) -> None:
+    admin.answer = (200, {"faults": [{"id": 1, "kind": "reset"}], "removed": 1})
+    assert '"kind": "reset"' in run("fault", "list")
+    assert run("fault", "clear", "1") == "1 removed\n"
+    run("fault", "clear")
+    assert admin.asked[1:] == [("DELETE", "faults", {"id": "1"}), ("DELETE", "faults", {})]
+
+
+def test_requests_are_a_line_each_and_command_no_terminal(admin: Admin) -> None:
+    admin.answer = (200, {"total": 7, "requests": [ENTRY]})
+    line = run("requests", "-n", "5")
+    assert line.endswith("503     12.5 ms  PUT management.azure.com/jobs/a\\x1b[31m ServerBusy (fault 2)\n")
+    assert admin.asked == [("GET", "requests", {"limit": "5"})]
+    assert '"number": 7' in run("requests", "--json")
+
+
+def test_cleaning_tells_what_went_and_what_stays(admin: Admin) -> None:
+    admin.answer = (
+        200,
+        {"runs": ["a", "b"], "assets": {"codes": 1, "data": 2}, "kept": {"c": "model m:1 lies in its outputs"},
+         "blobs": 9, "bytes": 1_500_000},
+    )  # fmt: skip
+    out = run("clean", "--older-than", "12h", "--keep", "3", "--dry-run")
+    assert admin.asked == [("POST", "clean", {"older_than": "43200", "keep": "3", "dry_run": "1"})]
+    assert out == (
+        "c stays: model m:1 lies in its outputs\n"
+        "Would remove 2 runs, 1 code uploads, 2 unnamed data assets: 9 files, 1.5 MB\n"
+    )
+    with pytest.raises(Exception, match="'soon' is not a time such as 90s"):
+        run("clean", "--older-than", "soon")
+
+
+def test_a_refusal_and_an_absence_are_told(admin: Admin) -> None:
+    admin.answer = (400, {"error": "delay: a delay needs its seconds"})
+    with pytest.raises(InvalidError, match="refused it: delay: a delay needs its seconds"):
+        run("fault", "add", "delay")
+    admin.answer = None
+    with pytest.raises(ServiceError, match="does not run"):
+        run("requests")
