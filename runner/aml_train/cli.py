@@ -16,6 +16,7 @@ from aml_train.cli_data import data
 from aml_train.cli_emulator import clean, fault, requests
 from aml_train.cli_image import image
 from aml_train.cli_init import init
+from aml_train.cli_jobs import jobs
 from aml_train.cli_options import configuration, load
 from aml_train.cli_page import open_page
 from aml_train.cli_running import colors, events_file, execute, terminate_like_interrupt
@@ -45,6 +46,7 @@ def cli() -> None:
     aml-train run          build, test, submit, follow, gate, register
     aml-train attach       follow and gate what `run --no-wait` submitted
     aml-train submit       any command as a job
+    aml-train jobs         list, show, follow, cancel, resubmit and download jobs
     aml-train image check  is an image ready for AzureML and InfiniBand?
     aml-train image render  the Dockerfile as it will be built
     aml-train data         list, upload, download, copy and remove what datastores hold
@@ -207,6 +209,7 @@ cli.add_command(data)
 cli.add_command(image)
 cli.add_command(submit)
 cli.add_command(init)
+cli.add_command(jobs)
 
 
 @cli.group()

@@ -74,7 +74,8 @@ def _asset_options(command: _Command) -> _Command:
     return command
 
 
-def _open(directory: Path, config: Path | None, target: str | None) -> DataTargets:
+def open_targets(directory: Path, config: Path | None, target: str | None) -> DataTargets:
+    """Return the targets that the options of the command line mean."""
     from aml_train.config.targets import load_targets
     from aml_train.console import ConsoleListener
     from aml_train.data.connect import DataTargets
@@ -138,7 +139,7 @@ def ls(
     """
     from aml_train.data.operations import listing
 
-    targets = _open(directory, config, target)
+    targets = open_targets(directory, config, target)
     if address is None:
         for one in targets.workspace(None).datastores():
             line = {"name": one.name, "type": one.kind, "place": one.place, "credentials": one.credentials}
@@ -195,7 +196,7 @@ def upload(
     from aml_train.data.operations import upload as send
     from aml_train.errors import InvalidError
 
-    targets = _open(directory, config, target)
+    targets = open_targets(directory, config, target)
     _check_asset_options(name, version, type_)
     if address is None:
         if name is None:
@@ -206,7 +207,7 @@ def upload(
         address = f"azureml://datastores/{workspace.default_datastore()}/paths/data/{name}/{version}{folder}"
     place, workspace, datastore = _written(targets, address)
     _check_new(workspace, name, version)
-    single = _moved("sent", lambda tally: send(source, place, tally))
+    single = moved("sent", lambda tally: send(source, place, tally))
     file = Path(source).name if single and place.path.endswith("/") else None
     has_mltable = (Path(source) / "MLTable").is_file()
     _register(workspace, datastore, place, name, version, type_, single=single, file=file, has_mltable=has_mltable)
@@ -227,8 +228,8 @@ def download(address: str, local: str, directory: Path, config: Path | None, tar
     """
     from aml_train.data.operations import download as fetch
 
-    place = _place(_open(directory, config, target), address)
-    _moved(
+    place = _place(open_targets(directory, config, target), address)
+    moved(
         "received",
         lambda tally: fetch(place, Path(local), tally, folder_wanted=local.endswith("/")),
     )
@@ -258,12 +259,12 @@ def cp(
     """
     from aml_train.data.operations import copy
 
-    targets = _open(directory, config, target)
+    targets = open_targets(directory, config, target)
     _check_asset_options(name, version, type_)
     read = _place(targets, source)
     place, workspace, datastore = _written(targets, address)
     _check_new(workspace, name, version)
-    single = _moved("copied", lambda tally: copy(read, place, tally))
+    single = moved("copied", lambda tally: copy(read, place, tally))
     file = read.path.rstrip("/").rpartition("/")[2] if single and place.path.endswith("/") else None
     has_mltable = name is not None and place.storage.find(f"{place.folder}MLTable") is not None
     _register(workspace, datastore, place, name, version, type_, single=single, file=file, has_mltable=has_mltable)
@@ -284,19 +285,19 @@ def rm(address: str, directory: Path, config: Path | None, target: str | None, *
     from aml_train.data.operations import check_removal, count, remove
     from aml_train.units import size
 
-    place, _, _ = _written(_open(directory, config, target), address)
+    place, _, _ = _written(open_targets(directory, config, target), address)
     check_removal(place, recursive=recursive)
     if not yes:
         files, volume = count(place, recursive=recursive)
         noun = "file" if files == 1 else "files"
         click.confirm(f"Delete {files:,} {noun} ({size(volume)}) of {place.storage.place}?", abort=True, err=True)
-    _moved("deleted", lambda tally: remove(place, tally, recursive=recursive))
+    moved("deleted", lambda tally: remove(place, tally, recursive=recursive))
 
 
 _Result = TypeVar("_Result")
 
 
-def _moved(verb: str, work: Callable[[Any], _Result]) -> _Result:
+def moved(verb: str, work: Callable[[Any], _Result]) -> _Result:
     """Do the work with its progress on stderr; say on stdout what was done."""
     from aml_train.data.progress import shown, summary
     from aml_train.data.transfer import Tally

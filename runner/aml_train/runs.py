@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from aml_train.config.model import Config
+from aml_train.config.model import Config, TargetConfig
 from aml_train.errors import InvalidError
 from aml_train.events import Broadcast, Event, Listener, to_json
 from aml_train.jobs.clock import Clock
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aml_train.credentials.azure import Assertion, Fetched, SignIn
     from aml_train.image.registry_auth import Login
     from aml_train.image.spec import BaseImage, ImageSpec
+    from aml_train.jobs.azure_v2 import AzureV2
     from aml_train.jobs.service import JobService
     from aml_train.references import ImageRef
 
@@ -270,6 +271,34 @@ def open_service(
 
     info = find_running(EmulatorSettings.from_environment(environment))
     return None if info is None else connect_local(info, environment)
+
+
+def open_workspace(
+    target: TargetConfig, directory: Path, *, environment: Mapping[str, str], listener: Listener
+) -> AzureV2:
+    """Return the workspace of a target, to browse; the local AzureML is started where it does not run.
+
+    Args:
+        target: which.
+        directory: the project folder, where config.json may stand.
+        environment: the process's environment.
+        listener: told what is started.
+
+    Raises:
+        InvalidError: the target's workspace is not said.
+        ServiceError: the sign-in fails, or the local AzureML does not start.
+    """
+    if target.kind == "azure":
+        from aml_train.targets.azure import connect_azure
+        from aml_train.targets.azure_names import find_workspace
+
+        where = find_workspace(target, directory, environment)
+        return connect_azure(where, outer=environment, assertion=None, fetched=lambda _token: None)[0]
+    from aml_train.targets.emulator import EmulatorSettings, find_running, start
+    from aml_train.targets.local import connect_local
+
+    settings = EmulatorSettings.from_environment(environment)
+    return connect_local(find_running(settings) or start(settings, listener), environment)
 
 
 def sweep_engine(environment: Mapping[str, str], listener: Listener) -> None:

@@ -18,7 +18,7 @@ from aml_train.credentials.azure import SignIn
 from aml_train.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
 from aml_train.jobs.azure_rest import AzureRest, Workspace
 from aml_train.jobs.code_upload import ensure_code
-from aml_train.jobs.job import TAG_FINGERPRINT, JobSpec
+from aml_train.jobs.job import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE, JobSpec
 from aml_train.jobs.service import JobView, ModelView, NewModel
 from aml_train.jobs.submission import Submission
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from azure.ai.ml import MLClient
 
 _NAMED_CODE: Final = re.compile(r"azureml:([^/:@]+):([^/:@]+)")
+_SERVICES_OWN: Final = re.compile(
+    r"_azureml|azureml\.|mlflow\.|(?:ContentSnapshotId|ProcessInfoFile|ProcessStatusFile|exitCode|errorMessage)$"
+)
 _LOG = logging.getLogger(__name__)
 
 
@@ -107,6 +110,38 @@ class AzureV2(AzureRest):
             raise ServiceError(f"{what}: AzureML accepted it, but does not show it.", transient=True)
         return found
 
+    def resubmit(self, name: str, new: str, *, compute: str | None = None) -> JobView:
+        """Submit the job *name* once more, under the name *new*: the same code, environment, inputs and settings.
+
+        Args:
+            compute: another compute than the job's.
+
+        Raises:
+            InvalidError: there is a job named *new*, or the job is of a kind that cannot be submitted again.
+            ServiceError: there is no job *name*, or the service refuses.
+        """
+        what = f"Submitting the job {name} again, as {new}"
+        if self.find(new) is not None:
+            raise InvalidError(f"There is a job named {new} already.", hint="Choose another name with --name.")
+        if self.find(name) is None:
+            raise ServiceError(f"There is no job {name} in the workspace {self.workspace.name}.")
+        try:
+            with _quiet():
+                entity = self._client.jobs.get(name)
+                again(entity, name, new)
+                if compute is not None:
+                    entity.compute = compute.removeprefix("azureml:")
+                self._client.jobs.create_or_update(entity)
+        except Exception as error:
+            translated = translate(error, what)
+            if translated is None:
+                raise
+            raise translated from error
+        found = self.find(new)
+        if found is None:
+            raise ServiceError(f"{what}: AzureML accepted it, but does not show it.", transient=True)
+        return found
+
     def _look_up(self, job: JobSpec, error: AmlTrainError) -> JobView:
         """Find out whether the job exists although its submission failed; raise *error* where it does not."""
         found = self.find(job.name)
@@ -148,6 +183,35 @@ def _collecting_no_garbage() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def again(entity: Any, name: str, new: str) -> None:
+    """Make a new job of one that was read back: without what the service wrote into it, and with outputs of its own.
+
+    Args:
+        entity: azure-ai-ml's job; it is changed.
+        name: the old name.
+        new: the new one.
+
+    Raises:
+        InvalidError: it is no command job.
+    """
+    if entity.type != "command":
+        raise InvalidError(f"The job {name} is of type {entity.type}: only command jobs can be submitted again.")
+    entity.name = new
+    entity.tags = {key: value for key, value in (entity.tags or {}).items() if key not in (TAG_GROUP, TAG_SEQUENCE)}
+    entity.tags[TAG_RESUBMITTED] = name
+    entity.properties = {
+        key: value for key, value in (entity.properties or {}).items() if not _SERVICES_OWN.match(key)
+    }
+    entity.services = None
+    entity.outputs.pop("default", None)
+    for output in entity.outputs.values():
+        # Where AzureML puts an output whose job does not say; the old job's stays what it is.
+        if re.search(rf"/azureml/{re.escape(name)}/[^/]+/?$", str(getattr(output, "path", None) or "")):
+            output.path = None
+        if getattr(output, "version", None):
+            output.version = None  # that version is registered; a new one takes the next number
 
 
 @contextlib.contextmanager

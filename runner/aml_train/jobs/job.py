@@ -26,6 +26,8 @@ TAG_ADDRESS: Final = "aml-train.image-address"
 TAG_TESTED: Final = "aml-train.tested"
 TAG_FINGERPRINT: Final = "aml-train.fingerprint"
 TAG_VERSION: Final = "aml-train.version"
+#: On a job that is another one once more: that one's name.
+TAG_RESUBMITTED: Final = "aml-train.resubmitted-from"
 #: What supersedes what: the group that runs belong to, and their order in it.
 TAG_GROUP: Final = "aml-train.group"
 TAG_SEQUENCE: Final = "aml-train.sequence"

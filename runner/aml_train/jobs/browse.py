@@ -1,0 +1,163 @@
+"""Jobs to look at: lists with filters, and everything that the service says of one. Reads only."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+from aml_train.errors import ServiceError
+from aml_train.jobs.azure_rest import AzureRest
+from aml_train.jobs.states import JobStatus, parse_status
+
+_API: Final = "2024-01-01-preview"
+_SETUP: Final = re.compile(r"\A# By aml-train: .*?^\) \|\| exit\n", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRow:
+    """One line of a list. *created* is the service's own text (ISO 8601)."""
+
+    name: str
+    status: JobStatus
+    type: str
+    display_name: str
+    experiment: str
+    compute: str
+    created: str
+    tags: Mapping[str, str]
+
+    def facts(self) -> dict[str, object]:
+        """Return it as plain values, for JSON."""
+        return {**vars(self), "status": self.status.value, "tags": dict(self.tags)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """Which jobs are wanted; everything that is given must hold.
+
+    Attributes:
+        statuses: one of these.
+        experiment: exactly this one.
+        name: a pattern with ``*`` and ``?`` that the name or the display name matches.
+        tags: all of these, with these values; None for any value.
+        archived: also jobs that were archived.
+    """
+
+    statuses: frozenset[JobStatus] = frozenset()
+    experiment: str | None = None
+    name: str | None = None
+    tags: Mapping[str, str | None] = field(default_factory=dict)
+    archived: bool = False
+
+    def takes(self, row: JobRow) -> bool:
+        """Tell whether *row* is wanted."""
+        if self.statuses and row.status not in self.statuses:
+            return False
+        if self.experiment is not None and row.experiment != self.experiment:
+            return False
+        if self.name is not None and not any(
+            fnmatch.fnmatchcase(text.lower(), self.name.lower()) for text in (row.name, row.display_name)
+        ):
+            return False
+        return all(key in row.tags and value in (None, row.tags[key]) for key, value in self.tags.items())
+
+
+def list_jobs(rest: AzureRest, wanted: Filter) -> Iterator[JobRow]:
+    """Yield the jobs that are wanted, the newest first; pages are asked for as they are needed.
+
+    Raises:
+        ServiceError: the service refuses, or reports an unknown status.
+    """
+    params = {"api-version": _API, "listViewType": "All" if wanted.archived else "ActiveOnly"}
+    if wanted.tags:
+        # The service looks for one tag; the rest is looked at here.
+        params["tag"] = next(iter(wanted.tags))
+    for item in rest.items(rest.arm("/jobs"), "Listing the jobs", params=params):
+        row = _row(item)
+        if wanted.takes(row):
+            yield row
+
+
+def _row(item: Mapping[str, Any]) -> JobRow:
+    properties = item["properties"]
+    return JobRow(
+        name=str(item["name"]),
+        status=parse_status(properties.get("status")),
+        type=str(properties.get("jobType") or ""),
+        display_name=str(properties.get("displayName") or item["name"]),
+        experiment=str(properties.get("experimentName") or ""),
+        compute=str(properties.get("computeId") or "").rstrip("/").rpartition("/")[2],
+        created=str((item.get("systemData") or {}).get("createdAt") or ""),
+        tags=properties.get("tags") or {},
+    )
+
+
+def read_job(rest: AzureRest, name: str) -> Mapping[str, Any]:
+    """Return the job as Azure Resource Manager has it.
+
+    Raises:
+        ServiceError: there is no such job.
+    """
+    found = rest.read(rest.arm(f"/jobs/{quote(name)}"), f"Looking for the job {name}", params={"api-version": _API})
+    if found is None:
+        raise ServiceError(
+            f"There is no job {name} in the workspace {rest.workspace.name}.", hint="See: aml-train jobs list"
+        )
+    job: Mapping[str, Any] = found
+    return job
+
+
+def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
+    """Return what there is to say about a job, in the order in which people ask for it; what is empty is left out.
+
+    Raises:
+        ServiceError: there is no such job.
+    """
+    found = read_job(rest, name)
+    row, properties = _row(found), found["properties"]
+    details = rest.details(name)
+    studio = (properties.get("services") or {}).get("Studio") or {}
+    command = str(properties.get("command") or "")
+    told: dict[str, Any] = {
+        "name": row.name,
+        "status": row.status.value,
+        "error": details.error,
+        "display_name": row.display_name,
+        "description": properties.get("description"),
+        "experiment": row.experiment,
+        "created": row.created,
+        "started": details.started.isoformat() if details.started else None,
+        "ended": details.ended.isoformat() if details.ended else None,
+        "compute": row.compute,
+        "environment": _short(properties.get("environmentId")),
+        "code": _short(properties.get("codeId")),
+        "prepared": "data and setup of aml-train.yml" if _SETUP.match(command) else None,
+        "command": _SETUP.sub("", command),
+        "environment_variables": dict(properties.get("environmentVariables") or {}),
+        "inputs": {key: _value(value) for key, value in (properties.get("inputs") or {}).items()},
+        "outputs": {key: _value(value) for key, value in (properties.get("outputs") or {}).items()},
+        "distribution": properties.get("distribution"),
+        "resources": {k: v for k, v in (properties.get("resources") or {}).items() if v not in (None, {}, "")},
+        "limits": properties.get("limits"),
+        "metrics": dict(rest.last_metrics(name)),
+        "tags": dict(row.tags),
+        "logs": sorted(details.log_files),
+        "studio": studio.get("endpoint"),
+    }
+    return {key: value for key, value in told.items() if value not in (None, "", {}, [])}
+
+
+def _short(text: object) -> str | None:
+    """Return ``NAME:VERSION`` of an ARM id, or the text itself."""
+    match = re.search(r"/(?:environments|codes)/([^/]+)/versions/([^/]+)$", str(text or ""))
+    return f"{match[1]}:{match[2]}" if match else (str(text) if text else None)
+
+
+def _value(value: Mapping[str, Any] | None) -> Any:
+    """Return a literal's value, or where data is."""
+    value = value or {}
+    return value.get("value", value.get("uri"))

@@ -1,0 +1,68 @@
+"""``aml-train jobs`` against an emulator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.integration.submit.conftest import AmlTrain, Ended, Running
+
+WRITE = (
+    'echo "$0 says $X ${{inputs.n}}"; mkdir -p outputs/model/deep; echo w > outputs/model/deep/w.pt; echo m > outputs/m.json;'
+    " echo x > ${{outputs.made}}/made.txt"
+)
+TARGET = ("--target", "azure")
+
+
+def jobs(aml_train: AmlTrain, *arguments: str) -> Running:
+    return aml_train.start(aml_train.folder, "jobs", *arguments, *TARGET)
+
+
+def fine(running: Running) -> Ended:
+    ended = running.ended()
+    assert ended.code == 0, ended.errors
+    return ended
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_jobs_are_listed_shown_cancelled_submitted_again_and_downloaded(aml_train: AmlTrain, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    outputs = ("job.outputs.made.type=uri_folder", "job.inputs.n=3", f"job.command={WRITE}")
+    sets = tuple(word for text in outputs for word in ("--set", text))
+    first = aml_train.submit(empty, "x", options=("--name", "first", "--tag", "a=b", "--env", "X=it's", *sets))
+    endless = aml_train.submit(empty, "sleep", "300", options=("--name", "endless", "--no-wait"))
+    assert fine(first).job == "first"
+    assert "`aml-train jobs logs -f endless` follows it" in fine(endless).output
+
+    following = jobs(aml_train, "logs", "-f", "endless")
+    again = jobs(aml_train, "resubmit", "first", "--name", "second", "-f")
+    cancelled = fine(jobs(aml_train, "cancel", "endless", "first"))
+    assert sorted(cancelled.output.splitlines()) == ["endless is Canceled", "first had ended: Completed"]
+    followed = following.ended()
+    assert followed.code == 7
+    assert "The job endless was cancelled" in followed.errors
+    assert fine(again).output == "second\n/bin/bash says it's 3\n"
+
+    listed = jobs(aml_train, "list", "--tag", "a=b", "--json")
+    shown = jobs(aml_train, "show", "second", "--json")
+    printed = jobs(aml_train, "logs", "first")
+    some = jobs(aml_train, "download", "second", "outputs/model", "outputs/*.json", "-o", str(tmp_path / "some"))
+    named = jobs(aml_train, "download", "second", "--output", "made", "-o", str(tmp_path / "named"))
+    missing = jobs(aml_train, "show", "nothing")
+    rows = [json.loads(line) for line in fine(listed).output.splitlines()]
+    assert [(row["name"], row["status"]) for row in rows] == [("second", "Completed"), ("first", "Completed")]
+    told = json.loads(fine(shown).output)
+    assert (told["environment_variables"], told["inputs"]) == ({"X": "it's"}, {"n": "3"})
+    assert told["tags"]["aml-train.resubmitted-from"] == "first"
+    assert told["outputs"]["made"].endswith("/azureml/second/made/")
+    assert fine(printed).output == "/bin/bash says it's 3\n"
+    fine(some)
+    fine(named)
+    assert files(tmp_path / "some") == ["outputs/m.json", "outputs/model/deep/w.pt"]
+    assert files(tmp_path / "named") == ["made.txt"]
+    ended = missing.ended()
+    assert (ended.code, "There is no job nothing in the workspace" in ended.errors) == (8, True)

@@ -1,0 +1,134 @@
+"""Lists of jobs, and what is told of one, from the service's own shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import pytest
+
+from aml_train.cli_jobs import _filter, _table
+from aml_train.config.model import SetupCommand
+from aml_train.errors import ServiceError
+from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.browse import Filter, describe_job, list_jobs
+from aml_train.jobs.service import JobView
+from aml_train.jobs.states import JobStatus
+from aml_train.prologue import script
+
+
+def item(name: str, status: str = "Completed", **properties: Any) -> dict[str, Any]:
+    shown = {"jobType": "Command", "status": status, "experimentName": "e", **properties}
+    return {"name": name, "properties": shown, "systemData": {"createdAt": "2026-11-21T10:00:00.123+00:00"}}
+
+
+class FakeRest:
+    """A workspace with given jobs."""
+
+    def __init__(self, *items: dict[str, Any]) -> None:
+        self.jobs = items
+        self.params: Mapping[str, str] = {}
+        self.workspace = Workspace(subscription_id="s", resource_group="g", name="w")
+
+    def arm(self, path: str) -> str:
+        return path
+
+    def items(self, url: str, what: str, *, params: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        self.params = params
+        yield from self.jobs
+
+    def read(self, url: str, what: str, *, params: Mapping[str, str]) -> Any:
+        return next((one for one in self.jobs if url == f"/jobs/{one['name']}"), None)
+
+    def details(self, name: str) -> JobView:
+        return JobView(name=name, status=JobStatus.FAILED, error="it broke", log_files={"user_logs/b": "", "a": ""})
+
+    def last_metrics(self, name: str) -> Mapping[str, float]:
+        return {"loss": 0.5}
+
+
+JOBS = (
+    item("a-1", "Running", tags={"who": "me"}, displayName="Train big"),
+    item("a-2", "Failed", tags={"who": "you"}, experimentName="other"),
+    item("b-1", "Completed", computeId="/x/computes/gpu"),
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        (Filter(), ["a-1", "a-2", "b-1"]),
+        (Filter(statuses=frozenset({JobStatus.RUNNING, JobStatus.COMPLETED})), ["a-1", "b-1"]),
+        (Filter(experiment="other"), ["a-2"]),
+        (Filter(name="A-*"), ["a-1", "a-2"]),
+        (Filter(name="*BIG"), ["a-1"]),
+        (Filter(name="a"), []),
+        (Filter(tags={"who": None}), ["a-1", "a-2"]),
+        (Filter(tags={"who": "you"}), ["a-2"]),
+    ],
+)
+def test_every_filter_must_hold(wanted: Filter, names: list[str]) -> None:
+    rest = FakeRest(*JOBS)
+    assert [row.name for row in list_jobs(cast(AzureRest, rest), wanted)] == names
+    assert rest.params.get("tag") == (next(iter(wanted.tags)) if wanted.tags else None)
+
+
+def test_a_list_is_a_table() -> None:
+    rows = list(list_jobs(cast(AzureRest, FakeRest(*JOBS)), Filter()))
+    assert list(_table(rows)) == [
+        "NAME  STATUS     EXPERIMENT  COMPUTE  CREATED              TITLE",
+        "a-1   Running    e                    2026-11-21 10:00:00  Train big",
+        "a-2   Failed     other                2026-11-21 10:00:00",
+        "b-1   Completed  e           gpu      2026-11-21 10:00:00",
+    ]
+    assert rows[0].facts()["status"] == "Running"
+
+
+def test_escape_sequences_do_not_reach_the_terminal() -> None:
+    rows = list_jobs(cast(AzureRest, FakeRest(item("a", displayName="\x1b[31mred\nline"))), Filter())
+    assert list(_table(list(rows)))[1].endswith("  red line")
+
+
+def test_a_job_is_told_without_what_is_empty_and_without_the_prologue() -> None:
+    before = script([SetupCommand(command="pip list", where="aml-train.yml:2")], [], {})
+    job = item(
+        "j",
+        "Failed",
+        command=before + "python train.py",
+        codeId="/w/codes/c/versions/1",
+        inputs={"n": {"value": "3"}, "d": {"uri": "azureml:d:1"}},
+        outputs={"o": None},
+        resources={"instanceCount": 2, "instanceType": None, "properties": {}},
+    )
+    told = describe_job(cast(AzureRest, FakeRest(job)), "j")
+    assert told == {
+        "name": "j",
+        "status": "Failed",
+        "error": "it broke",
+        "display_name": "j",
+        "experiment": "e",
+        "created": "2026-11-21T10:00:00.123+00:00",
+        "code": "c:1",
+        "prepared": "data and setup of aml-train.yml",
+        "command": "python train.py",
+        "inputs": {"n": "3", "d": "azureml:d:1"},
+        "outputs": {"o": None},
+        "resources": {"instanceCount": 2},
+        "metrics": {"loss": 0.5},
+        "logs": ["a", "user_logs/b"],
+    }
+
+
+def test_a_job_that_is_not_there_is_told() -> None:
+    with pytest.raises(ServiceError, match=r"There is no job x in the workspace w.\nSee: aml-train jobs list"):
+        describe_job(cast(AzureRest, FakeRest()), "x")
+
+
+def test_an_unknown_status_is_no_filter() -> None:
+    import click
+
+    with pytest.raises(click.UsageError, match=r"--status runing: AzureML has no such status\. Did you mean Running"):
+        _filter(["runing"], None, None, [], archived=False)
+    assert _filter(["running"], None, None, ["a=b=c", "d"], archived=True) == Filter(
+        statuses=frozenset({JobStatus.RUNNING}), tags={"a": "b=c", "d": None}, archived=True
+    )
