@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from aml_train.config.model import ClusterConfig
 from aml_train.errors import AmlTrainError, CancelledError, GateFailedError, ServiceError
 from aml_train.events import (
     Event,
@@ -57,6 +58,9 @@ class OpenTarget(Protocol):
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Have the image built, tested and released in the target's registry, or find that it is."""
+
+    def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
+        """Have the cluster that the job is to run on: find it, or make it."""
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image where the target's registry has it; build and run nothing."""
@@ -175,7 +179,7 @@ class Execution:
             view = self._attach(target)
         else:
             image = self._image(target)
-            view = self._submit(target.service, image)
+            view = self._submit(target, image)
         if options.wait or view.status.terminal:
             self._watch(target.service, view, target.pace)
             if not options.decide:
@@ -206,7 +210,8 @@ class Execution:
         self.outcome.image = image
         return image
 
-    def _submit(self, service: JobService, image: JobImage) -> JobView:
+    def _submit(self, target: OpenTarget, image: JobImage) -> JobView:
+        service = target.service
         code = self._plan.job.code
         title = (
             f"Submit the job, with {len(code.entries)} files of code ({size(code.size)})"
@@ -220,7 +225,7 @@ class Execution:
             else:
                 job, found = choose_attempt(self._plan.job, service, image, fresh=self._options.fresh)
             if found is None:
-                view = self._make(service, grouped(job, self._options.group))
+                view = self._make(target, grouped(job, self._options.group))
             else:
                 self._live = self._answer_for(found.name, service)
                 view = found
@@ -235,8 +240,10 @@ class Execution:
             self._listener(JobSubmitted(job=view.name, attached=found is not None, studio_url=view.studio_url))
         return view
 
-    def _make(self, service: JobService, job: JobSpec) -> JobView:
-        options = self._options
+    def _make(self, target: OpenTarget, job: JobSpec) -> JobView:
+        options, service = self._options, target.service
+        if self._plan.cluster is not None:
+            target.ensure_compute(self._plan.cluster, self._clock)
         if options.supersede and options.group is not None:
             supersede(service, options.group, self._plan.job.stem, clock=self._clock, listener=self._listener)
         self._live = self._answer_for(job.name, service)

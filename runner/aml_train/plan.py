@@ -10,7 +10,7 @@ import yaml
 
 from aml_train._version import __version__
 from aml_train.config.image_model import ImageConfig
-from aml_train.config.model import Config, GateRule, WaitConfig
+from aml_train.config.model import ClusterConfig, Config, GateRule, WaitConfig
 from aml_train.image.spec import Given, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs.job import TAG_COMMIT, TAG_VERSION, JobTemplate, job_name, stem_of
 from aml_train.models import ModelSpec
@@ -33,6 +33,7 @@ class Plan:
         gate: the rules, in the order of the file.
         model: what is registered; None for nothing.
         names: what the target calls its workspace, registry and compute.
+        cluster: what the job's compute is to be, where more than its name is said.
         notices: remarks for the user.
     """
 
@@ -44,6 +45,7 @@ class Plan:
     names: TargetNames
     commit: Commit | None
     watch: WaitConfig
+    cluster: ClusterConfig | None = None
     notices: tuple[str, ...] = ()
 
     @property
@@ -107,6 +109,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
         names=names,
         commit=resolved.commit,
         watch=config.watch,
+        cluster=config.target.cluster,
         notices=(*config.notices, *notices),
     )
 
@@ -168,6 +171,12 @@ def render_plan(plan: Plan) -> str:
         parts.append(f"tests     {plan.tests.command}  ({files} files, at most {plan.tests.timeout:g} s)")
     else:
         parts.append("tests     none")
+    if plan.cluster is not None:
+        cluster = plan.cluster
+        parts.append(
+            f"compute   {cluster.name}: {cluster.size}, {cluster.min_nodes} to {cluster.max_nodes} nodes, {cluster.tier};"
+            f" made where it is missing, {'changed' if cluster.update else 'not changed'} where it is there"
+        )
     name = f"{plan.job.stem}-(hash)-(attempt)"
     if plan.image is None:
         name = job_name(plan.job, Given(environment=plan.environment), 1)[:-1] + "(attempt)"

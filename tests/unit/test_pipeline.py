@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.model import GateRule, WaitConfig
+from aml_train.config.model import ClusterConfig, GateRule, WaitConfig
 from aml_train.errors import AmlTrainError, ImageError, TestsFailedError
 from aml_train.events import (
     Event,
@@ -68,11 +68,18 @@ class FakeTarget:
     service: FakeService
     image: Tested | AmlTrainError = TESTED
     pace: Pace = field(default_factory=Pace)
+    compute: AmlTrainError | None = None
+    ensured: list[ClusterConfig] = field(default_factory=list)
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         if isinstance(self.image, AmlTrainError):
             raise self.image
         return self.image
+
+    def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
+        if isinstance(self.compute, AmlTrainError):
+            raise self.compute
+        self.ensured.append(cluster)
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         return None if isinstance(self.image, AmlTrainError) else self.image

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
+from aml_train.config.compute_grammar import compute_of
 from aml_train.config.model import (
     CommandJob,
     ContainerLimits,
@@ -46,7 +48,7 @@ def check_together(tree: MapNode, values: Mapping[str, Any], job: CommandJob | N
 
 
 def choose_target(
-    tree: MapNode, values: Mapping[str, Any], given: str | None, *, faults: Faults
+    tree: MapNode, values: Mapping[str, Any], given: str | None, *, directory: Path, faults: Faults
 ) -> TargetConfig | None:
     """Choose the target: the one given, else that of the file, else the local AzureML.
 
@@ -57,7 +59,9 @@ def choose_target(
     name = given if given is not None else values.get("target", LOCAL)
     settings = values.get("targets") or {}
     if name == LOCAL:
-        return TargetConfig(name=LOCAL, kind="local", compute=(settings.get(LOCAL) or {}).get("compute"))
+        found = settings.get(LOCAL) or {}
+        compute, cluster = compute_of(tree, LOCAL, found.get("compute"), directory=directory, faults=faults)
+        return TargetConfig(name=LOCAL, kind="local", compute=compute, cluster=cluster)
     written = find(tree, "targets")
     names = tuple(dict.fromkeys([LOCAL, *(written.entries if isinstance(written, MapNode) else ())]))
     if name == AZURE and name not in names:
@@ -72,6 +76,7 @@ def choose_target(
     found = settings.get(name)
     if not isinstance(found, dict):
         return None
+    compute, cluster = compute_of(tree, name, found.get("compute"), directory=directory, faults=faults)
     return TargetConfig(
         name=name,
         kind="azure",
@@ -82,7 +87,8 @@ def choose_target(
         push_registry=found.get("push-registry"),
         registry_user=found.get("registry-user"),
         registry_password_variable=found.get("registry-password-variable", TargetConfig.registry_password_variable),
-        compute=found.get("compute"),
+        compute=compute,
+        cluster=cluster,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from aml_train.config.compute_grammar import COMPUTE
 from aml_train.config.image_grammar import IMAGE, VARIABLES
 from aml_train.config.job_grammar import ASSET_NAME, JOB
 from aml_train.config.sending_grammar import CODE, DATA, SETUP
@@ -45,13 +46,12 @@ MODEL: Final = Record(
         "tags": Key(Table(value=Text(), noun="a mapping of text to text"), "Tags, beside those of aml-train."),
     },
 )
-_COMPUTE: Final = Key(Text(noun="a compute's name"), "Compute that replaces the job's.")
 _LOCAL: Final = Either(
     noun="a mapping, or nothing",
     nothing=True,
     keys=Record(
         noun="a mapping",
-        keys={"compute": _COMPUTE},
+        keys={"compute": COMPUTE},
         hints=dict.fromkeys(
             ("subscription-id", "resource-group", "workspace"), "the local target needs no workspace"
         ),
@@ -87,7 +87,7 @@ WORKSPACE: Final = Record(
             Text(noun="an environment variable's name", pattern=r"[A-Za-z_][A-Za-z0-9_]*"),
             "Environment variable that holds that password; `AML_TRAIN_REGISTRY_PASSWORD` by default.",
         ),
-        "compute": _COMPUTE,
+        "compute": COMPUTE,
     },
 )
 DOCUMENT: Final = Record(

@@ -215,7 +215,7 @@ class _Loader:
         image = image_config(tree, values, directory, faults)
         check_together(tree, values, job, faults)
         links = data_links(tree, values.get("data") or {}, faults)
-        chosen = choose_target(tree, values, target, faults=faults)
+        chosen = choose_target(tree, values, target, directory=directory, faults=faults)
         if faults or job is None or chosen is None:
             return None
         return Config(

@@ -113,6 +113,44 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SshConfig:
+    """``ssh:`` of a cluster: who may sign in to its nodes."""
+
+    user: str
+    public_key_file: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterConfig:
+    """A target's ``compute:`` where it is a cluster that is made if it is missing.
+
+    Attributes:
+        name: the compute's name.
+        size: the VM size, in Azure's words.
+        min_nodes, max_nodes: bounds of its number of nodes.
+        idle_seconds: how long a node is kept that has nothing to do.
+        tier: ``spot`` is what Azure calls low priority.
+        identity: ``system`` and resource ids of user-assigned identities.
+        subnet: ``VNET/SUBNET`` or a resource id.
+        ssh: who may sign in to its nodes.
+        update: whether one that is there is changed.
+        where: the place it was written at.
+    """
+
+    name: str
+    size: str
+    min_nodes: int = 0
+    max_nodes: int = 1
+    idle_seconds: float = 120.0
+    tier: Literal["dedicated", "spot"] = "dedicated"
+    identity: tuple[str, ...] = ()
+    subnet: str | None = None
+    ssh: SshConfig | None = None
+    update: bool = False
+    where: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TargetConfig:
     """One of ``targets:``.
 
@@ -126,6 +164,7 @@ class TargetConfig:
         registry_user: who signs in to it with a password, instead of the identity or what ``docker login`` keeps.
         registry_password_variable: the environment variable that holds that password.
         compute: the compute that replaces the job's; None leaves the job's as it is.
+        cluster: what that compute is to be, where more than its name is said.
     """
 
     name: str
@@ -138,6 +177,7 @@ class TargetConfig:
     registry_user: str | None = None
     registry_password_variable: str = "AML_TRAIN_REGISTRY_PASSWORD"  # noqa: S105 - a variable's name
     compute: str | None = None
+    cluster: ClusterConfig | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

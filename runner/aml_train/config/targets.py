@@ -34,7 +34,7 @@ class Targets:
         """
         faults = Faults()
         values = _PART.check(self.tree, "", faults)
-        chosen = choose_target(self.tree, values, name, faults=faults)
+        chosen = choose_target(self.tree, values, name, directory=self.directory, faults=faults)
         faults.raise_if_any()
         if chosen is None:  # pragma: no cover - it is missing only after a complaint
             raise AssertionError("there is no target and no complaint")

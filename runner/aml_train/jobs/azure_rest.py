@@ -122,6 +122,7 @@ class AzureRest:
         self._credential = credential
         self._session = session or requests.Session()
         self._resource: Mapping[str, Any] | None = None
+        self._location = ""
         self._hosts: Mapping[str, str] | None = None
 
     def call(
@@ -229,7 +230,13 @@ class AzureRest:
                     hint="Check subscription-id, resource-group and workspace of the target.",
                 )
             self._resource = found["properties"]
+            self._location = str(found.get("location") or "")
         return self._resource
+
+    def location(self) -> str:
+        """Return the workspace's region; empty where Azure does not say it. Raises what :meth:`describe` raises."""
+        self.describe()
+        return self._location
 
     def _data_plane(self, service: str) -> str:
         """Return the address of one of the region's services, by way of the workspace's discovery."""

@@ -73,7 +73,8 @@ class AzureV2(AzureRest):
             self._leaving.leave()
 
     @property
-    def _client(self) -> Any:
+    def client(self) -> Any:
+        """The client of azure-ai-ml; what it raises is to be handed to :func:`translate`."""
         self.prepare()
         return self._made
 
@@ -95,7 +96,7 @@ class AzureV2(AzureRest):
             with _quiet():
                 text = io.StringIO(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
                 entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
-                self._client.jobs.create_or_update(entity)
+                self.client.jobs.create_or_update(entity)
         except Exception as error:
             translated = translate(error, what)
             if translated is None:
@@ -127,11 +128,11 @@ class AzureV2(AzureRest):
             raise ServiceError(f"There is no job {name} in the workspace {self.workspace.name}.")
         try:
             with _quiet():
-                entity = self._client.jobs.get(name)
+                entity = self.client.jobs.get(name)
                 again(entity, name, new)
                 if compute is not None:
                     entity.compute = compute.removeprefix("azureml:")
-                self._client.jobs.create_or_update(entity)
+                self.client.jobs.create_or_update(entity)
         except Exception as error:
             translated = translate(error, what)
             if translated is None:
@@ -164,7 +165,7 @@ class AzureV2(AzureRest):
         )
         try:
             with _quiet():
-                made = self._client.models.create_or_update(entity)
+                made = self.client.models.create_or_update(entity)
         except Exception as error:
             translated = translate(error, f"Registering the model {model.name}")
             if translated is None:

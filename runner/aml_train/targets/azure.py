@@ -16,7 +16,7 @@ from aml_train.events import Listener, Notice
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.azure_rest import AzureRest, Workspace
 from aml_train.jobs.azure_v2 import AzureV2
-from aml_train.jobs.service import JobService
+from aml_train.jobs.clock import Clock
 from aml_train.jobs.watch import Pace
 from aml_train.targets.azure_names import nearest_of
 from aml_train.targets.azure_registry import location_of, password_of, pull_doubt
@@ -24,7 +24,7 @@ from aml_train.targets.azure_registry import location_of, password_of, pull_doub
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.config.model import TargetConfig
+    from aml_train.config.model import ClusterConfig, TargetConfig
     from aml_train.image.registry import RegistryLocation
 
 #: Azure limits how often a principal may ask: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
@@ -38,7 +38,7 @@ _DOUBT_SECONDS: Final = 10.0
 class AzureTarget:
     """A workspace in Azure, signed in to. Made by :func:`open_azure`."""
 
-    service: JobService
+    service: AzureV2
     pace: Pace
     rest: AzureRest
     sign_in: SignIn
@@ -69,6 +69,12 @@ class AzureTarget:
         )
         self._tell(doubts)
         return tested
+
+    def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
+        """Have the cluster that the job is to run on: find it, or make it."""
+        from aml_train.targets.azure_compute import ensure_cluster
+
+        ensure_cluster(self.service, cluster, listener=self.listener, clock=clock)
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image where the workspace's registry has it."""
@@ -143,7 +149,7 @@ def open_azure(
     service, identity = connect_azure(workspace, outer=outer, assertion=assertion, fetched=fetched)
     listener(Notice(text=f"Signing in to {_cloud_title(service.cloud)} with {identity.title}."))
     _check_workspace(service)
-    if compute is not None:
+    if compute is not None and settings.cluster is None:
         _check_compute(service, compute)
     password = password_of(settings, outer)
     kept = {name: value for name, value in outer.items() if name != settings.registry_password_variable}

@@ -12,7 +12,7 @@ from aml_train.events import Listener
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.azure_rest import Workspace
 from aml_train.jobs.azure_v2 import AzureV2
-from aml_train.jobs.service import JobService
+from aml_train.jobs.clock import Clock
 from aml_train.jobs.watch import Pace
 from aml_train.targets.emulator import EmulatorInfo, EmulatorSettings, environment, start
 from aml_train.targets.names import TargetNames
@@ -20,6 +20,7 @@ from aml_train.targets.names import TargetNames
 if TYPE_CHECKING:
     from docker import DockerClient
 
+    from aml_train.config.model import ClusterConfig
     from aml_train.image.registry import RegistryLocation
 
 #: The emulator answers within milliseconds and has no rate limit.
@@ -44,7 +45,7 @@ def local_names(settings: EmulatorSettings, target: str = "local") -> TargetName
 class LocalTarget:
     """The local AzureML, started. Made by :func:`open_local`."""
 
-    service: JobService
+    service: AzureV2
     pace: Pace
     engine: DockerClient
     outer: Mapping[str, str]
@@ -67,6 +68,12 @@ class LocalTarget:
             force=force,
             commit=commit,
         )
+
+    def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
+        """Have the cluster that the job is to run on: find it, or make it."""
+        from aml_train.targets.azure_compute import ensure_cluster
+
+        ensure_cluster(self.service, cluster, listener=self.listener, clock=clock)
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image where the loopback registry has it."""

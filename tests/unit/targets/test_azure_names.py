@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ FILE = {"subscription_id": SUB, "resource_group": "group", "workspace_name": "sp
 VARIABLES = {"AZURE_SUBSCRIPTION_ID": "var-sub", "AML_RESOURCE_GROUP": "var-group", "AML_WORKSPACE": "var-space"}
 
 
-def found(folder: Path, environment: Mapping[str, str] | None = None, **target: str) -> tuple[str, str, str]:
+def found(folder: Path, environment: Mapping[str, str] | None = None, **target: Any) -> tuple[str, str, str]:
     where = find_workspace(TargetConfig(name="azure", kind="azure", **target), folder, environment or {})
     return where.subscription_id, where.resource_group, where.name
 

@@ -1,0 +1,94 @@
+"""What a cluster is to be, beside what it is. Pure.
+
+Shapes are those of AmlCompute in Azure Resource Manager, as AzureML's REST API shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aml_train.config.model import ClusterConfig
+
+_DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.\d+)?S)?)?")
+_TIERS: Final = {"dedicated": "dedicated", "lowpriority": "spot"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One setting, in the words of aml-train.yml. *fixed*: AzureML changes it for no cluster that is there."""
+
+    key: str
+    wanted: str
+    found: str
+    fixed: bool
+
+    def __str__(self) -> str:
+        return f"{self.key} is {self.found}, not {self.wanted}"
+
+
+def title(cluster: ClusterConfig) -> str:
+    """Return a cluster in a few words."""
+    nodes = f"{cluster.min_nodes} to {cluster.max_nodes} nodes"
+    return f"{cluster.name} ({cluster.size}, {nodes}, {cluster.tier})"
+
+
+def differences(cluster: ClusterConfig, found: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """Return in what *found*, a compute of Azure Resource Manager, is not as *cluster* says. A case of letters is none."""
+    inner = (found.get("properties") or {}).get("properties") or {}
+    scale = inner.get("scaleSettings") or {}
+    idle = iso_seconds(str(scale.get("nodeIdleTimeBeforeScaleDown") or ""))
+    tier = str(inner.get("vmPriority") or "Dedicated")
+    pairs = (
+        ("size", cluster.size, str(inner.get("vmSize") or "unknown"), True),
+        ("tier", cluster.tier, _TIERS.get(tier.lower(), tier), True),
+        ("min-nodes", str(cluster.min_nodes), str(scale.get("minNodeCount") or 0), False),
+        ("max-nodes", str(cluster.max_nodes), str(scale.get("maxNodeCount")), False),
+        ("idle", f"{cluster.idle_seconds:g}s", "unknown" if idle is None else f"{idle:g}s", False),
+        ("identity", _identities(cluster.identity), _identities(_found_identity(found.get("identity") or {})), False),
+        ("ssh.user", cluster.ssh.user if cluster.ssh else "none", _user(inner), True),
+    )
+    differing = [
+        Difference(key=key, wanted=wanted, found=there, fixed=fixed)
+        for key, wanted, there, fixed in pairs
+        if wanted.lower() != there.lower()
+    ]
+    subnet = str((inner.get("subnet") or {}).get("id") or "")
+    if not _same_subnet(cluster.subnet, subnet):
+        differing.append(
+            Difference(key="subnet", wanted=cluster.subnet or "none", found=subnet or "none", fixed=True)
+        )
+    return tuple(differing)
+
+
+def iso_seconds(text: str) -> float | None:
+    """Return a duration such as ``PT2M`` in seconds, None where it is none."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def _identities(given: tuple[str, ...]) -> str:
+    return ", ".join(sorted(one.lower() for one in given)) or "none"
+
+
+def _found_identity(identity: Mapping[str, Any]) -> tuple[str, ...]:
+    users = tuple(identity.get("userAssignedIdentities") or ())
+    return (*(("system",) if "systemassigned" in str(identity.get("type")).lower() else ()), *users)
+
+
+def _user(inner: Mapping[str, Any]) -> str:
+    return str((inner.get("userAccountCredentials") or {}).get("adminUserName") or "none")
+
+
+def _same_subnet(wanted: str | None, found: str) -> bool:
+    if wanted is None:
+        return not found
+    if wanted.startswith("/"):
+        return wanted.lower() == found.lower()
+    vnet, _, subnet = wanted.partition("/")
+    return found.lower().endswith(f"/virtualnetworks/{vnet}/subnets/{subnet}".lower())

@@ -1,0 +1,76 @@
+"""A target's compute: a name, or a cluster that is made where it is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aml_train.config.load import load_config
+from aml_train.config.model import ClusterConfig, SshConfig, TargetConfig
+from aml_train.errors import InvalidError
+
+USER = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/trainer"
+
+
+def target(folder: Path, compute: str, name: str = "azure") -> TargetConfig:
+    (folder / "aml-train.yml").write_text(
+        f"job: {{command: 'true', environment: {{image: 'x:1'}}}}\ntarget: {name}\ntargets:\n  {name}:\n    compute: {compute}\n"
+    )
+    return load_config(None, directory=folder).target
+
+
+def test_a_name_is_a_name(tmp_path: Path) -> None:
+    found = target(tmp_path, "gpu-cluster")
+    assert (found.compute, found.cluster) == ("gpu-cluster", None)
+
+
+@pytest.mark.parametrize("name", ["azure", "local"])
+def test_a_cluster_has_defaults(name: str, tmp_path: Path) -> None:
+    found = target(tmp_path, "{name: gpu, size: Standard_NC6s_v3}", name)
+    assert found.compute == "gpu"
+    assert found.cluster == ClusterConfig(name="gpu", size="Standard_NC6s_v3", where="aml-train.yml:5")
+
+
+def test_a_cluster_can_say_everything(tmp_path: Path) -> None:
+    (tmp_path / "id.pub").write_text("ssh-rsa AAAA me\n")
+    found = target(
+        tmp_path,
+        f"{{name: gpu, size: Standard_NC6s_v3, min-nodes: 2, max-nodes: 4, idle: 5m, tier: spot, identity: [system, {USER}],"
+        " subnet: net/sub, ssh: {user: me, public-key-file: id.pub}, update: true}",
+    )
+    assert found.cluster == ClusterConfig(
+        name="gpu",
+        size="Standard_NC6s_v3",
+        min_nodes=2,
+        max_nodes=4,
+        idle_seconds=300,
+        tier="spot",
+        identity=("system", USER),
+        subnet="net/sub",
+        ssh=SshConfig(user="me", public_key_file=tmp_path / "id.pub"),
+        update=True,
+        where="aml-train.yml:5",
+    )
+
+
+@pytest.mark.parametrize(
+    ("compute", "message"),
+    [
+        ("{name: gpu}", "aml-train.yml:5: the key `size` of `targets.azure.compute` is missing"),
+        ("{name: g, size: S_1}", "`targets.azure.compute.name` must be 2 to 32 letters"),
+        ("{name: gpu, size: S_1, min-nodes: 3, max-nodes: 2}", "aml-train.yml:5: `min-nodes` is 3, more than"),
+        ("{name: gpu, size: S_1, max-nodes: -1}", "`targets.azure.compute.max-nodes` must be at least 0"),
+        ("{name: gpu, size: S_1, tier: low-priority}", "must be one of `dedicated`, `spot`"),
+        ("{name: gpu, size: S_1, identity: me}", "write `system`, or /subscriptions/"),
+        ("{name: gpu, size: S_1, ssh: {user: me, public-key-file: nowhere.pub}}", "there is no file nowhere.pub"),
+        ("{name: gpu, size: S_1, ssh: {user: me, password: x}}", "a password would stand in the file"),
+        ("{name: gpu, size: S_1, idle-seconds: 5}", "it is called `idle` here"),
+        ("{name: gpu, sise: S_1, size: S_1}", "did you mean `size`?"),
+        ("[gpu]", "must be a compute's name, or a mapping with `name` and `size`"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(compute: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidError) as raised:
+        target(tmp_path, compute)
+    assert message in raised.value.message

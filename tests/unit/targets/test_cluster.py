@@ -1,0 +1,262 @@
+"""A cluster that is to be, beside the one that is: what differs, what is sent, what is told where it is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_train.config.model import ClusterConfig, SshConfig
+from aml_train.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.events import Event, Notice
+from aml_train.targets import azure_compute
+from aml_train.targets.azure_compute import ensure_cluster, public_key
+from aml_train.targets.cluster import differences, iso_seconds
+from tests.fake_service import FakeClock
+
+CLUSTER = ClusterConfig(name="gpu", size="Standard_NC6s_v3", max_nodes=4, where="aml-train.yml:7")
+SUBNET = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/net/subnets/sub"
+USER = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/trainer"
+
+
+def shown(state: str = "Succeeded", *, identity: Mapping[str, Any] | None = None, **inner: Any) -> dict[str, Any]:
+    """Return the cluster as Azure Resource Manager shows it."""
+    scale = {"minNodeCount": 0, "maxNodeCount": 4, "nodeIdleTimeBeforeScaleDown": "PT2M"}
+    properties = {"vmSize": "STANDARD_NC6S_V3", "vmPriority": "Dedicated", "scaleSettings": scale, **inner}
+    return {
+        "identity": identity,
+        "properties": {"computeType": "AmlCompute", "provisioningState": state, "properties": properties},
+    }
+
+
+class Compute:
+    """azure-ai-ml's operations on computes, as far as they are used."""
+
+    def __init__(self, refuse: Exception | None) -> None:
+        self.refuse = refuse
+        self.put: list[Any] = []
+
+    def begin_create_or_update(self, entity: Any) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        self.put.append(entity)
+
+
+class Service:
+    """A workspace that shows one state of the compute after another, the last one for ever."""
+
+    def __init__(self, states: Sequence[Mapping[str, Any] | None], *, refuse: Exception | None = None) -> None:
+        self._states: Iterator[Mapping[str, Any] | None] = iter(states)
+        self._last: Mapping[str, Any] | None = None
+        self.sizes: Any = {"value": [{"name": "STANDARD_NC6S_V3"}, {"name": "STANDARD_DS3_V2"}]}
+        self.compute = Compute(refuse)
+        self.client = self
+        self.workspace = dataclasses.make_dataclass("Place", ["subscription_id"])("sub")
+        self.cloud = dataclasses.make_dataclass("Cloud", ["arm"])("https://arm")
+
+    def arm(self, path: str) -> str:
+        return f"https://arm/ws{path}"
+
+    def location(self) -> str:
+        return "eastus"
+
+    def read(self, url: str, _what: str, *, params: Mapping[str, str]) -> Any:
+        assert "api-version" in params
+        if url.endswith("/vmSizes"):
+            if isinstance(self.sizes, Exception):
+                raise self.sizes
+            return self.sizes
+        self._last = next(self._states, self._last)
+        return self._last
+
+
+def ensure(service: Service, cluster: ClusterConfig = CLUSTER) -> list[str]:
+    """Run and return what was told."""
+    heard: list[Event] = []
+    ensure_cluster(service, cluster, listener=heard.append, clock=FakeClock())  # type: ignore[arg-type]
+    return [event.text for event in heard if isinstance(event, Notice)]
+
+
+class RefusedError(Exception):
+    """What stands for azure-core's HttpResponseError here."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status_code = status
+        self.message = message
+
+
+@pytest.fixture(autouse=True)
+def _without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent is looked at with the SDK itself: tests/integration/emulator/test_ensure_compute.py."""
+    monkeypatch.setattr(azure_compute, "_entity", lambda cluster: cluster)
+
+
+@pytest.fixture
+def translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    def translate(error: Exception, what: str) -> AmlTrainError:
+        return ServiceError(f"{what}: {error}")
+
+    monkeypatch.setattr(azure_compute, "translate", translate)
+
+
+def test_a_cluster_that_is_there_is_left_alone() -> None:
+    service = Service([shown()])
+    assert ensure(service) == []
+    assert service.compute.put == []
+
+
+def test_a_missing_cluster_is_made_and_waited_for() -> None:
+    service = Service([None, None, shown("Creating"), shown("Creating"), shown()])
+    told = ensure(service)
+    assert told == [
+        "Making the compute gpu (Standard_NC6s_v3, 0 to 4 nodes, dedicated).",
+        "The compute gpu is there.",
+    ]
+    assert service.compute.put == [CLUSTER]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blbn\n", "does not hold a public key"),
+        ("b3Blbn", "does not hold a public key"),
+        (None, "cannot be read"),
+    ],
+)
+def test_what_is_no_public_key_is_never_sent(text: str | None, message: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "id").write_text(text)
+    cluster = dataclasses.replace(CLUSTER, ssh=SshConfig(user="me", public_key_file=tmp_path / "id"))
+    with pytest.raises(InvalidError, match=message) as raised:
+        public_key(cluster)
+    assert "b3Blbn" not in str(raised.value)
+
+
+def test_a_public_key_is_read(tmp_path: Path) -> None:
+    (tmp_path / "id.pub").write_text("ssh-ed25519 AAAA me\n")
+    cluster = dataclasses.replace(CLUSTER, ssh=SshConfig(user="me", public_key_file=tmp_path / "id.pub"))
+    assert (public_key(cluster), public_key(CLUSTER)) == ("ssh-ed25519 AAAA me", None)
+
+
+def test_a_cluster_that_differs_is_told_and_used_as_it_is() -> None:
+    service = Service([shown(scaleSettings={"maxNodeCount": 2, "nodeIdleTimeBeforeScaleDown": "PT2M"})])
+    [told] = ensure(service)
+    assert told.startswith(
+        "The compute gpu is not what aml-train.yml:7 says: max-nodes is 2, not 4. It is used as it is."
+    )
+    assert told.endswith("`update: true` there changes it.")
+    assert service.compute.put == []
+
+
+def test_a_cluster_that_differs_is_changed_where_that_is_wanted() -> None:
+    service = Service([shown(scaleSettings={"maxNodeCount": 2, "nodeIdleTimeBeforeScaleDown": "PT1H"}), shown()])
+    told = ensure(service, dataclasses.replace(CLUSTER, update=True))
+    assert told == ["Changing the compute gpu: max-nodes is 2, not 4; idle is 3600s, not 120s."]
+    assert len(service.compute.put) == 1
+
+
+def test_what_azure_changes_for_no_cluster_is_refused() -> None:
+    service = Service([shown(vmSize="Standard_DS3_v2")])
+    with pytest.raises(
+        InvalidError, match=r"aml-train.yml:7: the compute gpu cannot become .*size is Standard_DS3_v2"
+    ):
+        ensure(service, dataclasses.replace(CLUSTER, update=True))
+    assert service.compute.put == []
+
+
+def test_a_compute_that_is_no_cluster_is_refused() -> None:
+    other = {"properties": {"computeType": "ComputeInstance", "provisioningState": "Succeeded"}}
+    with pytest.raises(InvalidError, match="gpu is there and is a ComputeInstance, not a cluster"):
+        ensure(Service([other]))
+
+
+def test_one_that_is_deleted_at_this_moment_is_made_anew() -> None:
+    service = Service([shown("Deleting"), None, shown()])
+    assert ensure(service)[0].startswith("Making the compute gpu")
+
+
+def test_one_that_somebody_else_makes_is_waited_for(translated: None) -> None:
+    service = Service([None, shown("Creating"), shown()], refuse=RefusedError(409, "in progress"))
+    assert ensure(service)[-1] == "The compute gpu is there."
+
+
+def test_an_unknown_size_is_told_with_the_nearest() -> None:
+    service = Service([None])
+    with pytest.raises(
+        InvalidError, match=r"aml-train.yml:7: there is no VM size 'Standard_NC6s_v33' in eastus.*NC6S_V3"
+    ):
+        ensure(service, dataclasses.replace(CLUSTER, size="Standard_NC6s_v33"))
+    assert service.compute.put == []
+
+
+def test_who_may_not_list_sizes_finds_out_by_asking(translated: None) -> None:
+    service = Service([None, shown()], refuse=RefusedError(400, "The VM size is not supported."))
+    service.sizes = ServiceError("403")
+    with pytest.raises(InvalidError, match=r"AzureML refuses the compute gpu .* The VM size is not supported"):
+        ensure(service)
+
+
+def test_a_quota_that_is_too_small_is_told(translated: None) -> None:
+    service = Service([None], refuse=RefusedError(400, "has a vCPU quota of 0 and cannot"))
+    with pytest.raises(ServiceError, match=r"the quota does not hold the compute gpu .*vCPU quota of 0") as raised:
+        ensure(service)
+    assert raised.value.exit_code == 8
+    assert "Ask for more quota" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        (
+            [
+                None,
+                {
+                    "properties": {
+                        "provisioningState": "Failed",
+                        "provisioningErrors": [{"error": {"code": "X", "message": "no capacity"}}],
+                    }
+                },
+            ],
+            "could not be made: no capacity",
+        ),
+        ([None, shown("Creating")], "still Creating after 30 minutes"),
+    ],
+)
+def test_a_cluster_that_does_not_get_ready_is_told(states: list[Any], message: str) -> None:
+    with pytest.raises(ServiceError, match=message):
+        ensure(Service(states))
+
+
+@pytest.mark.parametrize(
+    ("changes", "found", "keys"),
+    [
+        ({}, {}, []),
+        ({"tier": "spot"}, {"vmPriority": "LowPriority"}, []),
+        ({"tier": "spot"}, {}, ["tier"]),
+        ({"subnet": "Net/Sub"}, {"subnet": {"id": SUBNET}}, []),
+        ({"subnet": SUBNET.upper()}, {"subnet": {"id": SUBNET}}, []),
+        ({"subnet": "other/sub"}, {"subnet": {"id": SUBNET}}, ["subnet"]),
+        ({}, {"subnet": {"id": SUBNET}}, ["subnet"]),
+        ({"identity": ("system", USER.lower())}, {}, ["identity"]),
+        ({"idle_seconds": 60.0, "min_nodes": 1}, {}, ["min-nodes", "idle"]),
+        ({}, {"userAccountCredentials": {"adminUserName": "me"}}, ["ssh.user"]),
+    ],
+)
+def test_differences(changes: dict[str, Any], found: dict[str, Any], keys: list[str]) -> None:
+    cluster = dataclasses.replace(CLUSTER, **changes)
+    assert [one.key for one in differences(cluster, shown(**found))] == keys
+
+
+def test_identities_are_compared_without_their_order() -> None:
+    identity = {"type": "SystemAssigned,UserAssigned", "userAssignedIdentities": {USER: {}}}
+    cluster = dataclasses.replace(CLUSTER, identity=(USER.upper(), "system"))
+    assert differences(cluster, shown(identity=identity)) == ()
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("PT2M", 120.0), ("P1DT1H1.5S", 90001.0), ("", None), ("2m", None)])
+def test_durations(text: str, seconds: float | None) -> None:
+    assert iso_seconds(text) == seconds
