@@ -11,7 +11,7 @@ from typing import Any
 from aml_emulator.errors import bad_request, not_found
 from aml_emulator.http import Call, Route
 from aml_emulator.routes.history import OWNERS, known_run
-from aml_emulator.routes.shapes import iso
+from aml_emulator.routes.shapes import continued, iso
 from aml_emulator.services import Services
 from aml_emulator.store.runs import Artifact, Run
 
@@ -46,8 +46,8 @@ class Artifacts:
         run = known_run(self._services, call)
         prefix = call.query.get("path", "").strip("/")
         found = self._services.store.runs.artifacts(run.id, prefix=prefix)
-        shown = [_artifact(run, item) for item in found if not prefix or _under(item.path, prefix)]
-        return {"value": shown, "continuationToken": None, "nextLink": None}
+        inside = [item for item in found if not prefix or _under(item.path, prefix)]
+        return continued(call, inside, key=lambda item: item.path, view=lambda item: _artifact(run, item))
 
     def content(self, call: Call) -> dict[str, Any]:
         """Return where one file can be read."""
@@ -69,8 +69,8 @@ class Artifacts:
         run = known_run(self._services, call)
         prefix = call.query.get("path", "").strip("/")
         found = self._services.store.runs.artifacts(run.id, prefix=prefix)
-        shown = [self._content(run, item.path) for item in found if not prefix or _under(item.path, prefix)]
-        return {"value": shown, "continuationToken": None, "nextLink": None}
+        inside = [item for item in found if not prefix or _under(item.path, prefix)]
+        return continued(call, inside, key=lambda item: item.path, view=lambda item: self._content(run, item.path))
 
     def create(self, call: Call) -> dict[str, Any]:
         """Make files known, and return where each can be written."""

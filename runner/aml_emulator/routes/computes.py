@@ -13,12 +13,13 @@ from aml_emulator.computes import DEFAULT_SIZE, LOW_PRIORITY, check, inner_view,
 from aml_emulator.errors import ServiceError, resource_not_found
 from aml_emulator.http import Call, Reply, Route
 from aml_emulator.jobs.service import JobService
-from aml_emulator.routes.shapes import iso, resource
+from aml_emulator.routes.shapes import iso, page, resource
 from aml_emulator.services import Services
 from aml_emulator.store.assets import Compute
 from aml_emulator.vm_sizes import LOW_PRIORITY as LOW_PRIORITY_QUOTA
 from aml_emulator.vm_sizes import VmSize, size_named, sizes
 
+PAGE = 100
 RETRY_AFTER = {"Retry-After": "1", "x-ms-retry-after-ms": "100"}
 """When a client may ask again, in seconds and milliseconds; without it (or with 0) Azure's clients wait 30 s."""
 
@@ -68,9 +69,11 @@ class Computes:
         self._jobs = jobs
 
     def list(self, call: Call) -> dict[str, Any]:
-        """Return all compute targets."""
-        del call
-        return {"value": [self._view(compute) for compute in self._services.store.assets.computes()]}
+        """Return compute targets, in pages."""
+        found = self._services.store.assets.computes()
+        skip = call.integer("$skip", 0)
+        shown = [self._view(compute) for compute in found[skip : skip + PAGE]]
+        return page(call, shown, offset=skip + PAGE, more=len(found) > skip + PAGE)
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return one compute target."""

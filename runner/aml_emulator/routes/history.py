@@ -11,7 +11,7 @@ from typing import Any
 from aml_emulator.errors import not_found
 from aml_emulator.http import Call, Route
 from aml_emulator.jobs.service import output_asset
-from aml_emulator.routes.shapes import USER, iso
+from aml_emulator.routes.shapes import USER, continued, iso
 from aml_emulator.services import Services
 from aml_emulator.store.runs import Run
 
@@ -84,7 +84,7 @@ class History:
     def children(self, call: Call) -> dict[str, Any]:
         """Return the direct children of a run."""
         runs = self._services.store.runs.children(known_run(self._services, call).id)
-        return {"value": [self._run(run) for run in runs], "continuationToken": None, "nextLink": None}
+        return continued(call, runs, key=lambda run: f"{run.created:020.6f} {run.id}", view=self._run)
 
     def details(self, call: Call) -> dict[str, Any]:
         """Return a run with its logs, each with a URL that can be read by ranges while it grows."""

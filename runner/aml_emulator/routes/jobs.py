@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aml_emulator.errors import NotSupportedError, not_found
+from aml_emulator.errors import NotSupportedError, bad_request, not_found
 from aml_emulator.http import Call, Reply, Route
 from aml_emulator.jobs.service import JobService
 from aml_emulator.routes.computes import RETRY_AFTER
@@ -45,11 +45,14 @@ class Jobs:
         if query.get("jobtype", "command").lower() != "command":
             # There are none of other types.
             return page(call, [], offset=0, more=False)
-        skip = call.integer("$skip", 0)
         size = call.integer("$top", PAGE, low=1, high=PAGE)
         archived = {"All": None, "ArchivedOnly": True}.get(query.get("listviewtype", ""), False)
-        runs = self._services.store.runs.jobs(limit=size + 1, offset=skip, archived=archived, tag=query.get("tag"))
-        return page(call, [self._view(run) for run in runs[:size]], offset=skip + size, more=len(runs) > size)
+        runs = self._services.store.runs.jobs(
+            limit=size + 1, after=_after(query.get("$skip", "")), archived=archived, tag=query.get("tag")
+        )
+        # The next page begins after a job, and not at a number: jobs that are submitted meanwhile shift none.
+        last = f"{runs[:size][-1].created!r}/{runs[:size][-1].id}" if runs else ""
+        return page(call, [self._view(run) for run in runs[:size]], offset=last, more=len(runs) > size)
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return one job."""
@@ -149,3 +152,18 @@ class Jobs:
             created=run.created,
             modified=run.modified,
         )
+
+
+def _after(token: str) -> tuple[float, str] | None:
+    """Return the job that a page begins after, by its creation and name; None for the first page.
+
+    Raises:
+        ServiceError: it is not a token of this list.
+    """
+    if not token:
+        return None
+    created, _, name = token.partition("/")
+    try:
+        return float(created), name
+    except ValueError as error:
+        raise bad_request(f"Not a continuation token of this list: '{token}'") from error

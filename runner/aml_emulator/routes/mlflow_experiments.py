@@ -11,6 +11,9 @@ from aml_emulator.routes.shapes import millis
 from aml_emulator.services import Services
 from aml_emulator.store.runs import Experiment
 
+MAX_EXPERIMENTS = 50_000
+"""The largest page that MLflow asks for."""
+
 
 def routes(services: Services) -> Sequence[Route]:
     """Return the routes of MLflow's experiments, under both versions of AzureML's prefix."""
@@ -72,7 +75,15 @@ class Experiments:
             str(body.get("view_type")), ("active",)
         )
         found = [item for item in self._services.store.runs.experiments() if item.stage in stages]
-        return {"experiments": [self._view(item) for item in found]}
+        try:
+            start, size = int(body.get("page_token") or 0), int(body.get("max_results") or MAX_EXPERIMENTS)
+        except ValueError as error:
+            raise MlflowError(400, "INVALID_PARAMETER_VALUE", "page_token or max_results is no number") from error
+        end = start + max(1, min(size, MAX_EXPERIMENTS))
+        answer: dict[str, Any] = {"experiments": [self._view(item) for item in found[start:end]]}
+        if len(found) > end:
+            answer["next_page_token"] = str(end)
+        return answer
 
     def update_experiment(self, call: Call) -> dict[str, Any]:
         """Give an experiment another name."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from aml_emulator.http import Call
+
+Item = TypeVar("Item")
+
+HISTORY_PAGE = 500
+"""How many items a page of run history has."""
 
 USER = "aml-emulator"
 
@@ -56,18 +61,46 @@ def resource(
     }
 
 
-def page(call: Call, items: Sequence[Any], *, offset: int, more: bool) -> dict[str, Any]:
+def page(call: Call, items: Sequence[Any], *, offset: int | str, more: bool) -> dict[str, Any]:
     """Return a page of a list, with the link to the next one if there is more.
 
     Args:
         call: the request for this page; its other query parameters are kept in the link.
         items: this page's items, JSON.
-        offset: how many items come before the next page.
+        offset: where the next page begins, for ``$skip``: how many items come before it, or a token of the list's own.
         more: whether there is a next page.
     """
     answer: dict[str, Any] = {"value": list(items)}
     if more:
-        query = {**call.query, "$skip": str(offset)}
-        text = "&".join(f"{quote(key, safe='$-')}={quote(value, safe='')}" for key, value in query.items())
-        answer["nextLink"] = f"https://{call.host}{quote(call.path, safe='/')}?{text}"
+        answer["nextLink"] = _link(call, "$skip", str(offset))
     return answer
+
+
+def continued(
+    call: Call, items: Sequence[Item], *, key: Callable[[Item], str], view: Callable[[Item], Any]
+) -> dict[str, Any]:
+    """Return a page of a list of run history, with the token and the link to the next one if there is more.
+
+    Args:
+        call: the request for this page.
+        items: the whole list, in the order of *key*.
+        key: what tells an item from the others; the last one of a page is its token, so that a page neither repeats
+            nor leaves out what was there, whatever comes in meanwhile.
+        view: makes JSON of an item.
+    """
+    after = call.query.get("continuationToken", "")
+    left = [item for item in items if not after or key(item) > after]
+    shown, more = left[:HISTORY_PAGE], len(left) > HISTORY_PAGE
+    token = key(shown[-1]) if more else None
+    return {
+        "value": [view(item) for item in shown],
+        "continuationToken": token,
+        "nextLink": None if token is None else _link(call, "continuationToken", token),
+    }
+
+
+def _link(call: Call, name: str, value: str) -> str:
+    """Return the request's own address with a query parameter set."""
+    query = {**call.query, name: value}
+    text = "&".join(f"{quote(key, safe='$-')}={quote(given, safe='')}" for key, given in query.items())
+    return f"https://{call.host}{quote(call.path, safe='/%')}?{text}"

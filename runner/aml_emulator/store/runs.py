@@ -189,13 +189,18 @@ class RunStore:
         return run
 
     def jobs(
-        self, *, limit: int, offset: int = 0, archived: bool | None = False, tag: str | None = None
+        self,
+        *,
+        limit: int,
+        after: tuple[float, str] | None = None,
+        archived: bool | None = False,
+        tag: str | None = None,
     ) -> list[Run]:
         """Return submitted jobs, newest first.
 
         Args:
             limit: at most so many.
-            offset: how many to leave out at the start.
+            after: creation and id of the job that comes before the first one.
             archived: only those archived or not; None for both.
             tag: only those that have it, whatever its value.
         """
@@ -204,9 +209,11 @@ class RunStore:
         if tag:
             condition += " AND EXISTS (SELECT 1 FROM json_each(r.tags) AS t WHERE t.key = ?)"
             values.append(tag)
+        if after is not None:
+            condition += " AND (r.created < ? OR (r.created = ? AND r.id > ?))"
+            values += [after[0], after[0], after[1]]
         rows = self._db.rows(
-            f"{_SELECT} WHERE r.job IS NOT NULL {condition} ORDER BY r.created DESC, r.id LIMIT ? OFFSET ?",
-            [*values, limit, offset],
+            f"{_SELECT} WHERE r.job IS NOT NULL {condition} ORDER BY r.created DESC, r.id LIMIT ?", [*values, limit]
         )
         return [_run(row) for row in rows]
 

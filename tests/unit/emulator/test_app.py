@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from typing import Any
 from urllib.parse import urlencode
@@ -11,6 +12,7 @@ import pytest
 
 from aml_emulator.executor.spec import Folder, RunError
 from aml_emulator.federation import AUDIENCE
+from aml_emulator.tokens import Tokens
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 API = IDENTITY.api_host
@@ -393,3 +395,85 @@ def test_a_request_to_resource_manager_names_its_version(
     assert words in answer.json["error"]["message"]
     # AzureML's own services have their version in the path.
     assert service.call("GET", f"{WS}/jobs?{query}", host=API).status == 200
+
+
+def test_jobs_that_are_submitted_meanwhile_shift_no_page(service: Service) -> None:
+    names = [f"job{number:03}" for number in range(120)]
+    for name in names:
+        service.submit(name)
+    seen: list[str] = []
+    url = f"{WS}/jobs?api-version=2024-01-01-preview"
+    while url:
+        answer = service.call("GET", url).json
+        seen += [item["name"] for item in answer["value"]]
+        service.submit(f"later{len(seen)}")
+        url = answer.get("nextLink", "").removeprefix("https://management.azure.com")
+    assert seen == names[::-1]
+    answer = service.call("GET", f"{WS}/jobs?$skip=x")
+    assert (answer.status, answer.json["error"]["message"]) == (400, "Not a continuation token of this list: 'x'")
+
+
+def test_a_run_with_many_files_lists_them_in_pages(service: Service) -> None:
+    service.submit("job1")
+    paths = [f"a/{number:04} %.txt" for number in range(1200)]
+    for path in paths:
+        service.store.runs.add_artifact("job1", path)
+    seen: list[str] = []
+    url = f"{HISTORY}/experiments/exp/runs/job1/artifacts?path=a"
+    while url:
+        answer = service.call("GET", url, host=API).json
+        seen += [item["path"] for item in answer["value"]]
+        assert (answer["continuationToken"] is None) == (answer["nextLink"] is None)
+        url = (answer["nextLink"] or "").removeprefix(f"https://{API}")
+    assert seen == paths
+
+
+@pytest.mark.parametrize(
+    ("token", "code"),
+    [
+        ("", "AuthenticationFailed"),
+        ("no.token", "InvalidAuthenticationToken"),
+        ("foreign", "InvalidAuthenticationToken"),
+        ("expired", "ExpiredAuthenticationToken"),
+        ("audience", "InvalidAuthenticationTokenAudience"),
+        ("tenant", "InvalidAuthenticationTokenTenant"),
+    ],
+)
+@pytest.mark.parametrize("host", ["management.azure.com", API])
+def test_whose_token_it_is_not_is_refused_with_azures_code(
+    service: Service, token: str, code: str, host: str
+) -> None:
+    others = (
+        {"tenant_id": "99999999-9999-9999-9999-999999999999"} if token == "tenant" else {"token_secret": "cd" * 32}
+    )
+    made = {
+        "expired": lambda: service.tokens.issue(audience="https://management.azure.com"),
+        "audience": lambda: service.tokens.issue(audience="https://graph.microsoft.com"),
+        **dict.fromkeys(
+            ("tenant", "foreign"),
+            lambda: Tokens(dataclasses.replace(IDENTITY, **others), clock=service.clock).issue(
+                audience="https://management.azure.com"
+            ),
+        ),
+    }
+    given = made[token]() if token in made else token
+    if token == "expired":
+        service.clock.now += 3600
+    answer = service.call("GET", f"{WS}/jobs", token=given or None, host=host)
+    assert (answer.status, answer.json["error"]["code"]) == (401, code)
+    assert 'error="invalid_token"' in answer.headers["WWW-Authenticate"]
+
+
+def test_an_operation_that_goes_on_says_when_to_ask_again(service: Service) -> None:
+    service.submit("job1")
+    answer = service.call("POST", f"{WS}/jobs/job1/cancel")
+    assert (answer.status, answer.headers["Retry-After"]) == (202, "1")
+    location = answer.headers["Location"].removeprefix("https://management.azure.com")
+    again = service.call("GET", location)
+    assert (again.status, again.headers["Retry-After"], again.headers["Location"]) == (
+        202,
+        "1",
+        answer.headers["Location"],
+    )
+    service.store.runs.finish("job1", "Canceled")
+    assert service.call("GET", location).status == 200
