@@ -1,17 +1,17 @@
-"""What a job's container holds before its command starts, and what of its inputs changed."""
+"""What a job's container holds before its command starts, and what is kept of it afterwards."""
 
 from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO
 
 from aml_emulator.executor import archive, layout
 from aml_emulator.executor.archive import ContentError
 from aml_emulator.executor.layout import Layout, UnsafePathError
 from aml_emulator.executor.patterns import matcher
-from aml_emulator.executor.spec import BlobStore, InputSpec, RunSpec
+from aml_emulator.executor.spec import BlobStore, InputSpec, RunSink, RunSpec
 
 Get = Callable[[str], Iterator[bytes] | None]
 """Gives a path of the container as a tar stream, or None where there is nothing."""
@@ -63,13 +63,31 @@ class Content:
                 f"The input '{item.name}' ({item.uri or 'no address'}) cannot be read: {error}"
             ) from error
 
-    def write_back(self, get: Get) -> Iterable[str]:
-        """Store what the command changed in inputs of the mode ``ReadWriteMount``, and return notes.
-
-        Files that were put there and are gone are deleted from storage as well, where this process put them.
+    def capture(self, get: Get, sink: RunSink) -> Iterator[str]:
+        """Store ``outputs``, ``logs``, the named outputs, and what changed in inputs; yield notes on what is amiss.
 
         Raises:
             UnsafePathError, tarfile.TarError: as :func:`aml_emulator.executor.archive.capture`.
+        """
+        for name in layout.CAPTURED_FOLDERS:
+            stream = get(f"{self._plan.working_directory}/{name}")
+            if stream is not None:
+                target = self._spec.artifacts
+                yield from archive.capture(stream, blobs=self._blobs, target=target, base=name, on_file=sink.artifact)
+        for item in self._spec.outputs:
+            if item.mode != "Direct":
+                stream = get(self._plan.output_path(item))
+                if stream is None:
+                    yield f"The output {item.name} was not written by the job."
+                    continue
+                yield from archive.capture(stream, blobs=self._blobs, target=item.location, on_file=_unheard)
+            sink.output(item.name)
+        yield from self._write_back(get)
+
+    def _write_back(self, get: Get) -> list[str]:
+        """Store what the command changed in inputs of the mode ``ReadWriteMount``, and return notes.
+
+        Files that were put there and are gone are deleted from storage as well, where this process put them.
         """
         notes: list[str] = []
         for item in self._spec.inputs:
@@ -82,7 +100,7 @@ class Content:
                     stream,
                     blobs=self._blobs,
                     target=item.location,
-                    on_file=lambda _path, _size: None,
+                    on_file=_unheard,
                     skip=lambda path, member, seen=seen: _unchanged(path, member, seen),  # type: ignore[misc]
                 )
             if item.name not in self._placed:
@@ -93,6 +111,10 @@ class Content:
                 name = item.location.name_of(path) if path else item.location.prefix.strip("/")
                 self._blobs.delete_prefix(item.location.container, name)
         return notes
+
+
+def _unheard(_path: str, _size: int) -> None:
+    """Files of outputs and inputs are no artefacts of the run."""
 
 
 def _unchanged(path: str, member: tarfile.TarInfo, seen: set[str]) -> bool:

@@ -20,14 +20,19 @@ READ_SECONDS = 60.0
 MAX_REDIRECTS = 10
 ATTEMPTS = 3
 
+Sessions = Callable[[], requests.Session]
+
 
 @contextmanager
-def fetched(inputs: tuple[InputSpec, ...], go_on: Callable[[], None]) -> Iterator[dict[str, IO[bytes]]]:
+def fetched(
+    inputs: tuple[InputSpec, ...], go_on: Callable[[], None], *, session: Sessions = requests.Session
+) -> Iterator[dict[str, IO[bytes]]]:
     """Give the files of those *inputs* that have an address on the web, by the inputs' names; gone afterwards.
 
     Args:
         inputs: all inputs of a job.
         go_on: called now and then; raises to end it.
+        session: gives the HTTP client.
 
     Raises:
         ContentError: a file cannot be had; the message names the input and the address without its query.
@@ -37,17 +42,18 @@ def fetched(inputs: tuple[InputSpec, ...], go_on: Callable[[], None]) -> Iterato
         for item in inputs:
             if item.url is not None:
                 file = stack.enter_context(tempfile.TemporaryFile(prefix="aml-input-"))
-                _fetch(item, file, go_on)
+                _fetch(item, file, go_on, session)
                 files[item.name] = file
         yield files
 
 
-def _fetch(item: InputSpec, file: IO[bytes], go_on: Callable[[], None]) -> None:
+def _fetch(item: InputSpec, file: IO[bytes], go_on: Callable[[], None], session: Sessions) -> None:
     url = str(item.url)
     shown = url.partition("?")[0]
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            _download(url, file, go_on)
+            with session() as client:
+                _download(url, file, go_on, client)
         except _RefusedError as error:
             raise ContentError(f"The input '{item.name}' cannot be read from {shown}: {error}") from error
         except requests.RequestException as error:
@@ -63,32 +69,30 @@ class _RefusedError(Exception):
     """The file is not given, and will not be."""
 
 
-def _download(url: str, file: IO[bytes], go_on: Callable[[], None]) -> None:
+def _download(url: str, file: IO[bytes], go_on: Callable[[], None], client: requests.Session) -> None:
     """Write what *url* leads to into *file*, from its beginning."""
-    with requests.Session() as session:
-        for _ in range(MAX_REDIRECTS):
-            host = urlsplit(url).hostname or ""
-            decision = decide(host, blob_host="", login_server="")
-            if decision.destination is not Destination.ONWARD:
-                raise _RefusedError(decision.reason or f"{host} is a service of the workspace")
-            # Files are wanted as they are stored: no compression on the way.
-            headers = {"Accept-Encoding": "identity"}
-            with session.get(
-                url,
-                stream=True,
-                allow_redirects=False,
-                timeout=(CONNECT_SECONDS, READ_SECONDS),
-                headers=headers,
-            ) as answer:
-                if answer.is_redirect:
-                    url = urljoin(url, answer.headers["Location"])
-                    continue
-                if answer.status_code >= 500:
-                    raise requests.HTTPError(str(answer.status_code))
-                if answer.status_code != 200:
-                    raise _RefusedError(f"the server answers {answer.status_code} {answer.reason}")
-                _keep(answer, file, go_on)
-                return
+    for _ in range(MAX_REDIRECTS):
+        host = urlsplit(url).hostname or ""
+        decision = decide(host, blob_host="", login_server="")
+        if decision.destination is not Destination.ONWARD:
+            raise _RefusedError(decision.reason or f"{host} is a service of the workspace")
+        # Files are wanted as they are stored: no compression on the way.
+        with client.get(
+            url,
+            stream=True,
+            allow_redirects=False,
+            timeout=(CONNECT_SECONDS, READ_SECONDS),
+            headers={"Accept-Encoding": "identity"},
+        ) as answer:
+            if answer.is_redirect:
+                url = urljoin(url, answer.headers["Location"])
+                continue
+            if answer.status_code >= 500:
+                raise requests.HTTPError(str(answer.status_code))
+            if answer.status_code != 200:
+                raise _RefusedError(f"the server answers {answer.status_code} {answer.reason}")
+            _keep(answer, file, go_on)
+            return
     raise _RefusedError(f"it leads on more than {MAX_REDIRECTS} times")
 
 

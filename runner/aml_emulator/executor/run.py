@@ -329,7 +329,8 @@ class Run:
         output.finish()
         result = self._ended(ended, output.tail()) if reason is None else self._stopped()
         try:
-            self._capture(container_id)
+            for note in self._content.capture(partial(self._engine.get, container_id), self._sink):
+                self._note(note)
         except (tarfile.TarError, layout.UnsafePathError) as error:
             message = f"The job's outputs could not be stored: {error}"
             self._note(message)
@@ -360,33 +361,6 @@ class Run:
         seconds = self.spec.timeout_seconds or 0
         message = f"The job ran longer than its limits.timeout of {seconds:g} seconds, and was canceled."
         return _Result(status="Canceled", error=RunError(code="UserError", message=message))
-
-    def _capture(self, container_id: str) -> None:
-        """Store ``outputs``, ``logs`` and the named outputs."""
-        plan = layout.Layout(run_id=self.spec.run_id)
-        for name in layout.CAPTURED_FOLDERS:
-            stream = self._engine.get(container_id, f"{plan.working_directory}/{name}")
-            if stream is not None:
-                take = partial(archive.capture, target=self.spec.artifacts, base=name)
-                self._store(stream, take, self._sink.artifact)
-        for item in self.spec.outputs:
-            if item.mode == "Direct":
-                self._sink.output(item.name)
-                continue
-            stream = self._engine.get(container_id, plan.output_path(item))
-            if stream is None:
-                self._note(f"The output {item.name} was not written by the job.")
-                continue
-            self._store(stream, partial(archive.capture, target=item.location), lambda _path, _size: None)
-            self._sink.output(item.name)
-        for note in self._content.write_back(partial(self._engine.get, container_id)):
-            self._note(note)
-
-    def _store(
-        self, stream: Iterator[bytes], take: partial[tuple[str, ...]], on_file: Callable[[str, int], None]
-    ) -> None:
-        for note in take(stream, blobs=self._blobs, on_file=on_file):
-            self._note(note)
 
     def _follow_adopted(self, container_id: str) -> _Result:
         state = self._engine.state(container_id)

@@ -514,18 +514,33 @@ ENVIRONMENTS = (
 )
 
 BUILT_ENVIRONMENTS = (
-    refused(
-        "environment-conda",
-        f"command: 'true'\nenvironment: {{image: '{IMAGE}', conda_file: conda.yml}}",
-        "a conda file",
+    ends("environment-build", "command: echo $BUILT\nenvironment: {build: {path: context}}", "yes"),
+    ends(
+        "environment-build-of-a-file",
+        "command: echo $BUILT\nenvironment: {build: {path: context, dockerfile_path: docker/Other}}",
+        "otherwise",
     ),
-    refused("environment-build", "command: 'true'\nenvironment: {build: {path: context}}", "a build context"),
-    refused(
+    ends("environment-build-named", "command: echo $BUILT\nenvironment: azureml:table-built:1", "yes"),
+    fails(
+        "environment-build-fails",
+        "command: 'true'\nenvironment: {build: {path: context, dockerfile_path: docker/Broken}}",
+        "exit 7",
+    ),
+    fails(
+        "environment-conda-without-conda",
+        f"command: 'true'\nenvironment: {{image: '{IMAGE}', conda_file: conda.yml}}",
+        "has no conda, mamba or micromamba",
+    ),
+    ends(
         "environment-curated",
+        "command: 'true'\nenvironment: azureml://registries/azureml/environments/played-1.5/versions/1",
+    ),
+    refused(
+        "environment-curated-unknown",
         "command: 'true'\nenvironment: azureml://registries/azureml/environments/sklearn-1.5/versions/1",
-        "registries",
+        "without an image of this machine to play it",
     ),
 )
-"""Environments that would have to be built, or that belong to a registry."""
+"""Environments that have to be built, or that belong to a registry."""
 
 TABLE = (*LITERALS, *COMMANDS, *INPUTS, *OUTPUTS, *SETTINGS, *ENVIRONMENTS, *BUILT_ENVIRONMENTS)

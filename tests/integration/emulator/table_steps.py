@@ -18,6 +18,7 @@ from client_steps import client  # type: ignore[import-not-found]  # they lie be
 from job_table import IMAGE, TABLE, Row  # type: ignore[import-not-found]
 
 SECONDS = 400
+FOLLOWED = ("output", "exit-code", "file-missing", "limit-reached", "pytorch-one-fails")
 FILES = {
     "data/a.csv": "a,1\n",
     "data/b.txt": "b\n",
@@ -31,7 +32,9 @@ FILES = {
     "second.txt": "second\n",
     "environment.yml": f"name: table-file\nimage: {IMAGE}\n",
     "conda.yml": "dependencies: [python=3.11]\n",
-    "context/Dockerfile": f"FROM {IMAGE}\n",
+    "context/Dockerfile": f"FROM {IMAGE}\nENV BUILT=yes\n",
+    "context/docker/Other": f"FROM {IMAGE}\nENV BUILT=otherwise\n",
+    "context/docker/Broken": f"FROM {IMAGE}\nRUN exit 7\n",
 }
 
 
@@ -70,7 +73,7 @@ class Places:
 
 def prepare(given: dict[str, str]) -> dict[str, Any]:
     """Make the files and the assets that the jobs name; return where the folder ``data`` lies in the datastore."""
-    from azure.ai.ml.entities import Data, Environment, Model
+    from azure.ai.ml.entities import BuildContext, Data, Environment, Model
 
     folder = Path(given["folder"], "table")
     for name, text in FILES.items():
@@ -79,6 +82,8 @@ def prepare(given: dict[str, str]) -> dict[str, Any]:
         path.write_text(text)
     ml = client(given)
     ml.environments.create_or_update(Environment(name="table", version="1", image=IMAGE))
+    context = BuildContext(path=str(folder / "context"))
+    ml.environments.create_or_update(Environment(name="table-built", version="1", build=context))
     ml.data.create_or_update(Data(name="table-file", version="1", path=str(folder / "first.txt"), type="uri_file"))
     ml.data.create_or_update(Data(name="table-file", version="2", path=str(folder / "second.txt"), type="uri_file"))
     ml.data.create_or_update(Data(name="table-table", version="1", path=str(folder / "table"), type="mltable"))
@@ -108,7 +113,7 @@ def by_sdk(given: dict[str, str]) -> dict[str, Any]:
 
 
 def by_aml_train(given: dict[str, str]) -> dict[str, Any]:
-    """Submit by the pipeline of aml-train, as ``aml-train run --no-wait`` does."""
+    """Submit by the pipeline of aml-train, as ``aml-train run --no-wait`` does, and follow some as ``attach`` does."""
     from aml_train.config.load import load_config
     from aml_train.outcome import Options
     from aml_train.runs import prepare_run, run_prepared
@@ -122,7 +127,9 @@ def by_aml_train(given: dict[str, str]) -> dict[str, Any]:
     config = folder / "aml-train.yml"
     config.write_text(json.dumps({"job": "job.yml", "target": "azure", "targets": {"azure": target}}))
 
-    def submit(_row: Row, document: dict[str, Any]) -> str:
+    plans = {}
+
+    def submit(row: Row, document: dict[str, Any]) -> str:
         file = folder / f"{document['name']}.yml"
         file.write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")
         loaded = load_config(config, directory=folder, job=file)
@@ -130,9 +137,15 @@ def by_aml_train(given: dict[str, str]) -> dict[str, Any]:
         outcome = run_prepared(prepared, Options(wait=False), listeners=())
         if outcome.job is None:
             raise ValueError(f"{outcome.status}: {outcome.message}")
+        plans[row.name] = prepared
         return str(outcome.job.name)
 
-    return run(given, "ours", submit, workers=1)
+    found = run(given, "ours", submit, workers=1)
+    for name in FOLLOWED:
+        if name in plans:
+            outcome = run_prepared(plans[name], Options(attach=True, job=found[name]["job"]), listeners=())
+            found[name] |= {"verdict": outcome.status, "message": outcome.message}
+    return found
 
 
 def others(given: dict[str, str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import docker
 import pytest
 
 from tests.integration.emulator.job_reading import differences
-from tests.integration.emulator.job_table import TABLE, Row
+from tests.integration.emulator.job_table import IMAGE, TABLE, Row
 from tests.integration.emulator.service import Emulator
 
 CLIENTS = ("sdk", "ours")
@@ -51,7 +51,12 @@ def web() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, web: str) -> Iterator[dict[str, dict[str, Any]]]:
     """What both clients saw, by client and row; and what there is beside the table."""
-    variables = {"AML_EMULATOR_MAX_JOBS": JOBS_AT_ONCE, "NO_PROXY": "*"}
+    variables = {
+        "AML_EMULATOR_MAX_JOBS": JOBS_AT_ONCE,
+        "AML_EMULATOR_ENVIRONMENTS": f"played-*={IMAGE}",
+        "AML_EMULATOR_MICROMAMBA_URL": "file:///nowhere/micromamba",
+        "NO_PROXY": "*",
+    }
     emulator = Emulator(tmp_path_factory.mktemp("table"), environment=variables)
     emulator.start()
     try:
@@ -62,6 +67,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, web: str) -> Iterator[dict
             found = dict(zip(CLIENTS, answers, strict=True))
         yield {**found, "others": ask(emulator, "others", given)}
     finally:
+        emulator.admin("POST", "reset?force=1")
         emulator.stop()
 
 
@@ -88,10 +94,28 @@ def test_a_job_runs_or_is_refused_and_reads_back_equal(
     assert differences(seen["document"], seen["back"], seen["raw"], lost=row.lost) == []
 
 
+@pytest.mark.parametrize(
+    ("row", "verdict", "message"),
+    [
+        ("output", "passed", ""),
+        ("exit-code", "job-failed", "exited with status code 3"),
+        ("file-missing", "job-failed", "The input 'd'"),
+        ("pytorch-one-fails", "job-failed", "status code 9"),
+        ("limit-reached", "cancelled", ""),
+    ],
+)
+def test_aml_train_follows_a_job_to_its_verdict(
+    row: str, verdict: str, message: str, results: dict[str, dict[str, Any]]
+) -> None:
+    seen = results["ours"][row]
+    assert seen["verdict"] == verdict, seen["message"]
+    assert message in seen["message"]
+
+
 def test_what_a_mount_for_writing_is_given_is_there_afterwards(results: dict[str, dict[str, Any]]) -> None:
     seen = results["others"]
     assert seen["writes"]["status"] == "Completed", seen["writes"]["log"]
-    assert seen["writes"]["back"]["inputs"]["d"]["mode"] == "rw_mount"
+    assert seen["writes"]["raw"]["inputs"]["d"]["mode"] == "ReadWriteMount"
     assert seen["reads"]["log"] == "new.txt\n"
 
 
