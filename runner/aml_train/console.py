@@ -132,7 +132,7 @@ class ConsoleListener:
             case JobSubmitted():
                 self._facts["job"] = event.job + (" (attached)" if event.attached else "")
                 if event.studio_url:
-                    self._facts["studio"] = event.studio_url
+                    self._facts["studio" if event.studio_url.startswith("https:") else "page"] = event.studio_url
             case MetricsSettled():
                 self._metrics = event.metrics
             case ModelRegistered():

@@ -269,8 +269,9 @@ def open_service(
     from aml_train.targets.emulator import EmulatorSettings, find_running
     from aml_train.targets.local import connect_local
 
-    info = find_running(EmulatorSettings.from_environment(environment))
-    return None if info is None else connect_local(info, environment)
+    settings = EmulatorSettings.from_environment(environment)
+    info = find_running(settings)
+    return None if info is None else connect_local(info, environment, page=settings.page_origin)
 
 
 def open_workspace(
@@ -298,7 +299,8 @@ def open_workspace(
     from aml_train.targets.local import connect_local
 
     settings = EmulatorSettings.from_environment(environment)
-    return connect_local(find_running(settings) or start(settings, listener), environment)
+    info = find_running(settings) or start(settings, listener)
+    return connect_local(info, environment, page=settings.page_origin)
 
 
 def sweep_engine(environment: Mapping[str, str], listener: Listener) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from aml_train.credentials.azure import sign_in
+from aml_train.credentials.azure import SignIn, sign_in
 from aml_train.events import Listener
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.azure_rest import Workspace
 from aml_train.jobs.azure_v2 import AzureV2
 from aml_train.jobs.clock import Clock
+from aml_train.jobs.service import JobView
 from aml_train.jobs.watch import Pace
 from aml_train.targets.emulator import EmulatorInfo, EmulatorSettings, environment, start
 from aml_train.targets.names import TargetNames
@@ -110,7 +113,7 @@ def open_local(
     """
     info = start(settings, listener)
     return LocalTarget(
-        service=connect_local(info, outer),
+        service=connect_local(info, outer, page=settings.page_origin),
         pace=_PACE,
         engine=engine,
         outer=outer,
@@ -120,11 +123,30 @@ def open_local(
     )
 
 
-def connect_local(info: EmulatorInfo, outer: Mapping[str, str]) -> AzureV2:
-    """Point this process at the local AzureML, and return its workspace."""
+class LocalAzureML(AzureV2):
+    """The local AzureML's workspace: its jobs are looked at on its own page, and not in the studio.
+
+    Args:
+        workspace: where.
+        credential: signs in.
+        page: the origin of the page, without a slash at its end.
+    """
+
+    def __init__(self, workspace: Workspace, credential: SignIn, *, page: str) -> None:
+        super().__init__(workspace, credential)
+        self._page = page
+
+    def find(self, name: str) -> JobView | None:
+        """See :meth:`aml_train.jobs.service.JobService.find`."""
+        found = super().find(name)
+        return found and dataclasses.replace(found, studio_url=f"{self._page}/ui/runs/{quote(found.name, safe='')}")
+
+
+def connect_local(info: EmulatorInfo, outer: Mapping[str, str], *, page: str) -> LocalAzureML:
+    """Point this process at the local AzureML, and return its workspace; *page* is the origin of its page."""
     variables = environment(info, outer)
     os.environ.update(variables)
     workspace = Workspace(
         subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
     )
-    return AzureV2(workspace, sign_in({**variables, "AML_TRAIN_SIGN_IN": "secret"}))
+    return LocalAzureML(workspace, sign_in({**variables, "AML_TRAIN_SIGN_IN": "secret"}), page=page)

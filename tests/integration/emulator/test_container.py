@@ -15,6 +15,7 @@ from pathlib import Path
 
 import docker
 import pytest
+import requests
 
 from aml_train.engine import buildkit_cli
 from aml_train.errors import ImageError, ServiceError
@@ -123,11 +124,15 @@ def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.
     assert len(events) == 1
     assert emulator.info(settings) == info
 
+    page = requests.get(f"{settings.page_origin}/ui/", timeout=10)
+    assert (page.status_code, "There are no runs yet" in page.text) == (200, True)
+
     user = User(info, tmp_path)
     name = user.submit("python train.py ${{inputs.rate}} ${{inputs.data}} ${{outputs.model}}")
     ended = user("wait", name)
     container = engine.containers.get(settings.name)
     assert ended == "Completed", container.logs(tail=50).decode()
+    assert "tracked as True" in requests.get(f"{settings.page_origin}/ui/runs/{name}", timeout=10).text
     user("download", name, str(tmp_path / "got"))
     got = {path.name: path.read_text() for path in (tmp_path / "got").rglob("*") if path.is_file()}
     assert got["std_log.txt"] == "rate 0.25 data 1,2 colour blue\ntracked as True\n"
