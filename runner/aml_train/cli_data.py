@@ -194,6 +194,7 @@ def upload(
     aml-train data upload digits.csv --name digits
     """
     from aml_train.data.operations import upload as send
+    from aml_train.data.workspace import asset_type
     from aml_train.errors import InvalidError
 
     targets = open_targets(directory, config, target)
@@ -205,11 +206,12 @@ def upload(
         version = version or workspace.next_version(name)
         folder = "" if Path(source).is_dir() else "/"
         address = f"azureml://datastores/{workspace.default_datastore()}/paths/data/{name}/{version}{folder}"
+    has_mltable = (Path(source) / "MLTable").is_file()
+    asset_type(type_, single=Path(source).is_file(), has_mltable=has_mltable)
     place, workspace, datastore = _written(targets, address)
     _check_new(workspace, name, version)
     single = moved("sent", lambda tally: send(source, place, tally))
     file = Path(source).name if single and place.path.endswith("/") else None
-    has_mltable = (Path(source) / "MLTable").is_file()
     _register(workspace, datastore, place, name, version, type_, single=single, file=file, has_mltable=has_mltable)
 
 
@@ -257,11 +259,14 @@ def cp(
     aml-train data cp azureml:digits:3 azure::azureml://datastores/workspaceblobstore/paths/digits/3 --name digits
     aml-train data cp azure::azureml://jobs/JOB/outputs/model local::azureml://datastores/workspaceblobstore/paths/model
     """
-    from aml_train.data.operations import copy
+    from aml_train.data.operations import copy, find
+    from aml_train.data.workspace import asset_type
 
     targets = open_targets(directory, config, target)
     _check_asset_options(name, version, type_)
     read = _place(targets, source)
+    if name is not None:
+        asset_type(type_, single=find(read).single, has_mltable=True)
     place, workspace, datastore = _written(targets, address)
     _check_new(workspace, name, version)
     single = moved("copied", lambda tally: copy(read, place, tally))

@@ -19,6 +19,7 @@ POOLED_CONNECTIONS: Final = 48
 """Connections that are kept open: as many as threads may ask at once."""
 
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
+_REFUSED: Final = frozenset({400, 401, 403})
 _FOLDER_MARK: Final = "hdi_isfolder"
 """Metadata of the blobs that stand for folders where the account has a hierarchical namespace."""
 
@@ -70,13 +71,23 @@ class AzureBlobs:
 
     @cached_property
     def hierarchical(self) -> bool:
-        """See :meth:`aml_train.data.storage.Storage.hierarchical`."""
+        """See :meth:`aml_train.data.storage.Storage.hierarchical`. Where the credentials may not ask, it is taken for flat.
+
+        Then some files of an account that is not are sent although they are there, and nothing worse.
+        """
+        from azure.core.exceptions import HttpResponseError
+
         with self._told("Asking for the kind of the account"):
-            return bool(self._container.get_account_information().get("is_hns_enabled"))
+            try:
+                return bool(self._container.get_account_information().get("is_hns_enabled"))
+            except HttpResponseError as error:
+                if error.status_code in _REFUSED:
+                    return False
+                raise
 
     def walk(self, prefix: str) -> Iterator[Entry]:
         """See :meth:`aml_train.data.storage.Storage.walk`."""
-        with self._told(f"Listing {prefix or 'everything'}"):
+        with self._told(f"Listing {prefix!r}"):
             for item in self._container.list_blobs(name_starts_with=prefix or None, include=["metadata"]):
                 if not (item.metadata or {}).get(_FOLDER_MARK):
                     yield _entry(item)
@@ -85,7 +96,7 @@ class AzureBlobs:
         """See :meth:`aml_train.data.storage.Storage.level`."""
         from azure.storage.blob import BlobPrefix
 
-        with self._told(f"Listing {folder or 'everything'}"):
+        with self._told(f"Listing {folder!r}"):
             for item in self._container.walk_blobs(name_starts_with=folder or None, include=["metadata"]):
                 if isinstance(item, BlobPrefix):
                     yield str(item.name)
@@ -96,7 +107,7 @@ class AzureBlobs:
         """See :meth:`aml_train.data.storage.Storage.find`."""
         from azure.core.exceptions import ResourceNotFoundError
 
-        with self._told(f"Looking for {name}"):
+        with self._told(f"Looking for {name!r}"):
             try:
                 found = self._container.get_blob_client(name).get_blob_properties()
             except ResourceNotFoundError as error:
@@ -112,14 +123,14 @@ class AzureBlobs:
             return b""
         from azure.core import MatchConditions
 
-        with self._told(f"Reading {entry.name}"):
+        with self._told(f"Reading {entry.name!r}"):
             data: bytes = (
                 self._container.get_blob_client(entry.name)
                 .download_blob(
                     offset=offset,
                     length=length,
                     max_concurrency=1,
-                    etag=entry.etag,
+                    etag=f'"{entry.etag}"',
                     match_condition=MatchConditions.IfNotModified,
                 )
                 .readall()
@@ -132,7 +143,7 @@ class AzureBlobs:
 
     def put(self, name: str, data: bytes, *, md5: bytes) -> None:
         """See :meth:`aml_train.data.storage.Storage.put`."""
-        with self._told(f"Writing {name}"):
+        with self._told(f"Writing {name!r}"):
             self._container.get_blob_client(name).upload_blob(
                 data,
                 length=len(data),
@@ -146,7 +157,7 @@ class AzureBlobs:
         """See :meth:`aml_train.data.storage.Storage.blocks`."""
         from azure.core.exceptions import ResourceNotFoundError
 
-        with self._told(f"Asking for the blocks of {name}"):
+        with self._told(f"Asking for the blocks of {name!r}"):
             try:
                 committed, uncommitted = self._container.get_blob_client(name).get_block_list("all")
             except ResourceNotFoundError as error:
@@ -157,7 +168,7 @@ class AzureBlobs:
 
     def stage(self, name: str, block: str, data: bytes, *, md5: bytes) -> None:
         """See :meth:`aml_train.data.storage.Storage.stage`."""
-        with self._told(f"Writing {name}"):
+        with self._told(f"Writing {name!r}"):
             self._container.get_blob_client(name).stage_block(block, data, length=len(data), headers=_check(md5))
 
     def commit(self, name: str, blocks: list[str], *, md5: bytes) -> bool:
@@ -165,7 +176,7 @@ class AzureBlobs:
         from azure.core.exceptions import HttpResponseError
         from azure.storage.blob import BlobBlock
 
-        with self._told(f"Writing {name}"):
+        with self._told(f"Writing {name!r}"):
             try:
                 self._container.get_blob_client(name).commit_block_list(
                     [BlobBlock(block_id=block) for block in blocks], content_settings=_settings(name, md5)
@@ -180,7 +191,7 @@ class AzureBlobs:
         """See :meth:`aml_train.data.storage.Storage.delete`."""
         from azure.core.exceptions import ResourceNotFoundError
 
-        with self._told(f"Deleting {name}"):
+        with self._told(f"Deleting {name!r}"):
             try:
                 self._container.get_blob_client(name).delete_blob(delete_snapshots="include")
             except ResourceNotFoundError as error:
@@ -217,6 +228,7 @@ _HINTS: Final[Mapping[str, str]] = {
     "AuthorizationPermissionMismatch": "The identity needs the role 'Storage Blob Data Contributor' (to read: 'Reader') on the storage account.",
     "AuthenticationFailed": "The datastore's key or SAS is not valid (any more): register it anew.",
     "ConditionNotMet": "The blob was changed meanwhile: run the command again.",
+    "InvalidBlobType": "A blob of another kind (an append blob, such as a log) has that name: delete it first, or use another name.",
     "Md5Mismatch": "The data was damaged on its way: run the command again.",
 }
 _BY_STATUS: Final[Mapping[int, str]] = {

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.integration.emulator.service import ROOT, Emulator
 
-SECONDS = 300
+SECONDS = 1200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,22 @@ class TwoTargets:
             "AML_TRAIN_EMULATOR_REGISTRY_PORT": str(self.local.registry_port),
             "AML_TRAIN_EMULATOR_NAME": "aml-train-data-test",
         }
+
+    def container(self, emulator: Emulator) -> Any:
+        """Return a client of the default datastore's container, past the command."""
+        from azure.core.pipeline.transport import RequestsTransport
+        from azure.storage.blob import ContainerClient
+
+        identity = json.loads((emulator.folder / "data" / "identity.json").read_text())
+        environment = emulator.environment()
+        proxy = environment["HTTPS_PROXY"]
+        return ContainerClient(
+            f"https://{identity['storage_account']}.blob.core.windows.net",
+            f"azureml-blobstore-{identity['workspace_id']}",
+            credential=identity["storage_key"],
+            transport=RequestsTransport(connection_verify=environment["REQUESTS_CA_BUNDLE"], use_env_settings=False),
+            proxies={"https": proxy},
+        )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start ``aml-train data`` with *arguments*."""

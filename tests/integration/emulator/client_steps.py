@@ -59,10 +59,13 @@ def job(given: dict[str, str], **more: Any) -> Any:
     return command(**{**settings, **more})
 
 
-def wait(ml: Any, name: str, *, until: tuple[str, ...] = ("Completed", "Failed", "Canceled")) -> list[str]:
+ENDED = ("Completed", "Failed", "Canceled")
+
+
+def wait(ml: Any, name: str, *, until: tuple[str, ...] = ENDED, seconds: float = 120) -> list[str]:
     """Return the statuses that a job is seen in until it is in one of *until*."""
     seen: list[str] = []
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + seconds
     while not seen or seen[-1] not in until:
         assert time.monotonic() < deadline, seen
         status = ml.jobs.get(name).status

@@ -1,0 +1,141 @@
+"""10,000 small files and one of 2 GiB: up, listed, into a job, copied, down and removed; each of them killed in mid-way and run again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.integration.conftest import BASE
+from tests.integration.data.two_targets import TwoTargets
+
+FILES: Final = 10_000
+MEBIBYTES: Final = 2048
+PATH: Final = "azureml://datastores/workspaceblobstore/paths/many"
+MIDDLE: Final = "040/04000.bin"
+"""Files come in the order of their names: when this one is there, 4,000 are."""
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+def checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): checksum(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def many(two: TwoTargets) -> dict[str, str]:
+    """The files, all different, and their checksums by name."""
+    folder, source = two.folder / "many", random.Random(5)  # noqa: S311 - the same files each time
+    for number in range(FILES):
+        file = folder / f"{number // 100:03d}" / f"{number:05d}.bin"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(source.randbytes(500 + number % 2000))
+    block = source.randbytes(1 << 20)
+    with (folder / "large.bin").open("wb") as large:
+        for number in range(MEBIBYTES):
+            large.write(number.to_bytes(8, "big") + block[8:])
+    return checksums(folder)
+
+
+def kill_when(two: TwoTargets, ready: Callable[[], bool], *arguments: str) -> None:
+    """Start the command, and end it by SIGKILL as soon as *ready*."""
+    process = two.start(*arguments)
+    while not ready():
+        assert process.poll() is None, f"it ended before it was killed: {process.communicate()}"
+        time.sleep(0.05)
+    process.kill()
+    assert process.wait() == -9
+    process.communicate()
+
+
+def stored(two: TwoTargets, at: str) -> dict[str, str]:
+    lines = (json.loads(line) for line in two.run("ls", "-r", "--json", at).splitlines())
+    return {line["name"]: line["md5"] for line in lines}
+
+
+def there(container: Any, name: str) -> bool:
+    found: bool = container.get_blob_client(f"many/{name}").exists()
+    return found
+
+
+def arriving(container: Any) -> bool:
+    """Tell whether a part of the large file has arrived."""
+    from azure.core.exceptions import ResourceNotFoundError
+
+    try:
+        _, pending = container.get_blob_client("many/large.bin").get_block_list("uncommitted")
+    except ResourceNotFoundError:
+        return False
+    return len(pending) > 20
+
+
+def test_up_and_listed(two: TwoTargets, many: dict[str, str]) -> None:
+    container = two.container(two.local)
+    command = ("upload", "many", PATH)
+    kill_when(two, lambda: there(container, MIDDLE), *command)
+    kill_when(two, lambda: arriving(container), *command)
+    assert not there(container, "large.bin")
+    done = two.run(*command)
+    assert "sent 1 file (" in done
+    assert f"{FILES:,} were there already" in done
+    assert "had arrived earlier" in done
+    assert stored(two, PATH) == many
+    again = two.run(*command)
+    assert "sent 0 files (0 B)" in again
+    assert f"{FILES + 1:,} were there already" in again
+
+
+def test_into_a_job(two: TwoTargets, many: dict[str, str]) -> None:
+    lines = "".join(f"{name} {many[name]}\n" for name in sorted(many))
+    seen = two.local.client("mounted", script="data_steps.py", seconds=1000, image=BASE, path=f"{PATH}/")
+    assert seen["ended"] == "Completed"
+    assert f"{FILES + 1} files {hashlib.sha256(lines.encode()).hexdigest()}" in seen["log"]
+
+
+def test_to_another_target(two: TwoTargets, many: dict[str, str]) -> None:
+    container = two.container(two.azure)
+    command = ("cp", PATH, f"azure::{PATH}")
+    kill_when(two, lambda: there(container, MIDDLE), *command)
+    kill_when(two, lambda: arriving(container), *command)
+    assert not there(container, "large.bin")
+    done = two.run(*command)
+    assert f"{FILES:,} were there already" in done
+    assert "had arrived earlier" in done
+    assert stored(two, f"azure::{PATH}") == many
+
+
+def test_down_from_there(two: TwoTargets, many: dict[str, str]) -> None:
+    down = two.folder / "down"
+    command = ("download", f"azure::{PATH}", "down")
+
+    def received() -> int:
+        return max((part.stat().st_size for part in down.glob(".large.bin.*.part")), default=0)
+
+    kill_when(two, lambda: (down / MIDDLE).exists(), *command)
+    kill_when(two, lambda: received() > 200_000_000, *command)
+    assert not (down / "large.bin").exists()
+    done = two.run(*command)
+    assert "received 1 file (" in done
+    assert f"{FILES:,} were there already" in done
+    assert "had arrived earlier" in done
+    assert checksums(down) == many
+
+
+def test_removed(two: TwoTargets, many: dict[str, str]) -> None:
+    container = two.container(two.local)
+    command = ("rm", "-r", "--yes", PATH)
+    kill_when(two, lambda: not there(container, MIDDLE), *command)
+    assert len(many) > len(stored(two, PATH)) > 0
+    two.run(*command)
+    assert "There is nothing at" in two.run("ls", PATH, code=8)

@@ -1,0 +1,131 @@
+"""Which target data commands mean, with and without a configuration; and what they say of their progress."""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from aml_train.config.targets import load_targets
+from aml_train.data import progress
+from aml_train.data.transfer import Tally
+from aml_train.data.workers import Workers
+from aml_train.errors import InvalidError
+from aml_train.http_way import HttpWay
+
+
+def test_without_a_configuration_it_is_the_local_one(tmp_path: Path) -> None:
+    targets = load_targets(None, directory=tmp_path)
+    assert (targets.named(None).kind, targets.named("azure").kind) == ("local", "azure")
+
+
+def test_the_configurations_choice_and_others(tmp_path: Path) -> None:
+    (tmp_path / "aml-train.yml").write_text(
+        "target: prod\ntargets:\n  prod: {workspace: ml, resource-group: rg}\n  local: {}\nnonsense: 1\n"
+    )
+    targets = load_targets(None, directory=tmp_path)
+    assert (targets.named(None).name, targets.named(None).workspace) == ("prod", "ml")
+    assert targets.named("local").kind == "local"
+    with pytest.raises(InvalidError, match=r"--target: the target `prd` is not configured: did you mean `prod`\?"):
+        targets.named("prd")
+
+
+def test_wrong_targets_are_told_with_their_place(tmp_path: Path) -> None:
+    (tmp_path / "aml-train.yml").write_text("targets:\n  prod: {workspce: ml}\n")
+    with pytest.raises(InvalidError, match=r"aml-train\.yml:2.*workspce"):
+        load_targets(None, directory=tmp_path).named("prod")
+    with pytest.raises(InvalidError, match=r"other\.yml"):
+        load_targets(Path("other.yml"), directory=tmp_path)
+
+
+def test_the_ways_to_a_target() -> None:
+    assert HttpWay().azure_options() == {}
+    assert HttpWay().session().trust_env is True
+    way = HttpWay(proxy="http://127.0.0.1:1", ca_bundle="ca.pem")
+    session = way.session()
+    assert (session.trust_env, session.verify, session.proxies["https"]) == (False, "ca.pem", "http://127.0.0.1:1")
+    options = way.azure_options()
+    assert (options["connection_verify"], options["use_env_settings"]) == ("ca.pem", False)
+
+
+def test_the_summary_says_all_that_matters() -> None:
+    tally = Tally()
+    tally.add(files=4, size=4000, sent_files=1, sent_bytes=1000, same_files=2, same_bytes=2000)
+    tally.add(kept_bytes=500, unchecked=1)
+    assert progress.summary("sent", tally, 1.0) == (
+        "sent 1 file (1.0 kB) in 1.0 s; 2 were there already; 500 B had arrived earlier; "
+        "1 without a stored checksum, checked by size alone"
+    )
+    assert progress.amount(tally) == "3 of 4 so far files, 3.5 kB of 4.0 kB"
+
+
+def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+    written = threading.Event()
+
+    class Lines(io.StringIO):
+        def flush(self) -> None:
+            written.set()
+
+    file = Lines()
+    with progress.shown("sent", Tally(files=2, size=10, counted=True), file):
+        assert written.wait(10)
+    assert file.getvalue().splitlines()[0] == "· sent: 0 of 2 files, 0 B of 10 B"
+
+
+def test_the_first_failure_ends_all_work_and_is_told() -> None:
+    taken = []
+
+    def work(item: int) -> None:
+        taken.append(item)
+        raise ValueError(f"item {item}")
+
+    def items() -> list[int]:
+        return list(range(10_000))
+
+    with pytest.raises(ValueError, match="item "):
+        Workers(work, 3).run(items())
+    assert len(taken) <= 3
+
+
+def test_a_failing_source_ends_the_work() -> None:
+    def items() -> object:
+        yield 1
+        raise ValueError("the listing broke off")
+
+    with pytest.raises(ValueError, match="the listing broke off"):
+        Workers[int](lambda _item: None, 2).run(items())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["upload", "x"], "Neither an address nor --name is given"),
+        (["upload", "x", "azureml:x:1"], "only paths in a datastore can"),
+        (["upload", "x", "y"], "is a path on this machine, not an address of data"),
+        (["download", "x"], "is a path on this machine, not an address of data"),
+        (["rm", "azureml:x:1"], "only paths in a datastore can"),
+        (["ls", "nowhere::azureml:x"], "`nowhere` is not configured"),
+    ],
+)
+def test_wrong_arguments_are_told_before_anything_is_asked(
+    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aml_train.cli import cli
+
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli, ["data", *arguments])
+    assert isinstance(result.exception, InvalidError)
+    assert words in str(result.exception)
+
+
+def test_a_version_needs_a_name(tmp_path: Path) -> None:
+    from aml_train.cli import cli
+
+    result = CliRunner().invoke(
+        cli, ["data", "upload", str(tmp_path), "azureml://datastores/d/paths/x", "--version", "1"]
+    )
+    assert (result.exit_code, "--version and --type are of a data asset" in result.output) == (2, True)
