@@ -12,7 +12,7 @@ import pytest
 from aml_train.engine import BuildCli
 from aml_train.errors import ImageError, TestsFailedError
 from aml_train.events import ImageChecked, TestsFinished
-from aml_train.image import checking, stage
+from aml_train.image import checking, trial
 from aml_train.image.readiness_facts import Facts
 from aml_train.image.readiness_run import look_into
 from aml_train.image.registry import Registry
@@ -107,7 +107,7 @@ def test_another_probe_looks_once_more_and_does_not_test_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = ensure(spec, tests())
-    for module in (checking, stage):
+    for module in (checking, trial):
         monkeypatch.setattr(module, "probe_key", lambda: "f" * 16)
 
     second: Any = ensure(spec, tests(), cli=_never).record
