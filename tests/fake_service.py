@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from aml_train.errors import ServiceError
-from aml_train.gate.decide import MetricPoint
+from aml_train.gate.history import MetricPoint
 from aml_train.jobs.job import JobSpec
 from aml_train.jobs.service import JobView, ModelView, NewModel
 from aml_train.jobs.states import JobStatus
@@ -34,10 +34,14 @@ class FakeClock:
 
 @dataclass
 class FakeService:
-    """Jobs walk through *script*, one status a look; metrics and artefacts are given."""
+    """Jobs walk through *script*, one status a look; metrics and artefacts are given.
+
+    *history_of* are jobs of former times that have completed: name → metrics.
+    """
 
     script: Sequence[JobStatus | Exception] = (JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.COMPLETED)
     metrics: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    history_of: dict[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     artifacts: Sequence[str] = ()
     log: bytes = b""
     error: str | None = None
@@ -54,6 +58,8 @@ class FakeService:
         self.prepared += 1
 
     def find(self, name: str) -> JobView | None:
+        if name in self.history_of:
+            return JobView(name=name, status=JobStatus.COMPLETED)
         return self.jobs.get(name)
 
     def details(self, name: str) -> JobView:
@@ -95,10 +101,11 @@ class FakeService:
             yield data[start : start + 7]
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
-        return {key: values[-1] for key, values in self.metrics.items()}
+        return {key: values[-1] for key, values in self.history_of.get(name, self.metrics).items()}
 
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
-        return [MetricPoint(step=i, value=v, timestamp=i) for i, v in enumerate(self.metrics.get(metric, ()))]
+        found = self.history_of.get(name, self.metrics).get(metric, ())
+        return [MetricPoint(step=i, value=v, timestamp=i) for i, v in enumerate(found)]
 
     def has_artifact(self, name: str, path: str) -> bool:
         return any(item == path or item.startswith(f"{path}/") for item in self.artifacts)

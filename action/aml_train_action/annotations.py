@@ -83,9 +83,12 @@ class Annotations:
                     file = self._places.relative(failure.file, start=self._places.project) if failure.file else None
                     self._error(failure.message or "failed", file, failure.line, f"Test failed: {failure.name}")
             case RuleDecided():
-                if not event.met:
-                    file, line = self._places.split(event.where)
-                    self._error(event.reason, file, line, f"Gate: {event.metric} {event.rule}")
+                file, line = self._places.split(event.where)
+                title = f"Gate: {event.metric} {event.rule}"
+                if event.verdict == "missed":
+                    self._error(event.reason, file, line, title)
+                elif event.verdict == "warned":
+                    self._write(event.reason, file, line, title, level="warning")
             case RunFinished():
                 if event.status == "job-failed":
                     self._exception()

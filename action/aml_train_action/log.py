@@ -231,7 +231,7 @@ class GitHubLog:
             case JobStatusChanged():
                 self._say("·", f"job: {event.status}")
             case RuleDecided():
-                self._say("✓" if event.met else "✗", f"gate: {event.reason}")
+                self._say({"met": "✓", "missed": "✗"}.get(event.verdict, "!"), f"gate: {event.reason}")
             case ModelRegistered():
                 self._say(
                     "·",

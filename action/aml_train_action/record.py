@@ -77,7 +77,9 @@ class Record:
     @property
     def gate(self) -> str:
         """Return ``passed``, ``failed``, or nothing where no rule was decided."""
-        return "" if not self.rules else "passed" if all(rule.met for rule in self.rules) else "failed"
+        return (
+            "" if not self.rules else "failed" if any(rule.verdict == "missed" for rule in self.rules) else "passed"
+        )
 
     def end(self, status: str, exit_code: int, message: str, hint: str | None = None) -> None:
         """Note how it all ended."""

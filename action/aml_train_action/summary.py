@@ -20,6 +20,7 @@ LIMIT: Final = 1_048_576
 _RESERVE: Final = 8_192
 _CHARTS: Final = 8
 _MESSAGE: Final = 20_000
+_VERDICTS: Final = {"met": "✅", "missed": "❌", "warned": "⚠️", "skipped": "⏭️"}
 _OUTPUT: Final = 6000
 
 _SIGNS: Final = {
@@ -136,7 +137,7 @@ def _message(record: Record, text: str) -> Section:
 
 def _gate(record: Record) -> Section:
     rows = [
-        f"| {'✅' if rule.met else '❌'} | {code(rule.metric, most=200)} | {code(rule.rule, most=100)} | "
+        f"| {_VERDICTS[rule.verdict]} | {code(rule.metric, most=200)} | {code(rule.rule, most=100)} | "
         f"{'missing' if rule.value is None else f'{rule.value:.6g}'} | {escape(rule.reason)} |"
         for rule in sorted(record.rules, key=lambda one: one.met)
     ]
@@ -228,7 +229,7 @@ def _stages(record: Record) -> Section:
 def _charts(record: Record) -> Section:
     drawn = []
     for metric in list(dict.fromkeys(rule.metric for rule in record.rules))[:_CHARTS]:
-        limits = [rule.limit for rule in record.rules if rule.metric == metric]
+        limits = [rule.limit for rule in record.rules if rule.metric == metric and rule.limit is not None]
         drawn.append(chart(metric, record.histories.get(metric, ()), limits))
     return Section(
         name="charts", importance=4, head="### Metrics over steps\n", rows=[one + "\n" for one in drawn if one]

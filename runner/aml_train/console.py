@@ -42,6 +42,12 @@ _NAME_WIDTH: Final = 9
 _LABEL: Final = 80
 _MOST_METRICS: Final = 20
 _FINDINGS: Final = {"error": ("✗", "red"), "warning": ("!", "yellow"), "info": ("·", "cyan")}
+_RULES: Final = {
+    "met": ("✓", "green"),
+    "missed": ("✗", "red"),
+    "warned": ("!", "yellow"),
+    "skipped": ("·", "yellow"),
+}
 _VERDICTS: Final = {0: "green", 6: "yellow", 7: "yellow"}
 
 
@@ -94,7 +100,8 @@ class ConsoleListener:
             case JobStatusChanged():
                 self._say("·", "job", event.status, "cyan")
             case RuleDecided():
-                self._say("✓" if event.met else "✗", "gate", event.reason, "green" if event.met else "red")
+                sign, color = _RULES[event.verdict]
+                self._say(sign, "gate", event.reason, color)
             case RunFinished():
                 self._finish(event)
             case _:

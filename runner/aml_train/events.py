@@ -181,13 +181,18 @@ class MetricsSettled(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class RuleDecided(Event):
-    """One gate rule, written at *where* (``file:line``), was decided; *value* is None where the metric is missing."""
+    """One gate rule, written at *where* (``file:line``), was decided.
+
+    *value* is None where the metric is missing, *limit* where there is none. *verdict* is ``met``, ``missed``, which misses the
+    gate, or ``warned`` or ``skipped``, which do not.
+    """
 
     metric: str
     rule: str
     value: float | None
-    limit: float
+    limit: float | None
     met: bool
+    verdict: str
     reason: str
     where: str = ""
 

@@ -16,6 +16,8 @@ TAG_JOB: Final = "aml-train.job"
 #: Where the model lies, in our words: the service rewrites a model's own path into one of a datastore.
 TAG_SOURCE: Final = "aml-train.model-source"
 TAG_GATE: Final = "aml-train.gate"
+#: Which stage of its life the model is in, such as ``production``.
+TAG_STAGE: Final = "aml-train.stage"
 TAG_METRIC: Final = "aml-train.metric."
 _FROM_JOB: Final = (TAG_COMMIT, TAG_IMAGE, TAG_DIGEST, TAG_ADDRESS, TAG_TESTED)
 
@@ -55,7 +57,7 @@ def lineage(job: Mapping[str, str], *, metrics: Mapping[str, float], decision: D
     """
     tags = {TAG_VERSION: __version__} | {name: job[name] for name in _FROM_JOB if name in job}
     tags[TAG_GATE] = "passed" if decision.rules else "none"
-    return tags | {f"{TAG_METRIC}{name}": f"{value:.10g}" for name, value in sorted(metrics.items())}
+    return tags | {f"{TAG_METRIC}{name}": repr(float(value)) for name, value in sorted(metrics.items())}
 
 
 def next_version(versions: list[str]) -> str:

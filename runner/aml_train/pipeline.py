@@ -26,13 +26,14 @@ from aml_train.events import (
     StageFinished,
     StageStarted,
 )
-from aml_train.gate.decide import Decision, decide_rule
+from aml_train.gate.decide import Decision
+from aml_train.gating import check_baseline, decide_gate
 from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.job import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, JobSpec
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.watch import Limits, Pace, settle_metrics, watch
+from aml_train.jobs.watch import Limits, Pace, watch
 from aml_train.live_job import LiveJob
 from aml_train.models import lineage, register
 from aml_train.outcome import Options, Outcome
@@ -178,6 +179,7 @@ class Execution:
         if options.attach:
             view = self._attach(target)
         else:
+            check_baseline(target.service, plan.gate, plan.baseline)
             image = self._image(target)
             view = self._submit(target, image)
         if options.wait or view.status.terminal:
@@ -308,20 +310,19 @@ class Execution:
     def _decide(self, service: JobService, name: str) -> Decision:
         gate = self._plan.gate
         with self._stage("gate", "Decide the gate") as summary:
-            wanted = sorted({rule.metric for rule in gate})
             pause = _SETTLED_PAUSE if self._settled else _METRIC_PAUSE
-            last, histories = settle_metrics(service, name, wanted, clock=self._clock, pause=pause)
-            self.outcome.metrics = last
-            points = {metric: [(point.step, point.value) for point in found] for metric, found in histories.items()}
-            self._listener(MetricsSettled(job=name, metrics=last, histories=points))
-            known = dict.fromkeys(last, ()) | dict(histories)
-            decision = Decision(rules=tuple(decide_rule(r.metric, r.rule, r.where, known) for r in gate))
+            gated = decide_gate(service, name, gate, self._plan.baseline, clock=self._clock, pause=pause)
+            decision, self.outcome.metrics = gated.decision, gated.last
+            points = {
+                metric: [(point.step, point.value) for point in found] for metric, found in gated.histories.items()
+            }
+            self._listener(MetricsSettled(job=name, metrics=gated.last, histories=points))
             self.outcome.decision = decision
             self._report(decision)
             if not decision.met:
                 lines = [f"{rule.reason} ({rule.where})" for rule in decision.missed]
                 raise GateFailedError("The gate is not met: " + "\n".join(lines), hint="No model was registered.")
-            summary.append(f"{len(gate)} {'rule' if len(gate) == 1 else 'rules'} met" if gate else "no rules given")
+            summary.append(decision.summary)
         return decision
 
     def _report(self, decision: Decision) -> None:
@@ -331,8 +332,9 @@ class Execution:
                     metric=rule.metric,
                     rule=rule.rule.text,
                     value=rule.value,
-                    limit=rule.rule.limit,
+                    limit=rule.limit,
                     met=rule.met,
+                    verdict=rule.verdict,
                     reason=rule.reason,
                     where=rule.where,
                 )

@@ -10,7 +10,7 @@ import yaml
 
 from aml_train._version import __version__
 from aml_train.config.image_model import ImageConfig
-from aml_train.config.model import ClusterConfig, Config, GateRule, WaitConfig
+from aml_train.config.model import BaselineConfig, ClusterConfig, Config, GateRule, WaitConfig
 from aml_train.image.spec import Given, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs.job import TAG_COMMIT, TAG_VERSION, JobTemplate, job_name, stem_of
 from aml_train.models import ModelSpec
@@ -31,6 +31,7 @@ class Plan:
         tests: what runs inside the image; None where no tests are configured.
         job: the job without its image and attempt.
         gate: the rules, in the order of the file.
+        baseline: what those rules compare with that say so.
         model: what is registered; None for nothing.
         names: what the target calls its workspace, registry and compute.
         cluster: what the job's compute is to be, where more than its name is said.
@@ -47,6 +48,7 @@ class Plan:
     watch: WaitConfig
     cluster: ClusterConfig | None = None
     notices: tuple[str, ...] = ()
+    baseline: BaselineConfig | None = None
 
     @property
     def environment(self) -> Any:
@@ -96,6 +98,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
             tags={TAG_VERSION: __version__, **({TAG_COMMIT: str(resolved.commit)} if resolved.commit else {})},
         ),
         gate=config.gate,
+        baseline=config.baseline,
         model=ModelSpec(
             name=config.model.name,
             artifact=config.model.path,

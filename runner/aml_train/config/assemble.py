@@ -10,16 +10,14 @@ from aml_train.config.compute_grammar import compute_of
 from aml_train.config.model import (
     CommandJob,
     ContainerLimits,
-    GateRule,
     ImageConfig,
     ModelConfig,
     TargetConfig,
     TestsConfig,
     WaitConfig,
 )
-from aml_train.config.nodes import Faults, ListNode, MapNode, Mark, ScalarNode, find, place, shown
+from aml_train.config.nodes import Faults, MapNode, Mark, find, place, shown
 from aml_train.config.shapes import nearest
-from aml_train.gate.rules import parse_rule
 
 LOCAL: Final = "local"
 AZURE: Final = "azure"
@@ -108,17 +106,6 @@ def tests_config(found: Any) -> TestsConfig | None:
             **{key: found[key] for key in ("cpus", "memory", "shm", "memlock", "gpus") if key in found}
         ),
         junit=found.get("junit"),
-    )
-
-
-def gate_rules(tree: MapNode) -> tuple[GateRule, ...]:
-    """Make the rules of ``gate``, which has been checked, in the order of the file."""
-    table = find(tree, "gate")
-    return tuple(
-        GateRule(metric=metric, rule=parse_rule(node.text), where=node.mark.where)
-        for metric, entry in (table.entries.items() if isinstance(table, MapNode) else ())
-        for node in (entry.node.items if isinstance(entry.node, ListNode) else (entry.node,))
-        if isinstance(node, ScalarNode)
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from aml_train.config.compute_grammar import COMPUTE
+from aml_train.config.gate_grammar import BASELINE, GATE
 from aml_train.config.image_grammar import IMAGE, VARIABLES
 from aml_train.config.job_grammar import ASSET_NAME, JOB
 from aml_train.config.sending_grammar import CODE, DATA, SETUP
 from aml_train.config.shapes import Choice, Duration, Text
-from aml_train.config.structures import Either, Items, Key, Record, Table
+from aml_train.config.structures import Either, Key, Record, Table
 from aml_train.config.tests_grammar import inside, tests_grammar
-from aml_train.gate.rules import parse_rule
 
 _HOST: Final = (
     r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)+(?::[0-9]{1,5})?"
@@ -20,7 +20,6 @@ _PUSH_HOST: Final = rf"(?:{_HOST}|localhost:[0-9]{{1,5}})"
 _GUID: Final = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 
 
-_RULE: Final = Text(noun="a rule such as '>= 0.95' or 'min < 0.2'", rule=parse_rule, remedy="write such as '>= 0.95'")
 _PATH: Final = Text(noun="a path")
 
 TESTS: Final = tests_grammar(VARIABLES)
@@ -102,18 +101,8 @@ DOCUMENT: Final = Record(
         ),
         "image": Key(IMAGE, "Image that is built, tested, and replaces the job's environment."),
         "tests": Key(TESTS, "Tests that run inside the image before anything is submitted."),
-        "gate": Key(
-            Table(
-                noun="a mapping of metrics to rules",
-                value=Either(
-                    noun="a rule such as '>= 0.95', or a list of rules",
-                    scalar=_RULE,
-                    items=Items(item=_RULE, noun="a list of rules", least=1),
-                ),
-                key=Text(noun="a metric's name"),
-            ),
-            "Rules that the metrics must meet: a rule, or a list of them, for each metric.",
-        ),
+        "gate": Key(GATE, "Rules that the metrics must meet: a rule, or a list of them, for each metric."),
+        "baseline": Key(BASELINE, "What rules with `baseline` compare with."),
         "model": Key(MODEL, "Model that is registered after the gate."),
         "watch": Key(
             Record(

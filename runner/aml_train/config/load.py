@@ -10,13 +10,13 @@ from typing import Final
 from aml_train.config.assemble import (
     check_together,
     choose_target,
-    gate_rules,
     model_config,
     notices,
     tests_config,
     wait_config,
 )
 from aml_train.config.command_line import MARK, CommandLine, command_source
+from aml_train.config.gate_grammar import baseline_config, gate_rules
 from aml_train.config.grammar import DOCUMENT
 from aml_train.config.image_assemble import image_config
 from aml_train.config.job import JobSource, check_job, name_of, read_tree
@@ -216,6 +216,8 @@ class _Loader:
         check_together(tree, values, job, faults)
         links = data_links(tree, values.get("data") or {}, faults)
         chosen = choose_target(tree, values, target, directory=directory, faults=faults)
+        rules = () if faults else gate_rules(tree)
+        baseline = baseline_config(tree, values.get("baseline"), rules, directory, faults)
         if faults or job is None or chosen is None:
             return None
         return Config(
@@ -224,7 +226,8 @@ class _Loader:
             job=job,
             image=image,
             tests=tests_config(values.get("tests")),
-            gate=gate_rules(tree),
+            gate=rules,
+            baseline=baseline,
             model=model_config(values.get("model")),
             target=chosen,
             watch=wait_config(values.get("watch") or {}),

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from aml_train.config.image_model import ImageConfig as ImageConfig
 from aml_train.config.image_model import PipConfig as PipConfig
+from aml_train.gate.decide import Policies
 from aml_train.gate.rules import Rule
 
 
@@ -84,11 +85,37 @@ class TestsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class GateRule:
-    """One rule of ``gate:`` with its metric and the place it was written at."""
+    """One rule of ``gate:`` with its metric, the place it was written at, and what becomes of it where it does not hold."""
 
     metric: str
     rule: Rule
     where: str
+    policies: Policies = field(default_factory=Policies)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineConfig:
+    """``baseline:``: what rules compare with. Exactly one of *file*, *job* and *model* is given.
+
+    Attributes:
+        file: absolute path of a JSON file of metrics.
+        job: a job's name.
+        model: a model's name; the newest version counts that *stage*, *tag* or *version* names.
+        stage: as ``aml-train promote`` sets it.
+        tag: ``name`` or ``name=value``.
+        version: the version itself.
+        bootstrap: whether there need be none yet.
+        where: ``file:line``.
+    """
+
+    file: Path | None = None
+    job: str | None = None
+    model: str | None = None
+    stage: str | None = None
+    tag: str | None = None
+    version: str | None = None
+    bootstrap: bool = False
+    where: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,6 +278,7 @@ class Config:
     image: ImageConfig | None
     tests: TestsConfig | None
     gate: tuple[GateRule, ...]
+    baseline: BaselineConfig | None = None
     model: ModelConfig | None
     target: TargetConfig
     watch: WaitConfig = WaitConfig()

@@ -4,18 +4,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, get_args
 
-from aml_train.gate.rules import Aggregate, Rule
+from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
+from aml_train.gate.rules import Aggregate, Reference, Rule
+
+Policy = Literal["fail", "warn", "skip"]
+"""What becomes of a rule that is missed (``fail`` or ``warn``), or that has nothing to look at."""
+
+Verdict = Literal["met", "missed", "warned", "skipped"]
+
+
+class Baseline(Protocol):
+    """What a candidate is compared with; see :mod:`aml_train.gate.baseline`."""
+
+    @property
+    def title(self) -> str:
+        """What it is, for people: ``digits version 3 (production)``."""
+
+    def points(self, metric: str, how: Aggregate) -> Sequence[MetricPoint]:
+        """Return the values of *metric* that *how* can be taken of; none where they are not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricPoint:
-    """One value of a metric. *timestamp* is in milliseconds since 1970."""
+class Policies:
+    """What becomes of a rule: when it is missed, when its metric is missing, and when there is no baseline."""
 
-    step: int
-    value: float
-    timestamp: int
+    severity: Literal["fail", "warn"] = "fail"
+    missing: Policy = "fail"
+    no_baseline: Policy = "fail"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What rules are decided over.
+
+    Attributes:
+        histories: the metrics of the job, and values of files, by name; a known name may have no values.
+        problems: why a name has no values, where more is known than that it is missing.
+        baseline: what is compared with; None where there is none.
+        no_baseline: why there is none.
+    """
+
+    histories: Mapping[str, Sequence[MetricPoint]]
+    problems: Mapping[str, str] = field(default_factory=dict)
+    baseline: Baseline | None = None
+    no_baseline: str = "no `baseline` is configured"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,74 +61,152 @@ class RuleDecision:
         metric: the metric's name.
         rule: the rule.
         where: ``file:line`` of the rule.
-        value: the value that was compared; None where the metric is missing.
-        met: whether the rule holds.
-        reason: a sentence for people: value, limit, and by how much it was met or missed.
+        value: the value that was compared; None where there is none.
+        limit: what it was compared with; None where there is none.
+        verdict: ``met``; ``missed``, which misses the gate; ``warned`` and ``skipped``, which do not.
+        reason: a sentence for people: value, limit, its source, and by how much it was met or missed.
     """
 
     metric: str
     rule: Rule
     where: str
     value: float | None
-    met: bool
+    limit: float | None
+    verdict: Verdict
     reason: str
+
+    @property
+    def met(self) -> bool:
+        """Whether the rule holds."""
+        return self.verdict == "met"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """The gate's decision: met only if every rule is."""
+    """The gate's decision: met only if every rule is, but for those that only warn or were allowed to be skipped."""
 
     rules: tuple[RuleDecision, ...]
 
     @property
     def met(self) -> bool:
-        """Whether every rule holds. A gate without rules is met."""
-        return all(rule.met for rule in self.rules)
+        """Whether no rule is missed. A gate without rules is met."""
+        return not self.missed
+
+    @property
+    def summary(self) -> str:
+        """How many rules came to which verdict, in a few words."""
+        if not self.rules:
+            return "no rules given"
+        counts = {verdict: sum(rule.verdict == verdict for rule in self.rules) for verdict in get_args(Verdict)}
+        words = {verdict: count for verdict, count in counts.items() if count}
+        if list(words) == ["met"]:
+            return f"{len(self.rules)} {'rule' if len(self.rules) == 1 else 'rules'} met"
+        return ", ".join(f"{count} {verdict}" for verdict, count in words.items())
 
     @property
     def missed(self) -> tuple[RuleDecision, ...]:
-        """The rules that do not hold."""
-        return tuple(rule for rule in self.rules if not rule.met)
+        """The rules that end the run."""
+        return tuple(rule for rule in self.rules if rule.verdict not in ("met", "warned", "skipped"))
 
 
-def last_value(points: Sequence[MetricPoint]) -> float:
-    """Return the value at the highest step; of several there, the latest by time, then by order.
+class _MissingError(Exception):
+    """There is nothing to compare; *policy* says what becomes of the rule."""
 
-    Raises:
-        ValueError: if there are no points.
-    """
+    def __init__(self, reason: str, policy: Policy) -> None:
+        super().__init__(reason)
+        self.policy = policy
+
+
+def decide_rule(
+    metric: str, rule: Rule, where: str, evidence: Evidence, policies: Policies | None = None
+) -> RuleDecision:
+    """Decide one rule. Without other policies, a missing metric and a missing baseline fail it."""
+    policies = policies or Policies()
+    value: float | None = None
+    limit: float | None = None
+    try:
+        points = _points(metric, rule, evidence, policies)
+        if rule.shape is not None:
+            fault = faults_of_shape(points, rule.shape)
+            value = aggregate(points, Aggregate(), greater=True)
+            met, reason = fault is None, f"{metric} is {'' if fault is None else 'not '}{rule.shape}"
+            reason += f": {fault}" if fault is not None else f", over {len(points)} values"
+        else:
+            value = _value(metric, rule.aggregate, points, rule, policies)
+            limit, source = _limit(metric, rule, evidence, policies)
+            met = rule.holds(value, limit)
+            reason = _explain(metric, rule, value, limit, source, met=met)
+    except _MissingError as missing:
+        verdict: Verdict = {"fail": "missed", "warn": "warned", "skip": "skipped"}[missing.policy]  # type: ignore[assignment]
+        return RuleDecision(
+            metric=metric, rule=rule, where=where, value=value, limit=limit, verdict=verdict, reason=str(missing)
+        )
+    verdict = "met" if met else "warned" if policies.severity == "warn" else "missed"
+    return RuleDecision(
+        metric=metric, rule=rule, where=where, value=value, limit=limit, verdict=verdict, reason=reason
+    )
+
+
+def _points(metric: str, rule: Rule, evidence: Evidence, policies: Policies) -> Sequence[MetricPoint]:
+    points = evidence.histories.get(metric, ())
+    if points:
+        return points
+    why = evidence.problems.get(metric) or _logged(evidence.histories)
+    raise _MissingError(f"{metric} is missing ({why}); wanted {rule.text}", policies.missing)
+
+
+def _value(metric: str, how: Aggregate, points: Sequence[MetricPoint], rule: Rule, policies: Policies) -> float:
+    try:
+        return aggregate(points, how, greater=rule.greater)
+    except ValueError as error:
+        raise _MissingError(f"{metric} cannot be judged: {error}; wanted {rule.text}", policies.missing) from error
+
+
+def _limit(metric: str, rule: Rule, evidence: Evidence, policies: Policies) -> tuple[float, str]:
+    """Return the limit of a threshold, and what it comes from."""
+    reference = rule.reference
+    if reference is None:
+        if rule.limit is None:
+            raise ValueError(f"the rule {rule.text!r} has neither limit nor reference")
+        return rule.limit, ""
+    how = reference.aggregate or rule.aggregate
+    if reference.metric is not None:
+        other = _points(reference.metric, rule, evidence, policies)
+        value = _value(reference.metric, how, other, rule, policies)
+        return reference.limit(value), _source(how.of(reference.metric), value, reference)
+    if evidence.baseline is None:
+        reason = f"{metric} has no baseline ({evidence.no_baseline}); wanted {rule.text}"
+        raise _MissingError(reason, policies.no_baseline)
+    points = evidence.baseline.points(metric, how)
     if not points:
-        raise ValueError("a metric without values has no last one")
-    _, point = max(enumerate(points), key=lambda item: (item[1].step, item[1].timestamp, item[0]))
-    return point.value
+        reason = f"the baseline {evidence.baseline.title} has no {how.of(metric)}; wanted {rule.text}"
+        raise _MissingError(reason, policies.no_baseline)
+    value = _value(metric, how, points, rule, policies)
+    return reference.limit(value), _source(f"that of {evidence.baseline.title}", value, reference)
 
 
-def aggregate(points: Sequence[MetricPoint], how: Aggregate) -> float:
-    """Return the one value of a history that a rule compares.
-
-    A NaN anywhere makes ``min`` and ``max`` NaN: a diverged training has no best value to be judged by.
-
-    Raises:
-        ValueError: if there are no points.
-    """
-    if how == "last":
-        return last_value(points)
-    values = [point.value for point in points]
-    if not values:
-        raise ValueError("a metric without values has no aggregate")
-    if any(math.isnan(value) for value in values):
-        return math.nan
-    return min(values) if how == "min" else max(values)
+def _source(name: str, value: float, reference: Reference) -> str:
+    unit = "%" if reference.percent else ""
+    tolerance = (
+        f" {'-' if reference.tolerance < 0 else '+'} {abs(reference.tolerance):g}{unit}"
+        if reference.tolerance
+        else ""
+    )
+    return f" ({name}, {value:.6g}{tolerance})"
 
 
-def _explain(metric: str, rule: Rule, value: float, met: bool) -> str:
-    name = metric if rule.aggregate == "last" else f"{rule.aggregate}({metric})"
+def _explain(metric: str, rule: Rule, value: float, limit: float, source: str, *, met: bool) -> str:
+    name = rule.aggregate.of(metric)
+    wanted = f"wanted {rule.operator} {limit:.6g}{source}"
+    if not math.isfinite(limit):
+        return f"{name} = {value:.6g}, {wanted}: a limit that is not finite is met by nothing"
     if math.isnan(value):
-        return f"{name} is NaN, which meets no limit (wanted {rule.operator} {rule.limit:g})"
-    distance = f"{abs(value - rule.limit):.6g}"
-    if met:
-        return f"{name} = {value:.6g}, wanted {rule.operator} {rule.limit:g}: met with {distance} to spare"
-    return f"{name} = {value:.6g}, wanted {rule.operator} {rule.limit:g}: missed by {distance}"
+        return f"{name} is NaN, which meets no limit ({wanted})"
+    if math.isinf(value):
+        return f"{name} is {value:g}, which is no measurement and meets no limit ({wanted})"
+    # The difference of two large numbers may be too large for a float.
+    distance = f"{abs(value - limit):.6g}"
+    return f"{name} = {value:.6g}, {wanted}: " + (f"met with {distance} to spare" if met else f"missed by {distance}")
 
 
 def _logged(known: Mapping[str, object]) -> str:
@@ -102,16 +215,3 @@ def _logged(known: Mapping[str, object]) -> str:
     names = sorted(known)
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return f"the job logged {shown}"
-
-
-def decide_rule(metric: str, rule: Rule, where: str, histories: Mapping[str, Sequence[MetricPoint]]) -> RuleDecision:
-    """Decide one rule. A missing metric fails."""
-    points = histories.get(metric, ())
-    if not points:
-        reason = f"{metric} is missing ({_logged(histories)}); wanted {rule.operator} {rule.limit:g}"
-        return RuleDecision(metric=metric, rule=rule, where=where, value=None, met=False, reason=reason)
-    value = aggregate(points, rule.aggregate)
-    met = rule.holds(value)
-    return RuleDecision(
-        metric=metric, rule=rule, where=where, value=value, met=met, reason=_explain(metric, rule, value, met)
-    )

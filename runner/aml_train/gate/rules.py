@@ -1,4 +1,4 @@
-"""The grammar of one gate rule, such as ``>= 0.95`` or ``min < 0.2``."""
+"""The grammar of one gate rule, such as ``>= 0.95``, ``mean(5) < 0.2`` or ``>= baseline - 1%``. Pure."""
 
 from __future__ import annotations
 
@@ -7,62 +7,213 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final, Literal, cast, get_args
 
-Aggregate = Literal["last", "min", "max"]
+AggregateName = Literal["last", "first", "best", "min", "max", "mean", "median", "p", "count", "steps"]
 Operator = Literal[">=", ">", "<=", "<", "=="]
+Shape = Literal["finite", "increasing", "decreasing"]
 
-AGGREGATES: Final[tuple[Aggregate, ...]] = get_args(Aggregate)
+AGGREGATES: Final[tuple[AggregateName, ...]] = get_args(AggregateName)
 OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
-_COMPARE: Final[dict[Operator, Callable[[float, float], bool]]] = {
+SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)
+
+COMPARE: Final[dict[Operator, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
     ">": operator.gt,
     "<=": operator.le,
     "<": operator.lt,
     "==": operator.eq,
 }
-_RULE = re.compile(r"\s*(?P<aggregate>[A-Za-z_]\w*)?\s*(?P<operator>[<>=!~]+)\s*(?P<limit>[^<>=!~\s]\S*)\s*")
-_NUMBER = re.compile(r"[+-]?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_WORDS: Final = "last, first, best, min, max, mean, mean(N), median, p(N), count, steps"
+_RULE: Final = re.compile(r"(?P<left>[^<>=!~]*)(?P<operator>[<>=!~]+)\s*(?P<right>[^<>=!~\s].*)", re.DOTALL)
+_AGGREGATE: Final = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\((?P<argument>[^()]*)\))?")
+_NUMBER_TEXT: Final = r"(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBER: Final = re.compile(rf"[+-]?{_NUMBER_TEXT}")
+_REFERENCE: Final = re.compile(
+    rf"""(?:(?P<aggregate>\w+(?:\(\s*\d+(?:\.\d*)?\s*\))?)\s+)?
+    (?P<what>baseline|metric\((?P<metric>.+)\))
+    (?:\s*(?P<sign>[+-])\s*(?P<amount>{_NUMBER_TEXT})\s*(?P<percent>%)?)?""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregate:
+    """Which value of a history counts.
+
+    Attributes:
+        name: ``p`` is a percentile, ``mean`` with an argument that of the last values; ``steps`` counts steps, ``count`` values.
+        argument: per cent of ``p``; number of values of ``mean``; else None.
+    """
+
+    name: AggregateName = "last"
+    argument: float | None = None
+
+    @property
+    def text(self) -> str:
+        """As it is written in a rule."""
+        return self.name if self.argument is None else f"{self.name}({self.argument:g})"
+
+    def of(self, metric: str) -> str:
+        """Return how the value of *metric* is called in an explanation."""
+        if self.name == "last":
+            return metric
+        return f"{self.name}({metric})" if self.argument is None else f"{self.text} of {metric}"
+
+
+LAST: Final = Aggregate()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """What a value is compared with, where it is no number: another metric's value, or the baseline's, and a tolerance.
+
+    Attributes:
+        metric: the other metric's name; None for the same metric of the baseline.
+        aggregate: which of its values; None for the one that is on the left-hand side.
+        tolerance: added to it, with its sign.
+        percent: whether the tolerance is per cent of its magnitude.
+    """
+
+    metric: str | None = None
+    aggregate: Aggregate | None = None
+    tolerance: float = 0.0
+    percent: bool = False
+
+    def limit(self, value: float) -> float:
+        """Return the limit that the value referred to gives, as it is calculated by hand: 0.6 + 50% is 0.9, to the last digit."""
+        if not math.isfinite(value):
+            return value
+        exact, tolerance = Decimal(repr(value)), Decimal(repr(self.tolerance))
+        return float(exact + (abs(exact) * tolerance / 100 if self.percent else tolerance))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One threshold over the values of one metric.
+    """One threshold over the values of one metric, or what their course must be.
 
     Attributes:
-        aggregate: which value of the history is compared: the last one by step, the least or the greatest.
-        operator: how it is compared with the limit.
-        limit: the finite number on the right-hand side.
         text: the rule as the user wrote it.
+        shape: ``finite``, ``increasing`` or ``decreasing``; None for a threshold.
+        aggregate: which value of the history is compared.
+        operator: how it is compared with the limit.
+        limit: the finite number on the right-hand side; None where there is a reference.
+        reference: what gives the limit; None where it is a number.
     """
 
-    aggregate: Aggregate
-    operator: Operator
-    limit: float
     text: str
+    shape: Shape | None = None
+    aggregate: Aggregate = LAST
+    operator: Operator = ">="
+    limit: float | None = None
+    reference: Reference | None = None
 
-    def holds(self, value: float) -> bool:
-        """Tell whether *value* meets the limit. NaN never does."""
-        return not math.isnan(value) and _COMPARE[self.operator](value, self.limit)
+    @property
+    def greater(self) -> bool:
+        """Whether greater values are better."""
+        return self.operator in (">", ">=")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics whose history the rule needs beside its own."""
+        return (self.reference.metric,) if self.reference is not None and self.reference.metric is not None else ()
+
+    @property
+    def needs_baseline(self) -> bool:
+        """Whether the rule compares with the baseline."""
+        return self.reference is not None and self.reference.metric is None
+
+    def holds(self, value: float, limit: float) -> bool:
+        """Tell whether *value* meets *limit*. NaN and infinities never do: neither is a measurement."""
+        return math.isfinite(value) and math.isfinite(limit) and COMPARE[self.operator](value, limit)
 
 
 def parse_rule(text: str) -> Rule:
-    """Read ``[last|min|max] >=|>|<=|<|== NUMBER``.
+    """Read ``[AGGREGATE] OPERATOR LIMIT``, or ``finite``, ``increasing``, ``decreasing``.
+
+    A limit is a number, ``baseline``, or ``metric(NAME)``; the last two may have an aggregate in front, and a tolerance
+    behind: ``- 0.01``, ``+ 2%``.
 
     Raises:
         ValueError: if the text is no rule; the message says what would be one.
     """
-    match = _RULE.fullmatch(text)
+    given = text.strip()
+    if given in SHAPES:
+        return Rule(text=given, shape=given)
+    match = _RULE.fullmatch(given)
     if match is None:
-        raise ValueError(f"{text!r} is not a rule; write for example '>= 0.95' or 'min < 0.2'")
-    aggregate = match["aggregate"] or "last"
-    if aggregate not in AGGREGATES:
-        raise ValueError(f"{text!r} starts with {aggregate!r}; known are {', '.join(AGGREGATES)}")
+        raise ValueError(
+            f"{text!r} is not a rule; write for example '>= 0.95', 'min < 0.2', '>= baseline - 1%' or 'finite'"
+        )
     if match["operator"] not in OPERATORS:
         raise ValueError(f"{text!r} compares with {match['operator']!r}; known are {' '.join(OPERATORS)}")
-    if not _NUMBER.fullmatch(match["limit"]):
-        raise ValueError(f"{text!r} compares with {match['limit']!r}, which is not a finite number")
-    limit = float(match["limit"])
-    if not math.isfinite(limit):
-        raise ValueError(f"{text!r} compares with {match['limit']!r}, which is too large for a float")
-    return Rule(aggregate=aggregate, operator=cast("Operator", match["operator"]), limit=limit, text=text.strip())
+    comparison = cast("Operator", match["operator"])
+    how = _aggregate(match["left"].strip(), text)
+    if how.name == "best" and comparison == "==":
+        raise ValueError(f"{text!r} asks for the best value, and == does not say which is better; write min or max")
+    right = match["right"].strip()
+    if _NUMBER.fullmatch(right):
+        return Rule(text=given, aggregate=how, operator=comparison, limit=_number(right, text))
+    reference = _reference(right, text)
+    return Rule(text=given, aggregate=how, operator=comparison, reference=reference)
+
+
+def _aggregate(given: str, text: str) -> Aggregate:
+    if not given:
+        return LAST
+    match = _AGGREGATE.fullmatch(given)
+    if match is None or match["name"] not in AGGREGATES:
+        raise ValueError(f"{text!r} starts with {given!r}; known are {_WORDS}")
+    name, argument = cast("AggregateName", match["name"]), match["argument"]
+    if name == "p":
+        if argument is None or not _NUMBER.fullmatch(argument.strip()) or not 0 <= float(argument) <= 100:
+            raise ValueError(f"{text!r}: a percentile is written p(95), with a number from 0 to 100")
+        return Aggregate(name=name, argument=float(argument))
+    if argument is None:
+        return Aggregate(name=name)
+    if name != "mean":
+        raise ValueError(f"{text!r}: {name} takes nothing in parentheses")
+    if not argument.strip().isdecimal() or not 1 <= int(argument) <= 1_000_000:
+        raise ValueError(f"{text!r}: the mean of the last values is written mean(5), with a whole number from 1")
+    return Aggregate(name=name, argument=float(argument))
+
+
+def _reference(given: str, text: str) -> Reference:
+    match = _REFERENCE.fullmatch(given)
+    if match is None:
+        raise ValueError(
+            f"{text!r} compares with {given!r}, which is not a finite number, nor baseline or metric(NAME)"
+            " with a tolerance such as - 0.01 or - 1%"
+        )
+    amount = 0.0
+    if match["amount"] is not None:
+        amount = _number(match["amount"], text) * (-1 if match["sign"] == "-" else 1)
+    metric = match["metric"]
+    if metric is not None:
+        metric = metric.strip()
+        if len(metric) > 1 and metric[0] == metric[-1] and metric[0] in "\"'":
+            metric = metric[1:-1]
+        if not metric:
+            raise ValueError(f"{text!r} compares with a metric without a name")
+    return Reference(
+        metric=metric,
+        aggregate=_aggregate(match["aggregate"], text) if match["aggregate"] else None,
+        tolerance=amount,
+        percent=match["percent"] is not None,
+    )
+
+
+def _number(given: str, text: str) -> float:
+    """Return a number that a float holds; a whole one to the last digit.
+
+    Raises:
+        ValueError: if it is too large, or a whole number that would be rounded.
+    """
+    number = float(given)
+    if not math.isfinite(number):
+        raise ValueError(f"{text!r} compares with {given!r}, which is too large for a float")
+    digits = given.replace("_", "").lstrip("+")
+    if re.fullmatch(r"-?\d+", digits) and int(digits) != int(number):
+        raise ValueError(f"{text!r} compares with {given!r}, which a float cannot tell from {int(number)}")
+    return number

@@ -19,7 +19,7 @@ import stamina
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import ServiceError
-from aml_train.gate.decide import MetricPoint
+from aml_train.gate.history import MetricPoint
 from aml_train.jobs.service import JobView, ModelView
 from aml_train.jobs.states import JobStatus, parse_status
 
@@ -383,5 +383,13 @@ class AzureRest:
         ):
             properties = item["properties"]
             tags = properties.get("tags") or {}
-            views.append(ModelView(name=name, version=item["name"], path=properties.get("modelUri") or "", tags=tags))
+            views.append(
+                ModelView(
+                    name=name,
+                    version=item["name"],
+                    path=properties.get("modelUri") or "",
+                    stage=properties.get("stage"),
+                    tags=tags,
+                )
+            )
         return views

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from aml_train.gate.decide import MetricPoint
+from aml_train.gate.history import MetricPoint
 from aml_train.jobs.job import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
@@ -35,11 +35,12 @@ class JobView:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelView:
-    """One version of a registered model."""
+    """One version of a registered model. *stage* is AzureML's own field, where somebody set it."""
 
     name: str
     version: str
     path: str
+    stage: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
 
 

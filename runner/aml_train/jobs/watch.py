@@ -9,7 +9,7 @@ from typing import Final
 
 from aml_train.errors import AmlTrainError, ServiceError, TimedOutError
 from aml_train.events import JobStatusChanged, Listener, LogLine, Notice
-from aml_train.gate.decide import MetricPoint
+from aml_train.gate.history import MetricPoint
 from aml_train.jobs.cancel import tell_to_cancel
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.logs import LogFollower

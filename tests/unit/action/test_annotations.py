@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 from pathlib import Path
 
@@ -86,14 +87,26 @@ def test_failed_tests_and_missed_rules_stand_at_their_lines(workspace: Path) -> 
         ),
     )  # fmt: skip
     rule = RuleDecided(
-        metric="acc", rule="> 1", value=0.5, limit=1, met=False, reason="acc = 0.5: missed", where="aml-train.yml:9"
+        metric="acc",
+        rule="> 1",
+        value=0.5,
+        limit=1,
+        met=False,
+        verdict="missed",
+        reason="acc = 0.5: missed",
+        where="aml-train.yml:9",
     )
-    met = RuleDecided(metric="acc", rule="> 0", value=0.5, limit=0, met=True, reason="fine", where="aml-train.yml:8")
-    done = annotated(workspace, tests, rule, met, finished("gate-failed", 6))
+    met = RuleDecided(
+        metric="acc", rule="> 0", value=0.5, limit=0, met=True, verdict="met", reason="fine", where="aml-train.yml:8"
+    )
+    warned = dataclasses.replace(rule, verdict="warned", where="aml-train.yml:10")
+    skipped = dataclasses.replace(rule, verdict="skipped")
+    done = annotated(workspace, tests, rule, met, warned, skipped, finished("gate-failed", 6))
     assert [(found.properties, unescape(found.data)) for found in done] == [
         ("file=p/tests/test_a.py,line=4,title=Test failed%3A test_x", "assert 1 == 2"),
         ("title=Test failed%3A test_y", "failed"),
         ("file=p/aml-train.yml,line=9,title=Gate%3A acc > 1", "acc = 0.5: missed"),
+        ("file=p/aml-train.yml,line=10,title=Gate%3A acc > 1", "acc = 0.5: missed"),
         ("title=aml-train%3A gate-failed", "The job failed.\nLook."),
     ]
 

@@ -33,7 +33,14 @@ from aml_train_action.summary import LIMIT, render_summary
 
 def rule(metric: str = "acc", *, met: bool = True, value: float | None = 0.97) -> RuleDecided:
     return RuleDecided(
-        metric=metric, rule=">= 0.95", value=value, limit=0.95, met=met, reason="0.97, wanted 0.95", where="a:1"
+        metric=metric,
+        rule=">= 0.95",
+        value=value,
+        limit=0.95,
+        met=met,
+        verdict="met" if met else "missed",
+        reason="0.97, wanted 0.95",
+        where="a:1",
     )
 
 
@@ -144,7 +151,7 @@ def test_foreign_text_adds_no_line_to_the_summary(texts: list[str]) -> None:
     record(StageStarted(stage="image", title=a))
     record(ImageReady(reference=b, digest=c, address="x", how="built"))
     record(JobSubmitted(job=d, attached=True, studio_url=e))
-    record(RuleDecided(metric=f, rule=g, value=1.0, limit=2.0, met=False, reason=h, where=a))
+    record(RuleDecided(metric=f, rule=g, value=1.0, limit=2.0, met=False, verdict="missed", reason=h, where=a))
     record(MetricsSettled(job=d, metrics={f: 1.0, "other" + a: 2.0}, histories={f: [(0, 1.0), (1, 2.0)]}))
     record(TestsFinished(passed=0, failed=1, skipped=0, seconds=1, cached=False, failures=(TestFailure(name=b, file=c, line=1, message=d),)))  # fmt: skip
     record(ModelRegistered(model=e, version=f, found=False))

@@ -1,0 +1,140 @@
+"""The grammar of ``gate:`` and ``baseline:`` in aml-train.yml, and what is made of them. docs/gate.md has the same keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aml_train.config.model import BaselineConfig, GateRule
+from aml_train.config.nodes import Faults, ListNode, MapNode, Node, ScalarNode, find, place
+from aml_train.config.shapes import Choice, Flag, Text
+from aml_train.config.structures import Either, Items, Key, Record, Table
+from aml_train.gate.decide import Policies
+from aml_train.gate.rules import parse_rule
+
+_RULE: Final = Text(noun="a rule such as '>= 0.95' or 'min < 0.2'", rule=parse_rule, remedy="write such as '>= 0.95'")
+_POLICY: Final = Choice(words=("fail", "warn", "skip"))
+_POLICIES: Final = {
+    "severity": Key(Choice(words=("fail", "warn")), "What a missed rule does: `fail` (the default), or `warn`."),
+    "missing": Key(
+        _POLICY, "What becomes of a rule whose metric is missing: `fail` (the default), `warn` or `skip`."
+    ),
+    "no-baseline": Key(
+        _POLICY, "What becomes of a rule whose baseline is missing: `fail` (the default), `warn` or `skip`."
+    ),
+}
+_ONE: Final = Either(
+    noun="a rule such as '>= 0.95', or a mapping with `rule`",
+    scalar=_RULE,
+    keys=Record(noun="a mapping with `rule`", keys={"rule": Key(_RULE, "The rule.", required=True), **_POLICIES}),
+)
+_SOME: Final = Items(item=_ONE, noun="a list of rules", least=1)
+
+GATE: Final = Table(
+    noun="a mapping of metrics to rules",
+    value=Either(
+        noun="a rule such as '>= 0.95', a list of rules, or a mapping with `rules`",
+        scalar=_RULE,
+        items=_SOME,
+        keys=Record(
+            noun="a mapping with `rules`",
+            keys={
+                "rules": Key(
+                    Either(noun="a rule, or a list of rules", scalar=_RULE, items=_SOME), "The rules.", required=True
+                ),
+                **_POLICIES,
+            },
+        ),
+    ),
+    key=Text(noun="a metric's name"),
+)
+
+BASELINE: Final = Record(
+    noun="a mapping with `file`, `job` or `model`",
+    one_of=("file", "job", "model"),
+    keys={
+        "file": Key(Text(noun="the path of a JSON file"), "JSON file of the project: metric → number."),
+        "job": Key(Text(noun="a job's name"), "Job of the workspace, by its name."),
+        "model": Key(
+            Text(noun="a model's name"),
+            "Registered model: its newest version that `stage`, `tag` or `version` names.",
+        ),
+        "stage": Key(Text(noun="a stage such as `production`"), "Stage that the model's version is in."),
+        "tag": Key(Text(noun="a tag, `name` or `name=value`"), "Tag that the model's version has."),
+        "version": Key(Text(noun="a version"), "Version of the model."),
+        "bootstrap": Key(
+            Flag(), "Whether rules that need the baseline are skipped where there is none yet; false by default."
+        ),
+    },
+)
+
+
+def gate_rules(tree: MapNode) -> tuple[GateRule, ...]:
+    """Make the rules of ``gate``, which has been checked, in the order of the file."""
+    table = find(tree, "gate")
+    if not isinstance(table, MapNode):
+        return ()
+    return tuple(rule for metric, entry in table.entries.items() for rule in _rules(metric, entry.node, {}))
+
+
+def _rules(metric: str, node: Node, policies: Mapping[str, str]) -> Iterator[GateRule]:
+    if isinstance(node, ScalarNode):
+        made = Policies(
+            severity="warn" if policies.get("severity") == "warn" else "fail",
+            missing=_policy(policies.get("missing")),
+            no_baseline=_policy(policies.get("no-baseline")),
+        )
+        yield GateRule(metric=metric, rule=parse_rule(node.text), where=node.mark.where, policies=made)
+    elif isinstance(node, ListNode):
+        for item in node.items:
+            yield from _rules(metric, item, policies)
+    else:
+        own = {key: entry.node.text for key, entry in node.entries.items() if isinstance(entry.node, ScalarNode)}
+        inner = find(node, "rules") or find(node, "rule")
+        if inner is not None:
+            yield from _rules(metric, inner, {**policies, **{key: own[key] for key in _POLICIES if key in own}})
+
+
+def _policy(word: str | None) -> Any:
+    return word or "fail"
+
+
+def baseline_config(
+    tree: MapNode, found: Any, rules: tuple[GateRule, ...], directory: Path, faults: Faults
+) -> BaselineConfig | None:
+    """Make ``baseline``; complain where rules need one that is not there, or its keys do not go together."""
+    needs = next((rule for rule in rules if rule.rule.needs_baseline), None)
+    if not isinstance(found, dict):
+        if needs is not None and "baseline" not in tree.entries:
+            faults.add(
+                place(tree, "gate", needs.metric),
+                f"the rule `{needs.rule.text}` compares with a baseline, and there is no `baseline`",
+                remedy="add it: `baseline: {model: NAME, stage: production}`",
+            )
+        return None
+    selectors = [key for key in ("stage", "tag", "version") if key in found]
+    if "model" in found and len(selectors) != 1:
+        faults.add(
+            place(tree, "baseline"),
+            "`baseline.model` needs one of `stage`, `tag` and `version`",
+            why=f"{' and '.join(f'`{key}`' for key in selectors)} are given" if selectors else "none is given",
+            remedy="write `baseline: {model: NAME, stage: production}`",
+        )
+    elif "model" not in found and selectors:
+        faults.add(
+            place(tree, "baseline", selectors[0]),
+            f"`baseline.{selectors[0]}` goes with `model` only",
+            remedy="delete it",
+        )
+    file = found.get("file")
+    return BaselineConfig(
+        file=directory / file if file is not None else None,
+        job=found.get("job"),
+        model=found.get("model"),
+        stage=found.get("stage"),
+        tag=found.get("tag"),
+        version=found.get("version"),
+        bootstrap=bool(found.get("bootstrap", False)),
+        where=place(tree, "baseline").where,
+    )

@@ -1,0 +1,154 @@
+"""A metric's recorded values, and the one value of them that a rule compares. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aml_train.gate.rules import Aggregate
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricPoint:
+    """One value of a metric. *timestamp* is in milliseconds since 1970."""
+
+    step: int
+    value: float
+    timestamp: int
+
+
+def sequence(points: Sequence[MetricPoint]) -> list[float]:
+    """Return the values in the order of their steps, one for each step: the one that was written last.
+
+    A training that is resumed logs steps again, and out of order; what it wrote before does not count. Values that were all logged
+    under one step, as by ``mlflow.log_metric(name, value)`` without a step, are all kept, in the order of time.
+    """
+    written = sorted(enumerate(points), key=lambda item: (item[1].timestamp, item[0]))
+    if len({point.step for point in points}) == 1:
+        return [point.value for _, point in written]
+    last = {point.step: point.value for _, point in written}
+    return [last[step] for step in sorted(last)]
+
+
+def last_value(points: Sequence[MetricPoint]) -> float:
+    """Return the value at the highest step; of several there, the latest by time, then by order.
+
+    Raises:
+        ValueError: if there are no points.
+    """
+    if not points:
+        raise ValueError("a metric without values has no last one")
+    return sequence(points)[-1]
+
+
+def aggregate(points: Sequence[MetricPoint], how: Aggregate, *, greater: bool) -> float:
+    """Return the one value of a history that a rule compares.
+
+    A NaN among the values that count makes the result NaN, also of ``min`` and ``max``: a diverged training has no best
+    value to be judged by.
+
+    Args:
+        points: the history.
+        how: which value.
+        greater: whether greater values are better, for ``best``.
+
+    Raises:
+        ValueError: if there are no points, or fewer than a mean of the last *n* needs.
+    """
+    values = sequence(points)
+    if not values:
+        raise ValueError("a metric without values has no aggregate")
+    if how.name in ("count", "steps"):
+        return float(len(points) if how.name == "count" else len(values))
+    if how.name == "last":
+        return values[-1]
+    if how.name == "first":
+        return values[0]
+    if how.name == "mean" and how.argument is not None:
+        wanted = int(how.argument)
+        if len(values) < wanted:
+            raise ValueError(f"it has {len(values)} values, and {how.text} needs {wanted}")
+        values = values[-wanted:]
+    if any(math.isnan(value) for value in values):
+        return math.nan
+    name = ("max" if greater else "min") if how.name == "best" else how.name
+    if name == "min":
+        return min(values)
+    if name == "max":
+        return max(values)
+    if not all(math.isfinite(value) for value in values):
+        return _of_infinite(values, name, how)
+    if name == "mean":
+        return _mean(values)
+    if name == "median":
+        return _middle(values)
+    return percentile(values, how.argument or 0.0)
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the value below which *percent* of *values* lie, between two of them by their distance (numpy's ``linear``).
+
+    Args:
+        values: at least one finite number.
+        percent: from 0 to 100.
+    """
+    ordered = sorted(values)
+    place = (len(ordered) - 1) * percent / 100
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    share = place - low
+    if share == 0 or ordered[low] == ordered[high]:
+        return ordered[low]
+    return ordered[low] * (1 - share) + ordered[high] * share
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean without overflow and with one rounding, where that is possible."""
+    try:
+        return math.fsum(values) / len(values)
+    except OverflowError:
+        return math.fsum(value / len(values) for value in values)
+
+
+def _middle(values: Sequence[float]) -> float:
+    low, high = statistics.median_low(values), statistics.median_high(values)
+    return low / 2 + high / 2 if low != high else low
+
+
+def _of_infinite(values: Sequence[float], name: str, how: Aggregate) -> float:
+    """Return mean, median or percentile of values of which some are infinite: NaN where that would take a difference of infinities."""
+    if name == "mean":
+        infinite = {value for value in values if math.isinf(value)}
+        return infinite.pop() if len(infinite) == 1 else math.nan
+    place = (len(values) - 1) * (0.5 if name == "median" else (how.argument or 0.0) / 100)
+    ordered = sorted(values)
+    around = {ordered[math.floor(place)], ordered[math.ceil(place)]}
+    if len(around) == 1:
+        return around.pop()
+    infinite = {value for value in around if math.isinf(value)}
+    return infinite.pop() if len(infinite) == 1 else math.nan if infinite else _middle(sorted(around))
+
+
+def faults_of_shape(points: Sequence[MetricPoint], shape: str) -> str | None:
+    """Return why a history is not ``finite``, ``increasing`` or ``decreasing``; None where it is.
+
+    ``increasing`` means that no value is less than the one before, and the last one greater than the first; ``decreasing``
+    is the same the other way round. Both take two values at least, and finite ones.
+    """
+    values = sequence(points)
+    if shape == "finite":
+        # Every value counts here, also one that was written again later.
+        bad = next((point for point in points if not math.isfinite(point.value)), None)
+        return None if bad is None else f"it is {bad.value:g} at step {bad.step}"
+    if len(values) < 2:
+        return f"it has {len(values)} value, and a direction needs 2"
+    if not all(math.isfinite(value) for value in values):
+        return "not all of its values are finite"
+    sign = 1.0 if shape == "increasing" else -1.0
+    for number, (before, after) in enumerate(itertools.pairwise(values), 1):
+        if (after > before) if sign < 0 else (after < before):
+            return f"its value {number + 1} is {after:.6g}, after {before:.6g}"
+    return None if values[-1] != values[0] else f"it stays at {values[0]:.6g}"

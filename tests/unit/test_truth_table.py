@@ -1,0 +1,179 @@
+"""No false green: every state, course of a metric, rule and policy, whose verdict is told here by hand and not by the gate's code.
+
+Each rule stands beside a function that says in plain Python what a person means by it. The run must pass, and register a
+model, exactly where the job completed and no rule that counts is broken.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import pytest
+
+from aml_train.config.model import BaselineConfig, GateRule
+from aml_train.gate.decide import Policies, Policy
+from aml_train.gate.rules import parse_rule
+from aml_train.jobs.service import ModelView
+from aml_train.jobs.states import JobStatus
+from tests.fake_service import FakeService, lost
+from tests.unit.test_pipeline import make_plan, run
+
+NAN, INF = math.nan, math.inf
+S = JobStatus
+
+Ending = tuple[tuple[JobStatus | Exception, ...], int]
+
+#: How jobs go on, and the exit code where no gate is asked.
+ENDINGS: Final[dict[str, Ending]] = {
+    "completed": ((S.QUEUED, S.RUNNING, S.COMPLETED), 0),
+    "completed at once": ((S.COMPLETED,), 0),
+    "through every state": ((*(state for state in S if not state.terminal), S.COMPLETED), 0),
+    "an outage, then completed": ((S.RUNNING, lost(), lost(), S.COMPLETED), 0),
+    "preempted, then completed": ((S.RUNNING, S.QUEUED, S.RUNNING, S.COMPLETED), 0),
+    "failed": ((S.QUEUED, S.RUNNING, S.FAILED), 5),
+    "failed before it ran": ((S.QUEUED, S.FAILED), 5),
+    "cancelled": ((S.RUNNING, S.CANCEL_REQUESTED, S.CANCELED), 7),
+    "lost": ((S.RUNNING, S.NOT_RESPONDING), 8),
+}
+
+#: What a job logs of `m`; None: nothing.
+COURSES: Final[dict[str, Sequence[float] | None]] = {
+    "good": [0.2, 0.6, 0.9],
+    "falls": [0.9, 0.6, 0.2],
+    "one": [0.5],
+    "flat": [0.5, 0.5],
+    "best in the middle": [0.1, 0.95, 0.4],
+    "ends in NaN": [0.9, NAN],
+    "starts with NaN": [NAN, 0.9],
+    "infinite": [0.9, INF],
+    "minus infinite": [-INF],
+    "negative zero": [-0.0],
+    "huge": [1.7e308, 1.7e308],
+    "missing": None,
+}
+
+Meaning = Callable[[Sequence[float]], bool]
+
+
+def clean(values: Sequence[float]) -> bool:
+    return all(value == value for value in values)
+
+
+def real(value: float) -> bool:
+    return value == value and abs(value) != INF
+
+
+#: Rule → what it means for values that are there.
+RULES: Final[dict[str, Meaning]] = {
+    ">= 0.9": lambda v: real(v[-1]) and v[-1] >= 0.9,
+    "> 0.9": lambda v: real(v[-1]) and v[-1] > 0.9,
+    "<= 0": lambda v: real(v[-1]) and v[-1] <= 0,
+    "== 0": lambda v: v[-1] == 0,
+    "first < 0.5": lambda v: real(v[0]) and v[0] < 0.5,
+    "max > 0.9": lambda v: clean(v) and real(max(v)) and max(v) > 0.9,
+    "best >= 0.9": lambda v: clean(v) and real(max(v)) and max(v) >= 0.9,
+    "best <= 0.1": lambda v: clean(v) and real(min(v)) and min(v) <= 0.1,
+    "min <= 0.1": lambda v: clean(v) and real(min(v)) and min(v) <= 0.1,
+    "mean > 0.5": lambda v: all(map(real, v)) and sum(value / len(v) for value in v) > 0.5,
+    "mean(2) >= 0.5": lambda v: len(v) >= 2 and all(map(real, v[-2:])) and v[-1] / 2 + v[-2] / 2 >= 0.5,
+    "median <= 0.6": lambda v: all(map(real, v)) and sorted(v)[len(v) // 2] / 2 + sorted(v)[(len(v) - 1) // 2] / 2 <= 0.6,
+    "p(100) >= 0.9": lambda v: clean(v) and real(max(v)) and max(v) >= 0.9,
+    "p(0) >= 0.2": lambda v: clean(v) and real(min(v)) and min(v) >= 0.2,
+    "steps >= 2": lambda v: len(v) >= 2,
+    "count < 2": lambda v: len(v) < 2,
+    "finite": lambda v: all(map(real, v)),
+    "increasing": lambda v: all(map(real, v)) and len(v) > 1 and list(v) == sorted(v) and v[0] < v[-1],
+    "decreasing": lambda v: all(map(real, v)) and len(v) > 1 and list(v) == sorted(v, reverse=True) and v[0] > v[-1],
+    ">= metric(other)": lambda v: real(v[-1]) and v[-1] >= 0.5,
+    "<= metric(other) - 20%": lambda v: real(v[-1]) and v[-1] <= 0.4,
+    ">= metric(never)": lambda _: False,
+    ">= baseline": lambda v: real(v[-1]) and v[-1] >= 0.6,
+    ">= baseline - 0.1": lambda v: real(v[-1]) and v[-1] >= 0.5,
+    "max <= baseline + 50%": lambda v: clean(v) and real(max(v)) and max(v) <= 0.9,
+}  # fmt: skip
+OTHER: Final = [0.1, 0.5]
+SEVERITIES: Final[tuple[Literal["fail", "warn"], ...]] = ("fail", "warn")
+MISSING: Final[tuple[Policy, ...]] = ("fail", "warn", "skip")
+POLICIES: Final = [Policies(severity=one, missing=other) for one, other in itertools.product(SEVERITIES, MISSING)]
+
+
+def judged(text: str, values: Sequence[float] | None, policies: Policies) -> bool:
+    """Tell whether a person would let the run pass."""
+    if values is None or "never" in text or (text.startswith("mean(") and len(values) < 2):
+        return policies.missing != "fail"
+    return RULES[text](values) or policies.severity == "warn"
+
+
+def baseline_file(folder: Path) -> BaselineConfig:
+    file = folder / "baseline.json"
+    if not file.exists():
+        file.write_text('{"m": 0.6}')
+    return BaselineConfig(file=file, where="aml-train.yml:1")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_what_passes_and_what_does_not(ending: str, tmp_path: Path) -> None:
+    """For each ending: every course × rule × policy, one rule alone."""
+    script, code = ENDINGS[ending]
+    baseline = baseline_file(tmp_path)
+    seen: Counter[int] = Counter()
+    for (course, values), text, policies in itertools.product(COURSES.items(), RULES, POLICIES):
+        metrics = {"other": OTHER, **({"m": values} if values is not None else {})}
+        service = FakeService(script=script, metrics=metrics, artifacts=["outputs/model"])
+        rule = GateRule(metric="m", rule=parse_rule(text), where="aml-train.yml:9", policies=policies)
+        outcome, _ = run(make_plan(gate=(rule,), baseline=baseline), service)
+        expected = code or (0 if judged(text, values, policies) else 6)
+        case = f"{ending}, {course}, {text}, {policies}"
+        assert outcome.exit_code == expected, f"{case}: {outcome.message}"
+        assert len(service.registered) == (expected == 0), case
+        seen[outcome.exit_code] += 1
+    assert sum(seen.values()) == len(COURSES) * len(RULES) * len(POLICIES)
+    assert min(seen[0], seen[6]) > 100 if code == 0 else list(seen) == [code]
+
+
+def test_of_two_rules_each_can_end_the_run(tmp_path: Path) -> None:
+    baseline = baseline_file(tmp_path)
+    for (first, second), (course, values) in itertools.product(itertools.product(RULES, repeat=2), COURSES.items()):
+        metrics = {"other": OTHER, **({"m": values} if values is not None else {})}
+        service = FakeService(script=(S.COMPLETED,), metrics=metrics, artifacts=["outputs/model"])
+        outcome, _ = run(make_plan({"m": [first, second]}, baseline=baseline), service)
+        good = judged(first, values, Policies()) and judged(second, values, Policies())
+        assert outcome.exit_code == (0 if good else 6), f"{course}, {first}, {second}: {outcome.message}"
+
+
+Kind = Literal["none", "missing stage", "production", "its job is gone"]
+
+
+@pytest.mark.parametrize("kind", ["none", "missing stage", "production", "its job is gone"])
+@pytest.mark.parametrize("bootstrap", [False, True])
+@pytest.mark.parametrize("policy", ["fail", "warn", "skip"])
+@pytest.mark.parametrize("value", [0.7, 0.5])
+def test_the_model_in_production_is_the_baseline(
+    kind: Kind, bootstrap: bool, policy: Literal["fail", "warn", "skip"], value: float
+) -> None:
+    service = FakeService(metrics={"m": [value]}, artifacts=["outputs/model"])
+    tags = {"aml-train.job": "old", "aml-train.metric.m": "0.6", "aml-train.stage": "production"}
+    if kind != "none":
+        if kind == "missing stage":
+            del tags["aml-train.stage"]
+        service.registered.append(ModelView(name="digits", version="1", path="azureml://x", tags=tags))
+    if kind == "production":
+        service.history_of["old"] = {"m": [0.9, 0.6]}
+    rule = GateRule(
+        metric="m", rule=parse_rule(">= baseline"), where="aml-train.yml:9", policies=Policies(no_baseline=policy)
+    )
+    baseline = BaselineConfig(model="digits", stage="production", bootstrap=bootstrap, where="aml-train.yml:3")
+    before = len(service.registered)
+    outcome, _ = run(make_plan(gate=(rule,), baseline=baseline), service)
+    there = kind in ("production", "its job is gone")
+    expected = (0 if value >= 0.6 else 6) if there else (0 if bootstrap or policy != "fail" else 6)
+    assert outcome.exit_code == expected, outcome.message
+    assert len(service.registered) - before == (expected == 0)
+    if not there and expected == 6:
+        assert not service.submitted, "hours of GPUs for a gate that nothing can meet"
+        assert "`baseline.bootstrap: true` lets the first model pass" in (outcome.hint or "")
