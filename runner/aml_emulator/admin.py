@@ -23,6 +23,7 @@ from aml_emulator.services import Services
 logger = logging.getLogger(__name__)
 
 _FAULTS = "/_emulator/faults"
+_ENVIRONMENTS = "/_emulator/environments"
 _FEDERATION = "/_emulator/federated-credentials"
 CANCEL_SECONDS = 30.0
 POLL_SECONDS = 0.1
@@ -74,6 +75,9 @@ class Admin:
             ("GET", _FAULTS): lambda: (200, {"faults": faults.listed()}),
             ("POST", _FAULTS): lambda: self.add_fault(query),
             ("DELETE", _FAULTS): lambda: self.remove_faults(query),
+            ("GET", _ENVIRONMENTS): self.environments,
+            ("POST", _ENVIRONMENTS): lambda: self.name_environment(query),
+            ("DELETE", _ENVIRONMENTS): self.forget_environments,
             ("POST", "/_emulator/clean"): lambda: self.clean(query),
             ("GET", "/_emulator/requests"): lambda: self.requests(query),
             ("GET", _FEDERATION): self.federation,
@@ -168,6 +172,23 @@ class Admin:
             return 400, {"error": "since and limit: numbers"}
         log = self._services.requests
         return 200, {"total": log.total, "requests": log.since(int(since), limit=int(limit))}
+
+    def environments(self) -> tuple[int, dict[str, Any]]:
+        """Return the images that play curated environments, by pattern, in the order in which they count."""
+        return 200, {"environments": self._services.environments.listed()}
+
+    def name_environment(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Let an image (``image``) play curated environments (``pattern``); 400 where one of them is missing."""
+        try:
+            self._services.environments.name(query.get("pattern", ""), query.get("image", ""))
+        except ValueError as error:
+            return 400, {"error": str(error)}
+        return self.environments()
+
+    def forget_environments(self) -> tuple[int, dict[str, Any]]:
+        """Forget the images that were named since the beginning."""
+        self._services.environments.forget()
+        return self.environments()
 
     def federation(self) -> tuple[int, dict[str, Any]]:
         """Return the federated credentials; none means that every issuer and subject is trusted."""

@@ -34,6 +34,7 @@ from aml_emulator.certificates import Certificates
 from aml_emulator.certificates import prepare as prepare_certificates
 from aml_emulator.children import Child, ChildError, ChildSpec
 from aml_emulator.clusters import Fleet
+from aml_emulator.curated import CuratedImages
 from aml_emulator.executor.runner import JobRunner
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import RunSink
@@ -156,7 +157,7 @@ async def _run(
         fleet=Fleet(clock=clock, start_seconds=settings.node_start_seconds, seed=identity.instance),
         quotas=settings.quotas,
         page_address=settings.page_address or f"http://127.0.0.1:{port}",
-        environments=settings.environments,
+        environments=CuratedImages(settings.environments, settings.data / "environments.json"),
     )
     await run_in_threadpool(prepare, services, max_jobs=settings.max_jobs)
 

@@ -6,12 +6,13 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from aml_emulator.blobs import Blobs
 from aml_emulator.clusters import Fleet
+from aml_emulator.curated import CuratedImages
 from aml_emulator.errors import bad_request, not_found
 from aml_emulator.executor.spec import Folder, RunSpec
 from aml_emulator.faults import Faults
@@ -93,7 +94,7 @@ class Services:
         fleet: the clusters' nodes and queues.
         quotas: how many vCPUs nodes may have.
         page_address: where a browser finds the page, without a slash at its end.
-        environments: the images that play curated environments, by a pattern of their names; the first that fits counts.
+        environments: the images that play curated environments.
     """
 
     identity: Identity
@@ -109,7 +110,7 @@ class Services:
     fleet: Fleet = field(default_factory=Fleet)
     quotas: Quotas = DEFAULT_QUOTAS
     page_address: str = "http://127.0.0.1:7380"
-    environments: Mapping[str, str] = field(default_factory=dict)
+    environments: CuratedImages = field(default_factory=CuratedImages)
     started: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ import click
 from aml_train._version import __version__
 from aml_train.cli_data import data
 from aml_train.cli_emulator import clean, fault, requests
+from aml_train.cli_environments import environment
 from aml_train.cli_image import image
 from aml_train.cli_init import init
 from aml_train.cli_jobs import jobs
@@ -225,6 +226,7 @@ def emulator() -> None:
 
 emulator.add_command(clean)
 emulator.add_command(fault)
+emulator.add_command(environment)
 emulator.add_command(requests)
 emulator.add_command(open_page)
 
@@ -236,13 +238,24 @@ def _emulator_settings() -> EmulatorSettings:
 
 
 @emulator.command("start")
-def emulator_start() -> None:
+@click.option(
+    "--environment",
+    "environments",
+    multiple=True,
+    metavar="PATTERN=IMAGE",
+    help="An image of this machine that plays curated environments; may be repeated.",
+)
+def emulator_start(environments: tuple[str, ...]) -> None:
     """Start the local AzureML, or find that it runs. Its state is kept in a Docker volume."""
+    from aml_train.cli_environments import pairs_of
     from aml_train.console import ConsoleListener
     from aml_train.targets.emulator import start
+    from aml_train.targets.emulator_admin import name_environments
 
+    images = pairs_of(environments)
     settings = _emulator_settings()
     info = start(settings, ConsoleListener(sys.stderr))
+    name_environments(info, images)
     click.echo(f"{settings.name} is ready: workspace {info.workspace}, resource group {info.resource_group}")
     click.echo(f"Its page: {settings.page_origin}/ui/", err=True)
     click.echo('Next: eval "$(aml-train emulator env)"', err=True)

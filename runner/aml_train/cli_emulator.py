@@ -19,7 +19,7 @@ _FOLLOW_SECONDS: Final = 0.5
 _CLEAN_SECONDS: Final = 600.0
 
 
-def _asked(
+def asked(
     path: str, query: Mapping[str, object] | None = None, *, method: str = "GET", seconds: float = 10.0
 ) -> dict[str, Any]:
     """Return what the running local AzureML answers to an admin request; what is None in *query* is left out.
@@ -79,21 +79,21 @@ def fault_add(kind: str, *, after: bool, **given: Any) -> None:
     (the connection breaks), or `outage` (the host cannot be connected to). Azure's hosts alone have faults, and
     outages any host. Open connections are broken off once when faults change.
     """
-    answer = _asked("faults", {"kind": kind, "after": "true" if after else None, **given}, method="POST")
+    answer = asked("faults", {"kind": kind, "after": "true" if after else None, **given}, method="POST")
     click.echo(f"fault {answer['id']} is at work; clear it: aml-train emulator fault clear {answer['id']}")
 
 
 @fault.command("list")
 def fault_list() -> None:
     """Print the faults that are at work, and how many requests each has hit, as JSON."""
-    click.echo(json.dumps(_asked("faults")["faults"], indent=2))
+    click.echo(json.dumps(asked("faults")["faults"], indent=2))
 
 
 @fault.command("clear")
 @click.argument("number", type=int, required=False)
 def fault_clear(number: int | None) -> None:
     """Remove fault NUMBER, or all of them."""
-    removed = _asked("faults", {"id": number}, method="DELETE")["removed"]
+    removed = asked("faults", {"id": number}, method="DELETE")["removed"]
     click.echo(f"{removed} removed")
 
 
@@ -103,14 +103,14 @@ def fault_clear(number: int | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each.")
 def requests(*, follow: bool, lines: int, as_json: bool) -> None:
     """Print the last requests to the local AzureML's service: when, what, the answer, how long."""
-    answer = _asked("requests", {"limit": lines})
+    answer = asked("requests", {"limit": lines})
     while True:
         for entry in answer["requests"]:
             click.echo(json.dumps(entry) if as_json else _line(entry))
         if not follow:
             return
         time.sleep(_FOLLOW_SECONDS)
-        answer = _asked("requests", {"since": answer["total"]})
+        answer = asked("requests", {"since": answer["total"]})
 
 
 @click.command("clean")
@@ -125,7 +125,7 @@ def clean(*, older_than: str, keep: int, dry_run: bool) -> None:
     """
     from aml_train.units import size
 
-    answer = _asked(
+    answer = asked(
         "clean",
         {"older_than": _seconds(older_than), "keep": keep, "dry_run": "1" if dry_run else None},
         method="POST",

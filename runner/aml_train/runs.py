@@ -348,4 +348,5 @@ def _open_target(prepared: PreparedRun, listener: Listener) -> OpenTarget:
         outer=without_secrets(prepared.outer),
         names=prepared.plan.names,
         listener=listener,
+        environments=prepared.config.target.environments,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import json
 import re
@@ -86,10 +85,9 @@ def _tag(services: Services, made_of: Mapping[str, str]) -> str:
 def _curated(services: Services, named: re.Match[str], environment_id: str) -> str:
     """Return the local image that plays a curated environment."""
     name, version = str(named["name"]), named["version"]
-    for pattern, image in services.environments.items():
-        wanted = pattern.lower()
-        if any(fnmatch.fnmatchcase(one, wanted) for one in (name.lower(), f"{name}:{version}".lower())):
-            return image
+    image = services.environments.image_of(name, version)
+    if image is not None:
+        return image
     example = f"{name.rpartition('-')[0] or name}*" if "-" in name else name
     raise NotSupportedError(
         f"the curated environment '{environment_id}' without an image of this machine to play it: name one with"

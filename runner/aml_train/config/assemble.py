@@ -59,7 +59,8 @@ def choose_target(
     if name == LOCAL:
         found = settings.get(LOCAL) or {}
         compute, cluster = compute_of(tree, LOCAL, found.get("compute"), directory=directory, faults=faults)
-        return TargetConfig(name=LOCAL, kind="local", compute=compute, cluster=cluster)
+        images = found.get("environments", {})
+        return TargetConfig(name=LOCAL, kind="local", compute=compute, cluster=cluster, environments=images)
     written = find(tree, "targets")
     names = tuple(dict.fromkeys([LOCAL, *(written.entries if isinstance(written, MapNode) else ())]))
     if name == AZURE and name not in names:

@@ -50,7 +50,17 @@ _LOCAL: Final = Either(
     nothing=True,
     keys=Record(
         noun="a mapping",
-        keys={"compute": COMPUTE},
+        keys={
+            "compute": COMPUTE,
+            "environments": Key(
+                Table(
+                    noun="a mapping of patterns to images",
+                    value=Text(noun="an image of this machine, such as `my-image:1`", pattern=r"[^\s]+"),
+                    key=Text(noun="a pattern of names, such as `AzureML-acpt-*`", pattern=r"[^\s=,]+"),
+                ),
+                "Images of this machine that play Azure's curated environments, by patterns of their `NAME` or `NAME:VERSION`.",
+            ),
+        },
         hints=dict.fromkeys(
             ("subscription-id", "resource-group", "workspace"), "the local target needs no workspace"
         ),

@@ -192,6 +192,7 @@ class TargetConfig:
         registry_password_variable: the environment variable that holds that password.
         compute: the compute that replaces the job's; None leaves the job's as it is.
         cluster: what that compute is to be, where more than its name is said.
+        environments: images that play curated environments, by pattern, for ``local``.
     """
 
     name: str
@@ -205,6 +206,7 @@ class TargetConfig:
     registry_password_variable: str = "AML_TRAIN_REGISTRY_PASSWORD"  # noqa: S105 - a variable's name
     compute: str | None = None
     cluster: ClusterConfig | None = None
+    environments: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from aml_train.errors import ServiceError
 from aml_train.targets.emulator_settings import EmulatorInfo, EmulatorSettings
@@ -23,7 +25,13 @@ def ask(
     Raises:
         ServiceError: the answer is not JSON: something else listens there.
     """
-    connection = http.client.HTTPConnection(settings.host, settings.reached_port, timeout=seconds)
+    return _ask_at(settings.host, settings.reached_port, path, method=method, seconds=seconds)
+
+
+def _ask_at(
+    host: str, port: int, path: str, *, method: str = "GET", seconds: float = _SECONDS
+) -> tuple[int, dict[str, Any]] | None:
+    connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
         connection.request(method, f"/_emulator/{path}")
         response = connection.getresponse()
@@ -31,15 +39,15 @@ def ask(
     except (OSError, http.client.BadStatusLine, http.client.IncompleteRead):
         return None
     except http.client.HTTPException as error:
-        raise _stranger(settings) from error
+        raise _stranger(host, port) from error
     finally:
         connection.close()
     try:
         answer = json.loads(body)
     except ValueError as error:
-        raise _stranger(settings) from error
+        raise _stranger(host, port) from error
     if not isinstance(answer, dict):
-        raise _stranger(settings)
+        raise _stranger(host, port)
     return status, answer
 
 
@@ -62,8 +70,26 @@ def read_info(settings: EmulatorSettings) -> EmulatorInfo | None:
     return EmulatorInfo.from_answer(content if status == http.client.OK else {}, settings)
 
 
-def _stranger(settings: EmulatorSettings) -> ServiceError:
+def name_environments(info: EmulatorInfo, images: Mapping[str, str]) -> None:
+    """Let images of this machine play curated environments in the running local AzureML; the first of *images* counts first.
+
+    Args:
+        info: the local AzureML, as it is reached from here.
+        images: images by pattern of ``NAME`` or ``NAME:VERSION``.
+
+    Raises:
+        ServiceError: it does not answer, or refuses.
+    """
+    for pattern, image in reversed(tuple(images.items())):
+        path = f"environments?{urlencode({'pattern': pattern, 'image': image})}"
+        answer = _ask_at(info.host, info.port, path, method="POST")
+        if answer is None or answer[0] != http.client.OK:
+            why = "it does not answer" if answer is None else answer[1].get("error", answer[0])
+            raise ServiceError(f"The local AzureML does not take the image of {pattern}: {why}.")
+
+
+def _stranger(host: str, port: int) -> ServiceError:
     return ServiceError(
-        f"Something else than the local AzureML answers at {settings.host}:{settings.reached_port}.",
+        f"Something else than the local AzureML answers at {host}:{port}.",
         hint="Choose another port: AML_TRAIN_EMULATOR_PORT.",
     )

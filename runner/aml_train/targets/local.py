@@ -18,6 +18,7 @@ from aml_train.jobs.clock import Clock
 from aml_train.jobs.service import JobView
 from aml_train.jobs.watch import Pace
 from aml_train.targets.emulator import EmulatorInfo, EmulatorSettings, environment, start
+from aml_train.targets.emulator_admin import name_environments
 from aml_train.targets.names import TargetNames
 
 if TYPE_CHECKING:
@@ -102,16 +103,27 @@ def open_local(
     outer: Mapping[str, str],
     names: TargetNames,
     listener: Listener,
+    environments: Mapping[str, str] | None = None,
 ) -> LocalTarget:
     """Start the emulator where it does not run yet, and point this process at it.
 
     The variables are those that ``aml-train emulator env`` prints; they are set before any Azure SDK is imported,
     because the SDKs read them at import and at each request.
 
+    Args:
+        settings: which emulator.
+        engine: the engine that builds images and runs their tests.
+        outer: the process's environment.
+        names: see :func:`local_names`.
+        listener: is told what is done.
+        environments: images that play curated environments, by pattern.
+
     Raises:
         ServiceError: if the emulator does not start.
     """
     info = start(settings, listener)
+    if environments:
+        name_environments(info, environments)
     return LocalTarget(
         service=connect_local(info, outer, page=settings.page_origin),
         pace=_PACE,

@@ -57,7 +57,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory, engine: docker.DockerClie
         environment={
             "AML_EMULATOR_MAX_JOBS": "4",
             "AML_EMULATOR_MICROMAMBA_URL": f"file://{folder}/micromamba.tar.bz2",
-            "AML_EMULATOR_ENVIRONMENTS": f"acpt-*={BASE},AzureML-acpt-*={BASE}",
+            "AML_EMULATOR_ENVIRONMENTS": f"AzureML-acpt-*={BASE}",
         },
     )
     ready = service.start()
@@ -122,7 +122,11 @@ def test_a_conda_file_over_an_image_with_a_tool_and_one_without(
 
 
 def test_curated_environments_are_played_by_local_images(emulator: Emulator) -> None:
+    named = emulator.admin("POST", f"environments?pattern=acpt-*&image={BASE}")
+    assert named.json()["environments"] == {"acpt-*": BASE, "AzureML-acpt-*": BASE}
     seen = emulator.client("curated", script=SCRIPT)
+    assert emulator.admin("DELETE", "environments").json()["environments"] == {"AzureML-acpt-*": BASE}
+    assert emulator.admin("POST", "environments?pattern=x").status_code == 400
     assert seen["ended"] == ["Completed"] * 4
     assert seen["shown"][0] == "azureml://registries/azureml/environments/acpt-pytorch-2.2-cuda12.1/versions/7"
     assert "the curated environment" in seen["refused"]

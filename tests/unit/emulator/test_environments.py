@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from aml_emulator import settings
+from aml_emulator.curated import CuratedImages
 from aml_emulator.executor import conda
 from aml_emulator.executor.build import fetch_micromamba, for_engine, ignore_rules
 from aml_emulator.executor.settings import ExecutorSettings
@@ -86,7 +87,7 @@ def test_an_environment_that_cannot_be_built_is_refused(
 )
 def test_a_curated_name_stands_for_the_image_that_was_named_for_it(service: Service, environment: str) -> None:
     images = {"AzureML-acpt-*:9": "wrong:1", "AzureML-acpt-*": "my-acpt:1", "*": "any:1"}
-    object.__setattr__(service.services, "environments", images)
+    object.__setattr__(service.services, "environments", CuratedImages(images))
     assert service.submit("run1", environmentId=environment).status == 201
     assert (service.runner.submitted[-1].image, service.runner.submitted[-1].build) == ("my-acpt:1", None)
     shown = service.call("GET", f"{IDENTITY.workspace_arm_id}/jobs/run1").json
@@ -112,6 +113,24 @@ def test_the_images_of_curated_names_are_read_in_order() -> None:
     assert given.build_arguments == dict.fromkeys(("HTTPS_PROXY", "https_proxy"), "http://proxy.corp:3128")
     local = settings.parse(["serve", "--data", "d"], {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "x"})
     assert (local.environments, local.build_arguments) == ({}, {})
+
+
+def test_images_that_are_named_later_count_first_and_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "environments.json"
+    first = CuratedImages({"A-*": "given:1", "B": "given:2"}, file)
+    first.name("a-x*", "one:1")
+    first.name("A-*", "later:1")
+    again = CuratedImages({"A-*": "given:1", "B": "given:2"}, file)
+    assert list(again.listed().items()) == [("A-*", "later:1"), ("a-x*", "one:1"), ("B", "given:2")]
+    assert (again.image_of("a-xy", "3"), again.image_of("b", None), again.image_of("C", None)) == (
+        "later:1",
+        "given:2",
+        None,
+    )
+    again.forget()
+    assert CuratedImages({"A-*": "given:1"}, file).listed() == {"A-*": "given:1"}
+    with pytest.raises(ValueError, match="a pattern and an image are needed"):
+        again.name("A-*", " ")
 
 
 def test_an_image_without_a_pattern_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,61 @@
+"""Local images for curated environments: how they are written, and how they get to the local AzureML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from aml_train.cli_environments import pairs_of
+from aml_train.config.load import load_config
+from aml_train.errors import InvalidError, ServiceError
+from aml_train.targets import emulator_admin
+from aml_train.targets.emulator_admin import name_environments
+
+
+def test_pairs_are_read() -> None:
+    assert pairs_of(["AzureML-acpt-*=my-image:1", " B = x@sha256:0 "]) == {
+        "AzureML-acpt-*": "my-image:1",
+        "B": "x@sha256:0",
+    }
+
+
+@pytest.mark.parametrize("text", ["my-image:1", "=x", "A="])
+def test_what_is_no_pair_is_told(text: str) -> None:
+    with pytest.raises(InvalidError, match=r"--environment: '.*' is not PATTERN=IMAGE"):
+        pairs_of([text])
+
+
+def test_the_first_of_the_file_counts_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "aml-train.yml").write_text(
+        "job: {command: 'true', environment: {image: 'x:1'}}\n"
+        "targets: {local: {environments: {'acpt-*': 'one:1', '*': 'any:1'}}}\n"
+    )
+    images = load_config(None, directory=tmp_path).target.environments
+    assert images == {"acpt-*": "one:1", "*": "any:1"}
+    asked: list[dict[str, list[str]]] = []
+
+    def answer(host: str, port: int, path: str, *, method: str) -> tuple[int, dict[str, Any]]:
+        assert (host, port, method, urlsplit(path).path) == ("127.0.0.1", 7, "POST", "environments")
+        asked.append(parse_qs(urlsplit(path).query))
+        return 200, {}
+
+    monkeypatch.setattr(emulator_admin, "_ask_at", answer)
+    info: Any = SimpleNamespace(host="127.0.0.1", port=7)
+    name_environments(info, images)
+    # What is named last counts first.
+    assert asked == [
+        {"pattern": ["*"], "image": ["any:1"]},
+        {"pattern": ["acpt-*"], "image": ["one:1"]},
+    ]
+
+
+@pytest.mark.parametrize(("answer", "why"), [(None, "it does not answer"), ((400, {"error": "no"}), "no")])
+def test_a_refusal_is_told(answer: Any, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emulator_admin, "_ask_at", lambda *_args, **_options: answer)
+    info: Any = SimpleNamespace(host="127.0.0.1", port=7)
+    with pytest.raises(ServiceError, match=f"does not take the image of A: {why}"):
+        name_environments(info, {"A": "x:1"})
