@@ -61,13 +61,14 @@ lock: ## write requirements/*.txt from pyproject.toml; UPGRADE=1 takes the newes
 emulator-image: ## build the local AzureML's image, if its sources changed
 	@$(BOOTSTRAP) --for emulator-image
 
-bench: ## measure start-up, the warm run and the action's image, each against a plain baseline
+bench: ## measure start-up, the warm run, the action's image (each against a plain baseline), and the emulator under load
 	@$(BOOTSTRAP) --for demo
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.warm_run
 	$(BIN)/python -m benchmarks.image_found
 	$(BIN)/python -m benchmarks.image_changed
 	$(BIN)/python -m benchmarks.action_image
+	$(BIN)/python -m benchmarks.emulator_load
 
 clean: ## remove what this project made: its containers, volumes, images, .venv, .aml-train
 	@$(PYTHON) -m scripts.clean

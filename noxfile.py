@@ -76,7 +76,7 @@ def benchmarks(session: nox.Session) -> None:
     """Print the ratios; nothing is judged."""
     _install(session)
     environment = _make_ready(session, "emulator-image")
-    for name in ("startup", "warm_run", "action_image"):
+    for name in ("startup", "warm_run", "action_image", "emulator_load"):
         session.run("python", "-m", f"benchmarks.{name}", env=environment)
 
 

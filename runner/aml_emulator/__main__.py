@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from aml_emulator import settings as settings_module
 
+SWITCH_SECONDS = 0.0005
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code.
@@ -25,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     from aml_emulator.server import StartError, serve
 
+    # Many short requests are answered at once by a few threads: whoever waits for its turn is not to wait for 5 ms.
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         asyncio.run(serve(settings))
     except StartError as error:
