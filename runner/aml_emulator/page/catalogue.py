@@ -10,7 +10,7 @@ from aml_emulator.errors import not_found
 from aml_emulator.http import Call
 from aml_emulator.page.view import Document, Paging
 from aml_emulator.services import Services
-from aml_emulator.store.assets import AssetVersion
+from aml_emulator.store.assets import AssetVersion, Compute
 
 KINDS = {"models": "Models", "data": "Data", "environments": "Environments", "codes": "Code"}
 PAGE = 50
@@ -85,39 +85,76 @@ class Catalogue:
         )
 
     def computes(self, call: Call) -> Document:
-        """Return the compute targets."""
-        found, total = [], 0
+        """Return the clusters, with the nodes that they have now and the jobs that wait for one."""
         everything = self._store.assets.computes()
-        total = len(everything)
         number = call.integer("page", 1, low=1)
-        paging = Paging(page=number, size=PAGE, total=total)
-        for one in everything[paging.offset : paging.offset + PAGE]:
-            given = one.body.get("properties") or {}
-            inner = given.get("properties") or {}
-            scale = inner.get("scaleSettings") or {}
-            found.append(
-                {
-                    "name": one.name,
-                    "type": given.get("computeType") or "",
-                    "size": inner.get("vmSize") or "",
-                    "tier": inner.get("vmPriority") or "Dedicated",
-                    "nodes": f"{scale.get('minNodeCount', 0)} to {scale.get('maxNodeCount', 1)}",
-                    "created": one.created,
-                }
-            )
+        paging = Paging(page=number, size=PAGE, total=len(everything))
+        found = [self._cluster(one) for one in everything[paging.offset : paging.offset + PAGE]]
         return Document(
             template="computes.html",
             title="Computes",
             section="computes",
-            values={"computes": found, "paging": paging},
+            refresh=True,
+            values={"computes": found, "paging": paging, "now": self._services.clock()},
         )
 
-    def unsupported(self, call: Call) -> Document:
-        """Return what clients asked for that is not supported."""
-        seen = sorted(self._services.unsupported.seen().items(), key=lambda item: (-item[1], item[0]))
+    def datastores(self, call: Call) -> Document:
+        """Return the datastores, without what signs in to them."""
+        everything = self._services.all_datastores()
+        number = call.integer("page", 1, low=1)
+        paging = Paging(page=number, size=PAGE, total=len(everything))
         return Document(
-            template="unsupported.html", title="Unsupported requests", section="unsupported", values={"seen": seen}
+            template="datastores.html",
+            title="Datastores",
+            section="datastores",
+            values={
+                "datastores": [
+                    {
+                        "name": one.name,
+                        "container": one.container,
+                        "type": str(one.properties.get("datastoreType") or ""),
+                        "credentials": str((one.properties.get("credentials") or {}).get("credentialsType") or ""),
+                        "description": str(one.properties.get("description") or ""),
+                    }
+                    for one in everything[paging.offset : paging.offset + PAGE]
+                ],
+                "paging": paging,
+            },
         )
+
+    def requests(self, call: Call) -> Document:
+        """Return what clients asked for: what is not supported, what goes wrong on purpose, and the last requests."""
+        services = self._services
+        failed = call.query.get("failed") == "1"
+        last = [one for one in reversed(services.requests.since()) if not failed or (one["status"] or 599) >= 400]
+        number = call.integer("page", 1, low=1)
+        paging = Paging(page=number, size=PAGE, total=len(last))
+        return Document(
+            template="requests.html",
+            title="Requests",
+            section="requests",
+            values={
+                "seen": sorted(services.unsupported.seen().items(), key=lambda item: (-item[1], item[0])),
+                "faults": [json.dumps(one, ensure_ascii=False) for one in services.faults.listed()],
+                "requests": last[paging.offset : paging.offset + PAGE],
+                "paging": paging,
+                "failed": failed,
+            },
+        )
+
+    def _cluster(self, compute: Compute) -> dict[str, Any]:
+        given = compute.body.get("properties") or {}
+        inner = given.get("properties") or {}
+        view = self._services.fleet.view(compute.name)
+        return {
+            "name": compute.name,
+            "type": given.get("computeType") or "",
+            "size": inner.get("vmSize") or "",
+            "tier": inner.get("vmPriority") or "Dedicated",
+            "scale": f"{view.scale.min_nodes} to {view.scale.max_nodes}" if view else "",
+            "nodes": view.nodes if view else (),
+            "queue": view.queue if view else (),
+        }
 
     def _lineage(self, model: AssetVersion) -> dict[str, Any]:
         """Return the job that a model comes from, and the image that the job ran in, as far as they are known."""

@@ -54,6 +54,7 @@ class Chart:
         path: the curve, as an SVG path; empty without finite values.
         dots: the points themselves, where they are few.
         summary: the chart in a sentence, for those who do not see it.
+        extremes: its lowest and highest value in short, or empty.
         odd: what there is to say of NaN and infinite values, or empty.
     """
 
@@ -65,6 +66,7 @@ class Chart:
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     summary: str
+    extremes: str
     odd: str
     thinned: bool
     count: int
@@ -105,6 +107,7 @@ def draw(series: Series) -> Chart:
             for at, label in zip(y_ticks, labels(y_ticks), strict=True)
         ),
         summary=_summary(series, unit),
+        extremes=f"lowest {text(min(ys))}, highest {text(max(ys))}" if ys else "",
         odd=_odd(series, unit),
         thinned=series.thinned,
         count=series.count,

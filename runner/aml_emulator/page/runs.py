@@ -78,7 +78,9 @@ class RunPages:
         paging = Paging(page=number, size=CHARTS, total=len(curves))
         artifacts = self._store.runs.artifacts(run.id)
         logs = [item for item in artifacts if item.log]
+        main = main_log(logs)
         job = run.job or {}
+        compute = str(job.get("computeId") or "").rpartition("/")[2]
         return Document(
             template="run.html",
             title=run.display_name,
@@ -88,7 +90,10 @@ class RunPages:
                 "run": run,
                 "job": job,
                 "timeline": timeline(run, self._services.clock()),
-                "latest": self._latest(run.id, summaries),
+                "latest": [
+                    {"key": one.key, "value": text(one.last), "step": one.step, "count": one.count}
+                    for one in summaries
+                ],
                 "charts": self._charts(run.id, curves[paging.offset : paging.offset + paging.size]),
                 "paging": paging,
                 "params": self._store.metrics.params(run.id),
@@ -97,10 +102,12 @@ class RunPages:
                 "settings": _settings(job),
                 "hidden_variables": sorted(job.get("environmentVariables") or {}),
                 "environment": self._environment(job),
-                "compute": str(job.get("computeId") or "").rpartition("/")[2],
+                "compute": compute,
                 "logs": logs,
+                "main_log": main.path if main else "",
                 # The script that keeps the page fresh has the log already.
-                "log": self._tail(run, logs[-1]) if logs and call.query.get("log") != "no" else None,
+                "log": self._tail(run, main) if main and call.query.get("log") != "no" else None,
+                "waits": self._waits(run, compute),
                 "tree": tree(artifacts),
                 "children": self._store.runs.children(run.id),
                 "models": self._store.browse.models_of(run.id),
@@ -219,21 +226,6 @@ class RunPages:
             "next": start + len(data),
         }
 
-    def _latest(self, run_id: str, summaries: Sequence[MetricSummary]) -> list[dict[str, Any]]:
-        latest = {metric.key: metric for metric in self._store.metrics.latest(run_id)}
-        return [
-            {
-                "key": summary.key,
-                "value": text(latest[summary.key].value),
-                "step": latest[summary.key].step,
-                "count": summary.count,
-                "lowest": None if summary.lowest is None else text(summary.lowest),
-                "highest": None if summary.highest is None else text(summary.highest),
-            }
-            for summary in summaries
-            if summary.key in latest
-        ]
-
     def _charts(self, run_id: str, summaries: Sequence[MetricSummary]) -> list[tuple[Chart, list[dict[str, Any]]]]:
         found = []
         for summary in summaries:
@@ -243,6 +235,13 @@ class RunPages:
                 found.append((draw(series), _rows(values)))
         return found
 
+    def _waits(self, run: Run, compute: str) -> str:
+        """Return which place a job has in its cluster's queue, empty for one that does not wait."""
+        view = self._services.fleet.view(compute) if compute and run.status == "Queued" else None
+        if view is None or run.id not in view.queue:
+            return ""
+        return f"place {view.queue.index(run.id) + 1} of {len(view.queue)} in the queue of {compute}"
+
     def _environment(self, job: Mapping[str, Any]) -> dict[str, str]:
         """Return the environment's name, version and image, as far as they are known."""
         given = str(job.get("environmentId") or "")
@@ -250,6 +249,15 @@ class RunPages:
         known = self._store.assets.version("environments", name, version) if version else None
         image = "" if known is None else str(known.properties.get("image") or "")
         return {"id": given, "name": name, "version": version if known else "", "image": image}
+
+
+def main_log(logs: Sequence[Artifact]) -> Artifact | None:
+    """Return the log that is shown at first: the command's, before it begins the image's build, else any."""
+    for folder in ("user_logs/", "azureml-logs/", ""):
+        found = next((log for log in logs if log.path.startswith(folder)), None)
+        if found is not None:
+            return found
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)

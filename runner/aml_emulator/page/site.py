@@ -69,7 +69,8 @@ class Site:
             ("assets/{kind}/{name}", catalogue.versions),
             ("assets/{kind}/{name}/{version}", catalogue.version),
             ("computes", catalogue.computes),
-            ("unsupported", catalogue.unsupported),
+            ("datastores", catalogue.datastores),
+            ("requests", catalogue.requests),
             ("static/{file}", self._static),
         )
         self._router = Router(

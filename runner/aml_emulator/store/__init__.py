@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aml_emulator.store.assets import AssetStore
 from aml_emulator.store.browse import Browse
-from aml_emulator.store.database import Database
+from aml_emulator.store.database import Database, Reader
 from aml_emulator.store.datastores import DatastoreStore
 from aml_emulator.store.metrics import MetricStore
 from aml_emulator.store.runs import RunStore
@@ -29,7 +29,9 @@ class Store:
         self.metrics = MetricStore(self._db)
         self.assets = AssetStore(self._db, clock=clock)
         self.datastores = DatastoreStore(self._db, clock=clock)
-        self.browse = Browse(self._db)
+        # A database in memory has no second connection.
+        self._reader = None if str(path) == ":memory:" else Reader(Path(path))
+        self.browse = Browse(self._reader or self._db)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Return a context in which all changes are made or, if it raises, none."""
@@ -45,4 +47,6 @@ class Store:
 
     def close(self) -> None:
         """Close the database."""
+        if self._reader is not None:
+            self._reader.close()
         self._db.close()

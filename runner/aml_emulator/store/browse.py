@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aml_emulator.store.database import Database
+from aml_emulator.store.database import Database, Reader
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.runs import TERMINAL
 
-DRAWN = 1000
+DRAWN = 600
 """A curve of more points than these is thinned: of each stretch its lowest and its highest are kept."""
+
+REMEMBERED = 64
+"""So many curves are kept drawn: most of what is looked at again has not changed."""
 
 ODD = 200
 """At most so many values that are no finite numbers are told one by one."""
@@ -62,12 +67,12 @@ class AssetLine:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSummary:
-    """What there is of a metric: how many values, its steps, and its finite extremes (None without a finite value)."""
+    """What there is of a metric: how many values, and the one that was logged last, with its step."""
 
     key: str
     count: int
-    lowest: float | None
-    highest: float | None
+    last: float
+    step: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +104,10 @@ class Series:
 class Browse:
     """Reads what the page shows."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database | Reader) -> None:
         self._db = database
+        self._drawn: OrderedDict[tuple[str, str, int, int], Series] = OrderedDict()
+        self._lock = threading.Lock()
 
     def runs(self, wanted: RunFilter, *, limit: int, offset: int = 0) -> tuple[list[RunLine], int]:
         """Return a page of runs, newest first, and how many there are in all. Deleted and archived ones are left out."""
@@ -162,13 +169,22 @@ class Browse:
         return [(str(row["name"]), str(row["version"])) for row in rows]
 
     def metrics(self, run_id: str) -> list[MetricSummary]:
-        """Return what there is of each of a run's metrics, by key."""
+        """Return what there is of each of a run's metrics, by key. The values themselves are not read, however many."""
         rows = self._db.rows(
-            "SELECT key, count(*) AS n, min(value) FILTER (WHERE abs(value) <= ?) AS low,"
-            " max(value) FILTER (WHERE abs(value) <= ?) AS high FROM metrics WHERE run_id = ? GROUP BY key ORDER BY key",
-            (LARGEST, LARGEST, run_id),
+            "SELECT g.key, g.n, m.value, m.step FROM"
+            " (SELECT key, count(*) AS n, max(id) AS last FROM metrics WHERE run_id = ? GROUP BY key) AS g"
+            " JOIN metrics AS m ON m.id = g.last ORDER BY g.key",
+            (run_id,),
         )
-        return [MetricSummary(key=row["key"], count=row["n"], lowest=row["low"], highest=row["high"]) for row in rows]
+        return [
+            MetricSummary(
+                key=row["key"],
+                count=row["n"],
+                last=math.nan if row["value"] is None else row["value"],
+                step=row["step"],
+            )
+            for row in rows
+        ]
 
     def values(self, run_id: str, key: str, *, limit: int, offset: int) -> list[Metric]:
         """Return a page of a metric's values, in the order in which they were logged."""
@@ -192,6 +208,26 @@ class Browse:
         Positions are steps, unless all values have the same one, as they have where a script gives none; then time
         tells them apart.
         """
+        state = self._db.row(
+            "SELECT count(*) AS n, max(id) AS last FROM metrics WHERE run_id = ? AND key = ?", (run_id, key)
+        )
+        if state is None or not state["n"]:
+            return None
+        # Values are only ever added: as many, up to the same one, are the same.
+        name = (run_id, key, int(state["n"]), int(state["last"]))
+        with self._lock:
+            known = self._drawn.get(name)
+        if known is None:
+            known = self._series(run_id, key)
+        with self._lock:
+            if known is not None:
+                self._drawn[name] = known
+                self._drawn.move_to_end(name)
+            while len(self._drawn) > REMEMBERED:
+                self._drawn.popitem(last=False)
+        return known
+
+    def _series(self, run_id: str, key: str) -> Series | None:
         span = self._db.row(
             "SELECT count(*) AS n, min(step) AS low, max(step) AS high, min(timestamp) AS since, max(timestamp) AS till,"
             " count(*) FILTER (WHERE value IS NULL OR abs(value) > ?) AS odd"

@@ -233,3 +233,37 @@ class Database:
         with self._lock:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.close()
+
+
+class Reader:
+    """A second connection, for questions that take long: they hold nobody up, as the write-ahead log keeps reads and writes apart.
+
+    Args:
+        path: a file that a `Database` has open; this connection is opened at the first question.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
+        """Return all rows of a query."""
+        with self._lock:
+            if self._connection is None:
+                address = f"{self._path.absolute().as_uri()}?mode=ro"
+                self._connection = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
+                self._connection.row_factory = sqlite3.Row
+            return self._connection.execute(query, values).fetchall()
+
+    def row(self, query: str, values: Sequence[object] = ()) -> sqlite3.Row | None:
+        """Return the first row of a query, or None."""
+        found = self.rows(query, values)
+        return found[0] if found else None
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None

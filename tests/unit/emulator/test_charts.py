@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from aml_emulator.page.charts import HEIGHT, WIDTH, draw, labels, text, ticks
 from aml_emulator.store import Store
-from aml_emulator.store.browse import DRAWN, Series
+from aml_emulator.store.browse import DRAWN, RunFilter, Series
 from aml_emulator.store.metrics import Metric
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -169,8 +170,32 @@ def test_values_without_steps_are_told_apart_by_time(store: Store) -> None:
 def test_what_there_is_of_each_metric(store: Store) -> None:
     store.metrics.log("r", [Metric(key="b", value=value, timestamp=1, step=1) for value in (1.0, math.inf, -3.0)])
     store.metrics.log("r", [Metric(key="a", value=math.nan, timestamp=1, step=1)])
-    assert [(one.key, one.count, one.lowest, one.highest) for one in store.browse.metrics("r")] == [
-        ("a", 1, None, None),
-        ("b", 3, -3.0, 1.0),
-    ]
+    assert [(one.key, one.count, one.last, one.step) for one in store.browse.metrics("r")][1:] == [("b", 3, -3.0, 1)]
+    assert math.isnan(store.browse.metrics("r")[0].last)
     assert store.browse.series("r", "c") is None
+
+
+def test_a_curve_that_grew_is_drawn_anew(store: Store) -> None:
+    store.metrics.log("r", [Metric(key="m", value=at, timestamp=at, step=at) for at in range(2)])
+    first = store.browse.series("r", "m")
+    assert store.browse.series("r", "m") is first
+    store.metrics.log("r", [Metric(key="m", value=5, timestamp=5, step=5)])
+    second = store.browse.series("r", "m")
+    assert second is not None
+    assert second.points[-1] == (5.0, 5.0)
+
+
+def test_long_questions_have_a_connection_of_their_own(tmp_path: Path) -> None:
+    made = Store(tmp_path / "store.db")
+    experiment = made.runs.experiment("e", create=True)
+    assert experiment is not None
+    with made.transaction():
+        made.runs.create(run_id="r", experiment_id=experiment.id, display_name="r", status="Running")
+        assert made.browse.runs(RunFilter(), limit=5) == ([], 0), (
+            "what is not committed is not seen, and nobody waits"
+        )
+    assert made.browse.runs(RunFilter(), limit=5)[1] == 1
+    made.clear()
+    assert made.browse.runs(RunFilter(), limit=5)[1] == 0
+    made.compact()
+    made.close()

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
+from aml_emulator.clusters import Scale
+from aml_emulator.faults import Rule
 from aml_emulator.page.access import refusal
 from aml_emulator.page.files import tree
 from aml_emulator.page.hide import HIDDEN, hider
-from aml_emulator.page.runs import attachment, whole_lines
+from aml_emulator.page.runs import attachment, main_log, whole_lines
 from aml_emulator.page.site import Site
 from aml_emulator.page.words import duration, link, plain, size
 from aml_emulator.proxy import Head, is_for_people
@@ -226,7 +228,7 @@ def test_hostile_names_are_only_text(service: Service) -> None:
         link("runs", HOSTILE, "metric", key=HOSTILE),
         link("runs", HOSTILE, "log", path="log.txt"),
         "/ui/computes",
-        "/ui/unsupported",
+        "/ui/requests",
         *(link("assets", kind) for kind in ("models", "data", "environments", "codes")),
         link("assets", "models", HOSTILE),
         link("assets", "models", HOSTILE, HOSTILE),
@@ -395,6 +397,47 @@ def test_a_model_tells_where_it_comes_from(service: Service) -> None:
     for words in ('href="/ui/runs/j"', "r/x@sha256:abc", "gate", "passed", "Production"):
         assert words in shown
     assert "not registered from a job" in browser.text("/ui/assets/models/digits/2")
+
+
+def test_the_command_s_log_comes_before_the_build_s() -> None:
+    logs = [
+        Artifact(path=path, size=None, created=0.0, log=True)
+        for path in ("azureml-logs/20_image_build_log.txt", "system_logs/emulator.log", "user_logs/std_log.txt")
+    ]
+    assert main_log(logs) is logs[2]
+    assert main_log(logs[:2]) is logs[0]
+    assert main_log(logs[1:2]) is logs[1]
+    assert main_log([]) is None
+
+
+def test_clusters_show_nodes_and_queues(service: Service) -> None:
+    fleet = service.services.fleet
+    fleet.configure("local-cluster", Scale(max_nodes=1))
+    for name in ("first", "second", "third"):
+        assert service.submit(name).status == 201
+        if name not in (view.queue if (view := fleet.view("local-cluster")) else ()):
+            fleet.enqueue(name, "local-cluster")
+    assert fleet.take("first", "local-cluster", at_once=True)
+    browser = Browser(service)
+    shown = browser.text("/ui/computes")
+    assert "running</td>" in shown
+    assert shown.index("/ui/runs/second") < shown.index("/ui/runs/third")
+    assert "place 2 of 2 in the queue of local-cluster" in browser.text("/ui/runs/third")
+    assert "in the queue" not in browser.text("/ui/runs/first")
+
+
+def test_requests_datastores_and_faults_are_shown(service: Service) -> None:
+    service.call("GET", f"{WS}/jobs/none")
+    service.call("GET", WS)
+    service.services.faults.add(Rule(kind="delay", delay=0.5))
+    browser = Browser(service)
+    shown = browser.text("/ui/requests")
+    assert f"{WS}/jobs/none" in shown
+    assert '"kind": "delay"' in shown.replace("&#34;", '"')
+    assert "1–1 of 1" in browser.text("/ui/requests?failed=1")
+    datastores = browser.text("/ui/datastores")
+    assert datastores.index("workspaceblobstore") < datastores.index("workspaceartifactstore")
+    assert IDENTITY.storage_key not in datastores
 
 
 def test_the_studios_address_leads_to_the_page(service: Service) -> None:

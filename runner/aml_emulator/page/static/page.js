@@ -41,8 +41,13 @@
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         live = "live" in page.body.dataset;
         const log = document.querySelector("pre[data-next]");
+        const here = document.getElementById("logs"), there = page.getElementById("logs");
+        if (here && there && here.dataset.main !== there.dataset.main) {
+          // The command's own log is there now, and takes the place of the build's.
+          location.reload();
+          return;
+        }
         if (log) await follow(log);
-        else if (page.querySelector("#logs[data-has]")) { location.reload(); return; }
         renew(page);
         said.textContent = live ? "" : "This has ended.";
       } catch (error) {
