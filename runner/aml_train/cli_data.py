@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from aml_train.cli_running import terminate_like_interrupt
+
 if TYPE_CHECKING:
     from aml_train.data.address import Remote
     from aml_train.data.connect import DataTargets
@@ -304,13 +306,19 @@ _Result = TypeVar("_Result")
 
 def moved(verb: str, work: Callable[[Any], _Result]) -> _Result:
     """Do the work with its progress on stderr; say on stdout what was done."""
-    from aml_train.data.progress import shown, summary
+    from aml_train.data.progress import amount, shown, summary
     from aml_train.data.transfer import Tally
+    from aml_train.errors import CancelledError
 
     tally = Tally()
     began = time.monotonic()
-    with shown(verb, tally, sys.stderr):
-        result = work(tally)
+    try:
+        with terminate_like_interrupt(), shown(verb, tally, sys.stderr):
+            result = work(tally)
+    except KeyboardInterrupt:
+        raise CancelledError(
+            f"Interrupted: {verb} {amount(tally)}.", hint="Run the same command again: it goes on from here."
+        ) from None
     click.echo(summary(verb, tally, time.monotonic() - began))
     return result
 

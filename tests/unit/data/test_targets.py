@@ -13,7 +13,7 @@ from aml_train.config.targets import load_targets
 from aml_train.data import progress
 from aml_train.data.transfer import Tally
 from aml_train.data.workers import Workers
-from aml_train.errors import InvalidError
+from aml_train.errors import CancelledError, InvalidError
 from aml_train.http_way import HttpWay
 
 
@@ -120,6 +120,20 @@ def test_wrong_arguments_are_told_before_anything_is_asked(
     result = CliRunner().invoke(cli, ["data", *arguments])
     assert isinstance(result.exception, InvalidError)
     assert words in str(result.exception)
+
+
+def test_an_interruption_says_how_to_go_on() -> None:
+    from aml_train.cli_data import moved
+
+    def work(tally: Tally) -> None:
+        tally.add(files=3, sent_files=2)
+        raise KeyboardInterrupt
+
+    with pytest.raises(
+        CancelledError, match=r"Interrupted: sent 2 of 3 so far files.*\n.*it goes on from here"
+    ) as caught:
+        moved("sent", work)
+    assert caught.value.exit_code == 7
 
 
 def test_a_version_needs_a_name(tmp_path: Path) -> None:
