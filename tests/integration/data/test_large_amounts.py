@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -101,6 +102,10 @@ def test_into_a_job(two: TwoTargets, many: dict[str, str]) -> None:
     seen = two.local.client("mounted", script="data_steps.py", seconds=1000, image=BASE, path=f"{PATH}/")
     assert seen["ended"] == "Completed"
     assert f"{FILES + 1} files {hashlib.sha256(lines.encode()).hexdigest()}" in seen["log"]
+    artefacts = f"azureml://jobs/{seen['name']}/outputs/artifacts"
+    assert "user_logs/std_log.txt" in two.run("ls", "-r", artefacts)
+    two.run("download", f"{artefacts}/paths/user_logs/std_log.txt", "log.txt")
+    assert (two.folder / "log.txt").read_text() == seen["log"]
 
 
 def test_to_another_target(two: TwoTargets, many: dict[str, str]) -> None:
@@ -130,6 +135,8 @@ def test_down_from_there(two: TwoTargets, many: dict[str, str]) -> None:
     assert f"{FILES:,} were there already" in done
     assert "had arrived earlier" in done
     assert checksums(down) == many
+    # Kilobytes, of the largest of all commands up to here.
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 400_000
 
 
 def test_removed(two: TwoTargets, many: dict[str, str]) -> None:

@@ -114,7 +114,7 @@ def mounted(given: dict[str, str]) -> dict[str, Any]:
     ended = wait(ml, submitted.name, seconds=900)[-1]
     downloads = Path(given["folder"], "mounted")
     ml.jobs.download(submitted.name, download_path=str(downloads))
-    return {"ended": ended, "log": next(downloads.rglob("std_log.txt")).read_text()}
+    return {"name": submitted.name, "ended": ended, "log": next(downloads.rglob("std_log.txt")).read_text()}
 
 
 STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {step.__name__: step for step in (datastores, mounted)}
