@@ -69,6 +69,7 @@ bench: ## measure start-up, the warm run, the action's image (each against a pla
 	$(BIN)/python -m benchmarks.image_changed
 	$(BIN)/python -m benchmarks.action_image
 	$(BIN)/python -m benchmarks.emulator_load
+	$(BIN)/python -m benchmarks.submit
 
 clean: ## remove what this project made: its containers, volumes, images, .venv, .aml-train
 	@$(PYTHON) -m scripts.clean
