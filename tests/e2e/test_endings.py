@@ -153,3 +153,37 @@ def test_an_invalid_configuration_ends_with_2_before_anything_happens(local: Loc
     assert "aml-train.yml:" in ended.output
     assert "pip" in ended.output
     assert not ended.events
+
+
+def test_the_gate_compares_with_a_model_that_was_registered_before(local: Local, digits: Path) -> None:
+    config = digits / "aml-train.yml"
+    text = config.read_text()
+    baseline = 'baseline: {model: compared, tag: "channel=main"}\n'
+    rules = 'gate: {val/accuracy: [">= baseline - 1%", "steps >= 2"], val/loss: "min <= last baseline + 0.1"}\n'
+    model = "model: {name: compared, path: outputs/model, tags: {channel: main}}\n"
+    start = text[: text.index("gate:")]
+
+    config.write_text(f"{start}{rules}{baseline}{model}")
+    ended = local.run(digits)
+    assert ended.code == 6, ended.output
+    message = ended.only("run-finished")["message"]
+    assert "the model compared with tag channel=main is missing (there is no such model)" in message
+    assert not ended.of("job-submitted")
+
+    config.write_text(f"{start}{rules}{baseline.replace('}', ', bootstrap: true}')}{model}")
+    first = local.run(digits, "--fresh")
+    assert first.code == 0, first.output
+    assert [rule["verdict"] for rule in first.of("rule-decided")] == ["skipped", "met", "skipped"]
+    assert first.only("model-registered")["version"] == "1"
+
+    again = local.run(digits, "--fresh")
+    assert again.code == 0, again.output
+    reasons = [rule["reason"] for rule in again.of("rule-decided")]
+    assert "(that of compared version 1 (tag channel=main), 0.9" in reasons[0]
+    assert reasons[2].startswith("min(val/loss) = ")
+    assert again.only("model-registered")["version"] == "2"
+
+    config.write_text(f"{start}{rules.replace('- 1%', '+ 1%')}{baseline}{model}")
+    missed = local.run(digits)
+    assert missed.code == 6, missed.output
+    assert "(that of compared version 2 (tag channel=main), 0.9" in missed.only("run-finished")["message"]
