@@ -199,6 +199,20 @@ def shm_bytes(job: Mapping[str, Any]) -> int | None:
     return None if text is None else size_bytes(str(text), "resources.shmSize")
 
 
+NOT_SENT_BACK = frozenset({"docker arguments", "parent job"})
+"""Parts of a job's essence that azure-ai-ml does not send back when it changes a job that it was shown."""
+
+
+def changed(known: Mapping[str, Any], sent: Mapping[str, Any]) -> list[str]:
+    """Return which parts of a job, as submitted, another submission of the same name says differently."""
+    before, after = essence(known), essence(sent)
+    return [
+        part
+        for part, value in before.items()
+        if after[part] != value and (part not in NOT_SENT_BACK or any(after[part]))
+    ]
+
+
 def essence(job: Mapping[str, Any]) -> dict[str, Any]:
     """Return what makes two submissions the same job: everything that cannot be changed once it is submitted.
 

@@ -67,8 +67,7 @@ def _properties(services: Services, run: Run, name: str) -> dict[str, Any]:
         "tags": {},
         "properties": {RUN: run.id, OUTPUT: name},
         "description": (run.job or {}).get("outputs", {}).get(name, {}).get("description"),
-        "jobName": run.id,
     }
     if asset_kind(kind) == "models":
-        return {**common, "modelUri": uri, "modelType": kind, "flavors": {}}
+        return {**common, "modelUri": uri, "modelType": kind, "flavors": {}, "jobName": run.id}
     return {**common, "dataUri": uri, "dataType": kind}

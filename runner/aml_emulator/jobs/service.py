@@ -10,7 +10,7 @@ from typing import Any
 from aml_emulator.computes import scale_of
 from aml_emulator.errors import ServiceError, bad_request, not_found
 from aml_emulator.executor.spec import Ending, RunError, from_json, to_json
-from aml_emulator.jobs.check import JOB_NAME, check_job, essence
+from aml_emulator.jobs.check import JOB_NAME, changed, check_job
 from aml_emulator.jobs.places import place_outputs
 from aml_emulator.jobs.registration import register_outputs
 from aml_emulator.jobs.spec import compute_of, run_spec
@@ -108,15 +108,14 @@ class JobService:
     def _update(self, run: Run, job: Mapping[str, Any]) -> Run:
         if run.job is None:
             raise bad_request(f"A run with the name '{run.id}' exists already and is not a job.")
-        before, after = essence(run.job), essence(job)
-        changed = [key for key, value in before.items() if after[key] != value]
-        if changed:
+        different = changed(run.job, job)
+        if different:
             raise ServiceError(
                 400,
                 "UserError",
                 f"A job with this name already exists ('{run.id}'). If you are trying to create a new job, use a"
                 " different name. If you are trying to update an existing job, its"
-                f" {', '.join(changed)} cannot be changed: only description, display name, tags, properties and"
+                f" {', '.join(different)} cannot be changed: only description, display name, tags, properties and"
                 " whether it is archived can.",
                 inner=("Immutable",),
             )

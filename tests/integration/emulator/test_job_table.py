@@ -11,6 +11,7 @@ from typing import Any
 import docker
 import pytest
 
+from tests import contracts
 from tests.integration.emulator.job_reading import differences
 from tests.integration.emulator.job_table import IMAGE, TABLE, Row
 from tests.integration.emulator.service import Emulator
@@ -57,7 +58,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, web: str) -> Iterator[dict
         "AML_EMULATOR_MICROMAMBA_URL": "file:///nowhere/micromamba",
         "NO_PROXY": "*",
     }
-    emulator = Emulator(tmp_path_factory.mktemp("table"), environment=variables)
+    emulator = Emulator(tmp_path_factory.mktemp("table"), environment=variables, record=True)
     emulator.start()
     try:
         given = {"web": web, "api": emulator.info["api_host"]}
@@ -65,7 +66,8 @@ def results(tmp_path_factory: pytest.TempPathFactory, web: str) -> Iterator[dict
         with ThreadPoolExecutor(len(CLIENTS)) as pool:
             answers = pool.map(lambda step: ask(emulator, step, given), CLIENTS)
             found = dict(zip(CLIENTS, answers, strict=True))
-        yield {**found, "others": ask(emulator, "others", given)}
+        beside = {step: ask(emulator, step, given) for step in ("others", "kept")}
+        yield {**found, **beside, "answers": {"recorded": list(emulator.recorded())}}
     finally:
         emulator.admin("POST", "reset?force=1")
         emulator.stop()
@@ -94,6 +96,19 @@ def test_a_job_runs_or_is_refused_and_reads_back_equal(
     assert differences(seen["document"], seen["back"], seen["raw"], lost=row.lost) == []
 
 
+@pytest.mark.parametrize("row", [row for row in TABLE if row.refused is None], ids=lambda row: row.name)
+def test_a_job_as_it_is_shown_can_be_sent_again_with_another_tag(
+    row: Row, results: dict[str, dict[str, Any]]
+) -> None:
+    assert results["sdk"][row.name]["again"] == {"job": "yes"}
+
+
+def test_the_answers_are_what_the_clients_declare(results: dict[str, dict[str, Any]]) -> None:
+    wrong, beyond, _, _ = contracts.check(results["answers"]["recorded"])
+    assert wrong == {}
+    assert sorted(beyond - contracts.undeclared().keys()) == []
+
+
 @pytest.mark.parametrize(
     ("row", "verdict", "message"),
     [
@@ -117,6 +132,18 @@ def test_what_a_mount_for_writing_is_given_is_there_afterwards(results: dict[str
     assert seen["writes"]["status"] == "Completed", seen["writes"]["log"]
     assert seen["writes"]["raw"]["inputs"]["d"]["mode"] == "ReadWriteMount"
     assert seen["reads"]["log"] == "new.txt\n"
+
+
+def test_what_jobs_leave_and_register_can_be_fetched(results: dict[str, dict[str, Any]]) -> None:
+    seen = results["kept"]
+    assert {path.partition("/")[0]: text for path, text in seen["files"].items()} == {
+        "model-by-sdk": "weights\n",
+        "output-placed": "made\n",
+        "registers": "registered\n",
+    }
+    assert seen["data"] == ["1", "uri_folder", "azureml/sdk-registers/o/"]
+    assert seen["versions"] == ["7"]
+    assert seen["model"] == "sdk-registers-model"
 
 
 def test_jobs_of_other_types_are_refused_by_name_and_lists_go_on(results: dict[str, dict[str, Any]]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from aml_emulator.errors import ServiceError
-from aml_emulator.jobs.check import check_job, essence, shm_bytes, timeout_seconds
+from aml_emulator.jobs.check import changed, check_job, essence, shm_bytes, timeout_seconds
 
 JOB: dict[str, Any] = {"jobType": "Command", "command": "true", "environmentId": "e", "computeId": "c"}
 
@@ -121,3 +121,22 @@ def test_a_job_as_shown_is_the_same_job_as_submitted() -> None:
     }
     assert essence(submitted) == essence(shown)
     assert essence(submitted) != essence({**submitted, "command": "false"})
+
+
+@pytest.mark.parametrize(
+    ("known", "sent", "parts"),
+    [
+        ({}, {}, []),
+        ({}, {"command": "false"}, ["command"]),
+        ({"resources": {"dockerArgsList": ["--init"]}}, {}, []),
+        ({"resources": {"dockerArgs": "--init"}}, {"resources": {"dockerArgs": "-m 1g"}}, ["docker arguments"]),
+        ({"parentJobName": "p"}, {}, []),
+        ({"parentJobName": "p"}, {"parentJobName": "q"}, ["parent job"]),
+        ({"distribution": {"distributionType": "Mpi"}}, {}, ["distribution"]),
+        ({"outputs": {"o": {"jobOutputType": "uri_file", "assetName": "a"}}}, {}, ["outputs"]),
+    ],
+)
+def test_another_submission_of_a_name_is_compared_part_by_part(
+    known: dict[str, Any], sent: dict[str, Any], parts: list[str]
+) -> None:
+    assert changed({**JOB, **known}, {**JOB, **sent}) == parts
