@@ -227,8 +227,8 @@ class Run:
                 f" '{BUILD_LOG_PATH}' for error details. Its last lines:\n{pump.tail()}"
             )
             raise RunFailedError(RunError(code="UserError", message=message)) from error
-        except EngineFault:
-            # A build that was broken off ends as a broken connection.
+        except (*EngineFault, OSError, ValueError, AttributeError):
+            # A build that was broken off ends in the middle of a message, or of a connection that is gone.
             self._go_on()
             raise
         finally:

@@ -97,6 +97,23 @@ def contexts(given: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def begin_build(given: dict[str, str]) -> dict[str, Any]:
+    """Submit a job whose image takes a while to build, and return once it builds."""
+    from azure.ai.ml.entities import BuildContext, Environment
+
+    ml = client(given)
+    path = _context(given, "long", f"FROM {BASE}\nRUN echo {given['mark']} && sleep 10\n")
+    name = _submit(ml, Environment(build=BuildContext(path=path)), "echo built")
+    wait(ml, name, until=("Preparing",))
+    return {"name": name}
+
+
+def end_build(given: dict[str, str]) -> dict[str, Any]:
+    """Wait for that job, and return how it ended and what it wrote."""
+    ml = client(given)
+    return {"seen": wait(ml, given["job"]), "logs": _downloaded(given, ml, given["job"])}
+
+
 def conda(given: dict[str, str]) -> dict[str, Any]:
     """Environments of a conda file over an image that has a tool, and over one that has none."""
     from azure.ai.ml.entities import Environment
@@ -141,6 +158,8 @@ def curated(given: dict[str, str]) -> dict[str, Any]:
 STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "contexts": contexts,
     "conda": conda,
+    "begin_build": begin_build,
+    "end_build": end_build,
     "curated": curated,
 }
 

@@ -133,6 +133,20 @@ def test_curated_environments_are_played_by_local_images(emulator: Emulator) -> 
     assert "--environment 'sklearn*=IMAGE'" in seen["refused"]
 
 
+def test_a_build_goes_on_after_a_restart(emulator: Emulator) -> None:
+    mark = f"mark-{secrets.token_hex(4)}"
+    name = emulator.client("begin_build", script=SCRIPT, mark=mark)["name"]
+    assert emulator.admin("GET", "status").json()["jobs"]["Preparing"] == 1
+    assert emulator.stop() < 5
+    emulator.start()
+    seen = emulator.client("end_build", script=SCRIPT, job=name)
+    assert seen["seen"][-1] == "Completed"
+    assert seen["logs"]["user_logs/std_log.txt"].strip() == "built"
+    log = seen["logs"][BUILD_LOG_PATH]
+    assert log.count("Building the image of") == 1
+    assert f"echo {mark}" in log
+
+
 def test_an_image_without_conda_and_no_micromamba_is_told(emulator: Emulator) -> None:
     emulator.stop()
     emulator.variables["AML_EMULATOR_MICROMAMBA_URL"] = "file:///nowhere/micromamba.tar.bz2"
