@@ -77,7 +77,8 @@ def named(project: Project, path: str) -> Candidate | None:
 def is_training(file: TextFile) -> bool:
     """Tell whether a script looks like one that is run to train."""
     name = file.path.rpartition("/")[2]
-    return _TRAINING.fullmatch(name) is not None and _MAIN.search(file.text) is not None
+    runs = _MAIN.search(file.text) is not None or (name == "train.py" and "ArgumentParser" in file.text)
+    return _TRAINING.fullmatch(name) is not None and runs
 
 
 def job_item(candidate: Candidate, *, asked: bool) -> Item:

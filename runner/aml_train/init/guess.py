@@ -14,6 +14,7 @@ from aml_train.init.project import Project, TextFile, nearness
 
 MOST_METRICS = 8
 _METRIC = r"""\blog_metric\(\s*(?:key\s*=\s*)?["']([^"'{}]+)["']|\brun\.log\(\s*["']([^"'{}]+)["']"""
+_METRICS = r"""\blog_metrics\(\s*\{([^{}]*)\}"""
 _LESS = re.compile(r"loss|error|err\b|mse|mae|rmse|perplexity|latency", re.IGNORECASE)
 _OUTPUT = r"""["'](?:\./)?(outputs/[\w./-]+)["']"""
 _MODEL_TYPES = ("custom_model", "mlflow_model", "triton_model")
@@ -110,6 +111,9 @@ def _gate(project: Project, job: Candidate, draft: Draft) -> None:
     for file in _code(project, job):
         for mark, match in file.all(_METRIC):
             found.setdefault(match[1] or match[2], mark)
+        for mark, match in file.all(_METRICS):
+            for name in re.findall(r"""["']([^"'{}]+)["']\s*:""", match[1]):
+                found.setdefault(name, mark)
     if not found:
         draft.notes.append(
             "no metric was found in the code (mlflow.log_metric): with `gate`, metrics decide on the model"

@@ -22,12 +22,15 @@ MAX_SCRIPTS: Final = 300
 """So many Python files are looked into."""
 
 SKIPPED: Final = frozenset(
-    {"__pycache__", "node_modules", "site-packages", "venv", "env", "build", "dist", "outputs", "mlruns", "wandb"}
+    {"__pycache__", "node_modules", "site-packages", "build", "dist", "outputs", "mlruns", "wandb"}
 )
 HIDDEN: Final = frozenset({".github", ".azureml"})
 """Hidden folders that are looked into; others are tools' own."""
 
 OTHERS: Final = (".python-version", "runtime.txt", "config.json")
+
+ENVIRONMENTS: Final = ("pyvenv.cfg", "conda-meta")
+"""What tells that a folder is an environment of Python or conda."""
 
 _TEST_FILE: Final = re.compile(r"test_\w+\.py|\w+_test\.py")
 _REQUIREMENTS: Final = re.compile(r"requirements[\w.-]*\.(txt|in)|[\w-]+[-_.]requirements\.txt")
@@ -168,7 +171,7 @@ def _walk(directory: Path) -> tuple[list[str], bool]:
             if depth < MAX_DEPTH
             and name not in SKIPPED
             and (not name.startswith(".") or (name in HIDDEN and depth == 0))
-            and not Path(folder, name, "pyvenv.cfg").exists()
+            and not any(Path(folder, name, mark).exists() for mark in ENVIRONMENTS)
         )
         found += [str(here / name) for name in sorted(files)]
         if len(found) > MAX_FILES:

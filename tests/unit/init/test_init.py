@@ -17,7 +17,7 @@ from aml_train.config.load import load_config
 from aml_train.config.nodes import Mark
 from aml_train.errors import InvalidError
 from aml_train.init.draft import Draft, Item, render, scalar
-from aml_train.init.project import nearness
+from aml_train.init.project import nearness, scan
 from aml_train.init.write import write_files
 
 PROJECTS = Path(__file__).parents[2] / "projects"
@@ -96,7 +96,12 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
             "image": {"base": "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu20.04", "conda": "environment.yml"},
             "tests": {"command": "python -m unittest discover -s ."},
         },
-        ["job.yml:6: the job's conda file", "gate.f1"],
+        [
+            "job.yml:6: the job's conda file",
+            "gate.f1",
+            "gate.precision = '>= 0.9' (train.py:4)",
+            "gate.val loss = < 0.1",
+        ],
     ),
     (
         "dockerfile",
@@ -308,6 +313,23 @@ def test_whatever_is_written_reads_back(value: str | int) -> None:
     assert yaml.safe_load(text) == {"top": {"a b: c": value}}
     assert lines[0].number == 4
     assert "\n" not in scalar(value)
+
+
+def test_a_script_with_arguments_is_a_training_too(tmp_path: Path, init: Init) -> None:
+    (tmp_path / "train.py").write_text("import argparse\nargparse.ArgumentParser().parse_args()\n")
+    (tmp_path / "train_model.py").write_text("def train(): ...\n")
+    assert init("-C", str(tmp_path)).code == 0
+    assert load_config(None, directory=tmp_path).job.document["command"] == "python train.py"
+
+
+def test_environments_and_what_tools_keep_are_not_looked_into(tmp_path: Path) -> None:
+    job = (PROJECTS / "bare_job" / "job.yml").read_text()
+    for folder in ("venv", "tools", "node_modules", ".hidden", "env"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "job.yml").write_text(job)
+    (tmp_path / "venv/pyvenv.cfg").write_text("")
+    (tmp_path / "tools/conda-meta").mkdir()
+    assert [document.path for document in scan(tmp_path).documents] == ["env/job.yml"]
 
 
 def test_what_lies_near_comes_first() -> None:
