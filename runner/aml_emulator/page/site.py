@@ -84,10 +84,9 @@ class Site:
         answer = await run_in_threadpool(self.answer, head)
         content, body = answer.content, answer.content.body
         headers = [*HEADERS, ("Content-Type", content.type), ("Cache-Control", content.cache), *answer.headers]
-        if isinstance(body, bytes):
-            headers.append(("Content-Length", str(len(body))))
-        elif content.length is not None:
-            headers.append(("Content-Length", str(content.length)))
+        length = len(body) if content.length is None and isinstance(body, bytes) else content.length
+        if length is not None:
+            headers.append(("Content-Length", str(length)))
         headers += [*content.headers, ("Connection", "close")]
         lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in headers]
@@ -195,7 +194,7 @@ class Site:
         name = call.params["file"]
         if name not in STATIC:
             raise ServiceError(HTTPStatus.NOT_FOUND, "NotFound", "There is no such file.")
-        return Content(type=STATIC[name], body=(FOLDER / "static" / name).read_bytes(), cache="max-age=3600")
+        return Content(type=STATIC[name], body=(FOLDER / "static" / name).read_bytes(), cache="max-age=60")
 
 
 def _text(text: str) -> Content:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
+import anyio
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
@@ -169,6 +170,41 @@ def test_a_fault_of_the_page_is_told_in_short(service: Service, monkeypatch: pyt
     text = Browser(service).text("/ui/", status=500)
     assert "The page failed" in text
     assert "swordfish" not in text
+
+
+class Wire:
+    """The writing end of a connection."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    async def drain(self) -> None:
+        return
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("path", ["/ui/", "/ui/runs/j/file?path=outputs/a.bin", "/ui/static/page.css", "/ui/nothing"])
+def test_an_answer_says_how_long_it_is_and_what_browsers_may_do_with_it(
+    service: Service, method: str, path: str
+) -> None:
+    service.submit("j")
+    service.store.runs.add_artifact("j", "outputs/a.bin", size=5)
+    site = Browser(service, **{"outputs/a.bin": b"12345"}).site
+    wire: Any = Wire()
+    anyio.run(site.serve, Head(method=method, target=path, headers=(("Host", "localhost"),)), wire)
+    head, _, body = wire.sent.partition(b"\r\n\r\n")
+    headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
+    whole: Any = Wire()
+    anyio.run(site.serve, Head(method="GET", target=path, headers=(("Host", "localhost"),)), whole)
+    assert int(headers["Content-Length"]) == len(whole.sent.partition(b"\r\n\r\n")[2])
+    assert bool(body) == (method == "GET")
+    assert headers["Content-Security-Policy"].startswith("default-src 'none';")
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert (headers["X-Content-Type-Options"], headers["X-Frame-Options"]) == ("nosniff", "DENY")
+    assert not any(name.lower().startswith("access-control-") for name in headers)
 
 
 # What is on it
