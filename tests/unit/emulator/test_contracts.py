@@ -13,6 +13,7 @@ from aml_emulator.requests_log import Recorder
 from tests import contracts
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
+LOCATION = f"/subscriptions/{IDENTITY.subscription_id}/providers/Microsoft.MachineLearningServices/locations/eastus"
 HISTORY = f"/history/v1.0{WS}/experiments/exp/runs/job1"
 
 
@@ -24,6 +25,11 @@ def test_answers_are_as_the_clients_declare_them(service: Service, tmp_path: Pat
     recorder = Recorder(tmp_path / "record.jsonl")
     object.__setattr__(service.services, "recorder", recorder)
     assert service.submit("job1", tags={"n": 1}).status == 201
+    named = {"jobOutputType": "uri_folder", "mode": "Upload", "assetName": "found", "assetVersion": "3"}
+    limits = {"jobLimitsType": "Command", "timeout": "PT1H"}
+    literal = {"jobInputType": "literal", "value": "1"}
+    assert service.submit("job2", inputs={"a": literal}, outputs={"o": named}, limits=limits).status == 201
+    service.store.runs.finish("job2", "Failed", code="UserError", message="It failed.", exit_code=3)
     code = {
         "codeUri": f"https://{IDENTITY.blob_host}/c/code",
         "properties": {"hash_sha256": "ab", "hash_version": 202208},
@@ -44,8 +50,28 @@ def test_answers_are_as_the_clients_declare_them(service: Service, tmp_path: Pat
     service.call("PUT", f"{WS}/computes/more", cluster)
     for path in ("computes", "computes/more", "computes/nothing", "datastores", "datastores/workspaceblobstore"):
         service.call("GET", f"{WS}/{path}")
+    service.call("POST", f"{WS}/computes/local-cluster/listNodes")
+    service.call(
+        "PATCH", f"{WS}/computes/more", {"properties": {"properties": {"scaleSettings": {"maxNodeCount": 3}}}}
+    )
+    for tail in ("usages", "vmSizes"):
+        service.call("GET", f"{LOCATION}/{tail}")
+    for name, credentials in (
+        ("with_key", {"credentialsType": "AccountKey", "secrets": {"secretsType": "AccountKey", "key": "a2V5"}}),
+        ("with_identity", {"credentialsType": "None"}),
+    ):
+        store = {
+            "datastoreType": "AzureBlob",
+            "accountName": IDENTITY.storage_account,
+            "containerName": "container",
+            "credentials": credentials,
+        }
+        url = f"{WS}/datastores/{name}?skipValidation=true"
+        assert service.call("PUT", url, {"properties": store}).status == 201
+        service.call("GET", f"{WS}/datastores/{name}")
+        service.call("POST", f"{WS}/datastores/{name}/listSecrets")
     service.call("POST", f"{WS}/datastores/workspaceblobstore/listSecrets")
-    for path in ("jobs", "jobs/job1", "jobs/nothing", ""):
+    for path in ("jobs", "jobs/job1", "jobs/job2", "jobs/nothing", ""):
         service.call("GET", f"{WS}/{path}")
     service.call("GET", WS, token="no token")
     service.call("GET", f"{WS}/jobs?api-version=never")
