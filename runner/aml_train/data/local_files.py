@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, Self
 
 from aml_train.data.matching import order
 from aml_train.data.storage import Entry
@@ -15,6 +17,7 @@ from aml_train.errors import InvalidError
 
 _READ: Final = 1024 * 1024
 _LONGEST_NAME: Final = 255
+_IDENTITY: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,36 +104,54 @@ class PartFile:
     def __init__(self, path: Path, entry: Entry, place: str) -> None:
         self._path = path
         self._entry = entry
-        identity = hashlib.sha256(f"{place}\n{entry.name}\n{entry.etag}\n{entry.size}".encode()).hexdigest()[:12]
+        identity = hashlib.sha256(f"{place}\n{entry.name}\n{entry.etag}\n{entry.size}".encode()).hexdigest()[
+            :_IDENTITY
+        ]
         ending = f".{identity}.part"
         room = _LONGEST_NAME - len(ending) - 1
-        self.part = path.with_name("." + os.fsdecode(os.fsencode(path.name)[:room]) + ending)
+        self._stem = "." + os.fsdecode(os.fsencode(path.name)[:room])
+        self.part = path.with_name(self._stem + ending)
         self._md5 = hashlib.md5(usedforsecurity=False)
+        self._file: BinaryIO | None = None
         self.received = 0
 
-    def resume(self) -> None:
-        """Take up what is there; the folder is made where it is not."""
+    def __enter__(self) -> Self:
+        """Take up what is there; the folder is made where it is not.
+
+        Raises:
+            InvalidError: another process is downloading the same.
+            OSError: it cannot be written.
+        """
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        if not self.part.exists():
-            return
-        if self.part.stat().st_size > self._entry.size:
-            self.part.unlink()
-            return
-        with self.part.open("rb") as file:
-            while data := file.read(_READ):
-                self._md5.update(data)
-                self.received += len(data)
+        self._file = self.part.open("a+b")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise InvalidError(f"The file {self._path} is being downloaded by another process.") from None
+        if self._file.tell() > self._entry.size:
+            self._file.truncate(0)
+        self._file.seek(0)
+        while data := self._file.read(_READ):
+            self._md5.update(data)
+            self.received += len(data)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def write(self, blocks: Iterator[bytes]) -> None:
         """Append *blocks*."""
-        with self.part.open("ab") as file:
-            for data in blocks:
-                file.write(data)
-                self._md5.update(data)
-                self.received += len(data)
-            file.flush()
-            if self._entry.size > _READ:
-                os.fsync(file.fileno())
+        if self._file is None:
+            raise ValueError("the file is not open")
+        for data in blocks:
+            self._file.write(data)
+            self._file.flush()
+            self._md5.update(data)
+            self.received += len(data)
+        if self._entry.size > _READ:
+            os.fsync(self._file.fileno())
 
     def complete(self) -> bool:
         """Check it against the blob's size and checksum and give it its name; False, and it is gone, where they differ."""
@@ -140,6 +161,10 @@ class PartFile:
         moment = int(self._entry.modified.timestamp() * 1_000_000_000)
         os.utime(self.part, ns=(moment, moment))
         self.part.replace(self._path)
+        if self._entry.size > _READ:
+            # What an earlier state of the blob left. Of small files there is next to nothing, and looking would take long.
+            for stale in self._path.parent.glob(f"{glob.escape(self._stem)}.{'[0-9a-f]' * _IDENTITY}.part"):
+                stale.unlink(missing_ok=True)
         return True
 
 

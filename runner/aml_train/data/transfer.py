@@ -169,22 +169,20 @@ def receive_file(entry: Entry, source: Storage, path: Path, *, lanes: Lanes, tal
 
 
 def _receive(entry: Entry, source: Storage, path: Path, lanes: Lanes, tally: Tally) -> None:
-    part = PartFile(path, entry, source.place)
-    part.resume()
-    tally.add(kept_bytes=part.received, unchecked=entry.md5 is None)
-
     def counted(blocks: Iterator[bytes]) -> Iterator[bytes]:
         for data in blocks:
             yield data
             tally.add(sent_bytes=len(data))
 
-    if entry.size <= SMALL:
-        part.write(counted(iter([source.read(entry, part.received, entry.size - part.received)])))
-    else:
-        with lanes.large:
-            part.write(counted(_fetched(entry, source, part.received, BLOCK, lanes)))
-    if not part.complete():
-        raise _damaged(entry, source)
+    with PartFile(path, entry, source.place) as part:
+        tally.add(kept_bytes=part.received, unchecked=entry.md5 is None)
+        if entry.size <= SMALL:
+            part.write(counted(iter([source.read(entry, part.received, entry.size - part.received)])))
+        else:
+            with lanes.large:
+                part.write(counted(_fetched(entry, source, part.received, BLOCK, lanes)))
+        if not part.complete():
+            raise _damaged(entry, source)
     tally.add(sent_files=1)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from aml_train.data import transfer
+from aml_train.data.local_files import PartFile
 from aml_train.data.operations import Place, check_removal, copy, count, download, listing, remove, upload
 from aml_train.data.transfer import Tally, block_id, block_size
 from aml_train.errors import InvalidError, ServiceError
@@ -156,6 +157,27 @@ def test_a_download_that_broke_off_goes_on(tmp_path: Path, keep_md5: bool) -> No
     assert (tally.kept_bytes, tally.sent_bytes, tally.unchecked) == (kept, 9500 - kept, 0 if keep_md5 else 1)
     download(place(storage, "l"), tmp_path / "l", again, folder_wanted=False)
     assert again.same_files == 1
+
+
+def test_two_downloads_of_one_file_do_not_mix(tmp_path: Path) -> None:
+    storage = MemoryStorage().fill(["l"], b"good")
+    with (
+        PartFile(tmp_path / "l", storage.blobs["l"][0], storage.place),
+        pytest.raises(InvalidError, match="is being downloaded by another process"),
+    ):
+        download(place(storage, "l"), tmp_path / "l", Tally(), folder_wanted=False)
+
+
+def test_what_an_earlier_state_left_is_cleared_away(tmp_path: Path) -> None:
+    storage = MemoryStorage().fill(["l"], b"0" * 1_100_000)
+    with PartFile(tmp_path / "l", storage.blobs["l"][0], storage.place) as part:
+        part.write(iter([b"0" * 500]))
+    (tmp_path / ".l.notes.part").write_bytes(b"mine")
+    storage.fill(["l"], b"1" * 1_100_001)
+    tally = Tally()
+    download(place(storage, "l"), tmp_path / "l", tally, folder_wanted=False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".l.notes.part", "l"]
+    assert tally.kept_bytes == 0
 
 
 def test_damaged_bytes_never_get_the_name(tmp_path: Path) -> None:
