@@ -46,7 +46,8 @@ def image_for(services: Services, environment_id: str) -> JobImage:
     if not isinstance(location, AssetId) or location.kind not in ("", "environments"):
         raise bad_request(f"The job's environment is not one: '{environment_id}'")
     environment = services.store.assets.version("environments", location.name, location.version)
-    title = f"{location.name}:{location.version}"
+    # The version of an anonymous environment is a hash of 64 digits.
+    title = f"{location.name}:{location.version[:12]}"
     if environment is None:
         raise bad_request(f"The environment '{title}' was not found.")
     given = environment.properties

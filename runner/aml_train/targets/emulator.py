@@ -167,9 +167,12 @@ def reset(settings: EmulatorSettings) -> None:
     try:
         container = containers.find(client, settings)
         if container is not None:
+            said = ask(settings, "info") if container.status == "running" else None
             container.stop(timeout=containers.STOP_SECONDS)
             containers.sweep_jobs(client, container)
             container.remove(force=True, v=True)
+            if said is not None and said[1].get("instance"):
+                containers.sweep_images(client, str(said[1]["instance"]))
         try:
             client.volumes.get(settings.volume).remove()
         except NotFound:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,8 @@ from aml_train.targets.emulator_settings import EmulatorSettings
 if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
+
+_LOG = logging.getLogger(__name__)
 
 NAME_LABEL: Final = "org.aml-train.emulator.name"
 SETTINGS_LABEL: Final = "org.aml-train.emulator.settings"
@@ -211,6 +214,18 @@ def sweep_jobs(client: DockerClient, container: Container) -> None:
         for network in client.networks.list(filters={"label": f"{INSTANCE_LABEL}={instance}"}):
             network.disconnect(container, force=True)
             network.remove()
+
+
+def sweep_images(client: DockerClient, instance: str) -> None:
+    """Remove the images that the local AzureML of that identity built of environments; one that is in use stays."""
+    from docker.errors import APIError
+
+    for image in client.images.list(filters={"label": f"{INSTANCE_LABEL}={instance}"}):
+        for tag in image.tags:
+            try:
+                client.images.remove(tag)
+            except APIError as error:
+                _LOG.warning("The image %s could not be removed: %s", tag, error.explanation or error)
 
 
 def _job_containers(client: DockerClient, container: Container, *, everything: bool) -> list[Container]:
