@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from aml_train.init.samples import WORKFLOW
+
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted(
     [*(ROOT / ".github/workflows").glob("*.yml"), *(ROOT / "examples").glob("*/.github/workflows/*.yml")]
@@ -45,7 +47,7 @@ def test_there_are_documented_workflows() -> None:
     assert len(DOCUMENTED) >= 9
 
 
-@pytest.mark.parametrize("text", DOCUMENTED, ids=lambda text: text.splitlines()[0].rpartition("/")[2])
+@pytest.mark.parametrize("text", [*DOCUMENTED, WORKFLOW], ids=lambda text: text.splitlines()[0].rpartition("/")[2])
 def test_a_documented_workflow_is_sound(text: str, tmp_path: Path) -> None:
     workflow = tmp_path / ".github/workflows/documented.yml"
     workflow.parent.mkdir(parents=True)
