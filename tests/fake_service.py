@@ -43,6 +43,7 @@ class FakeService:
     metrics: Mapping[str, Sequence[float]] = field(default_factory=dict)
     history_of: dict[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     artifacts: Sequence[str] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
     log: bytes = b""
     error: str | None = None
     jobs: dict[str, JobView] = field(default_factory=dict)
@@ -109,6 +110,9 @@ class FakeService:
 
     def has_artifact(self, name: str, path: str) -> bool:
         return any(item == path or item.startswith(f"{path}/") for item in self.artifacts)
+
+    def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
+        return None if path not in self.files else self.files[path][: most + 1]
 
     def models(self, name: str) -> Sequence[ModelView]:
         return [model for model in reversed(self.registered) if model.name == name]

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from aml_train.config.model import BaselineConfig, GateRule
+from aml_train.config.model import BaselineConfig, GateRule, JsonValue
 from aml_train.errors import GateFailedError, InvalidError
-from aml_train.gate.baseline import RunBaseline, ValuesBaseline, read_values
+from aml_train.gate.baseline import RunBaseline, ValuesBaseline, read_value, read_values
 from aml_train.gate.decide import Baseline, Decision, Evidence, decide_rule
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.clock import Clock
@@ -16,6 +16,8 @@ from aml_train.jobs.service import JobService, ModelView
 from aml_train.jobs.watch import settle_metrics
 from aml_train.models import TAG_JOB, TAG_METRIC, TAG_STAGE
 
+#: Bytes of a file that a value is read from.
+_MOST: Final = 16 << 20
 _BOOTSTRAP: Final = "`baseline.bootstrap: true` lets the first model pass; `no-baseline: skip` does for one rule."
 
 
@@ -57,16 +59,43 @@ def decide_gate(
         ServiceError: the service does not answer.
         InvalidError: the baseline's file cannot be used.
     """
-    wanted = sorted({name for rule in rules for name in (rule.metric, *rule.rule.metrics)})
-    last, histories = settle_metrics(service, job, wanted, clock=clock, pause=pause)
+    in_files = {rule.metric: rule.source for rule in rules if rule.source is not None}
+    wanted = sorted({name for rule in rules for name in (rule.metric, *rule.rule.metrics)} - set(in_files))
+    logged, read = settle_metrics(service, job, wanted, clock=clock, pause=pause)
+    values, problems = _values(service, job, in_files)
+    last = {name: value for name, value in logged.items() if name not in in_files} | values
+    histories = {**read, **{name: (MetricPoint(step=0, value=one, timestamp=0),) for name, one in values.items()}}
     found, why = find_baseline(service, rules, baseline)
-    evidence = Evidence(histories=dict.fromkeys(last, ()) | dict(histories), baseline=found, no_baseline=why)
+    evidence = Evidence(
+        histories=dict.fromkeys(last, ()) | histories, problems=problems, baseline=found, no_baseline=why
+    )
     bootstrap = baseline is not None and baseline.bootstrap and found is None
     decisions = []
     for rule in rules:
         policies = replace(rule.policies, no_baseline="skip") if bootstrap else rule.policies
         decisions.append(decide_rule(rule.metric, rule.rule, rule.where, evidence, policies))
     return Gated(last=last, histories=histories, decision=Decision(rules=tuple(decisions)))
+
+
+def _values(
+    service: JobService, job: str, sources: Mapping[str, JsonValue]
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the values that files of the job have, and why others have none, by the name of the metric."""
+    contents = {file: service.read_artifact(job, file, most=_MOST) for file in {one.file for one in sources.values()}}
+    values: dict[str, float] = {}
+    problems: dict[str, str] = {}
+    for name, source in sources.items():
+        content = contents[source.file]
+        if content is None:
+            problems[name] = f"the job wrote no {source.file}"
+        elif len(content) > _MOST:
+            problems[name] = f"{source.file} has more than {_MOST} bytes"
+        else:
+            try:
+                values[name] = read_value(content, source.pointer)
+            except ValueError as error:
+                problems[name] = f"{source.file}: {error}"
+    return values, problems
 
 
 def check_baseline(service: JobService, rules: Sequence[GateRule], baseline: BaselineConfig | None) -> None:

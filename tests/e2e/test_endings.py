@@ -159,7 +159,10 @@ def test_the_gate_compares_with_a_model_that_was_registered_before(local: Local,
     config = digits / "aml-train.yml"
     text = config.read_text()
     baseline = 'baseline: {model: compared, tag: "channel=main"}\n'
-    rules = 'gate: {val/accuracy: [">= baseline - 1%", "steps >= 2"], val/loss: "min <= last baseline + 0.1"}\n'
+    rules = (
+        'gate: {val/accuracy: [">= baseline - 1%", "steps >= 2"], val/loss: "min <= last baseline + 0.1", '
+        "final: {rules: '<= metric(val/accuracy)', file: outputs/model/metrics.json, pointer: /val_accuracy}}\n"
+    )
     model = "model: {name: compared, path: outputs/model, tags: {channel: main}}\n"
     start = text[: text.index("gate:")]
 
@@ -173,7 +176,7 @@ def test_the_gate_compares_with_a_model_that_was_registered_before(local: Local,
     config.write_text(f"{start}{rules}{baseline.replace('}', ', bootstrap: true}')}{model}")
     first = local.run(digits, "--fresh")
     assert first.code == 0, first.output
-    assert [rule["verdict"] for rule in first.of("rule-decided")] == ["skipped", "met", "skipped"]
+    assert [rule["verdict"] for rule in first.of("rule-decided")] == ["skipped", "met", "skipped", "met"]
     assert first.only("model-registered")["version"] == "1"
 
     again = local.run(digits, "--fresh")

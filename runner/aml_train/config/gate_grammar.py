@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aml_train.config.model import BaselineConfig, GateRule
-from aml_train.config.nodes import Faults, ListNode, MapNode, Node, ScalarNode, find, place
+from aml_train.config.model import BaselineConfig, GateRule, JsonValue
+from aml_train.config.nodes import Faults, ListNode, MapNode, Node, ScalarNode, find, join, place
 from aml_train.config.shapes import Choice, Flag, Text
 from aml_train.config.structures import Either, Items, Key, Record, Table
+from aml_train.config.tests_grammar import inside
 from aml_train.gate.decide import Policies
 from aml_train.gate.rules import parse_rule
 
@@ -43,6 +44,14 @@ GATE: Final = Table(
                 "rules": Key(
                     Either(noun="a rule, or a list of rules", scalar=_RULE, items=_SOME), "The rules.", required=True
                 ),
+                "file": Key(
+                    Text(noun="a path among the job's artefacts, such as `outputs/report.json`", rule=inside),
+                    "JSON file among the job's artefacts that has the value, instead of a metric that the job logs.",
+                ),
+                "pointer": Key(
+                    Text(noun="a JSON Pointer, such as `/macro avg/f1-score`", pattern="/.*", remedy="see RFC 6901"),
+                    "Where in `file` the number is, as a JSON Pointer; `/NAME` with the metric's name by default.",
+                ),
                 **_POLICIES,
             },
         ),
@@ -70,6 +79,19 @@ BASELINE: Final = Record(
 )
 
 
+def check_gate(tree: MapNode, faults: Faults) -> None:
+    """Complain of keys of ``gate`` that do not go together."""
+    table = find(tree, "gate")
+    for metric, entry in table.entries.items() if isinstance(table, MapNode) else ():
+        node = entry.node
+        if isinstance(node, MapNode) and "pointer" in node.entries and "file" not in node.entries:
+            faults.add(
+                node.entries["pointer"].mark,
+                f"`{join('gate', metric)}.pointer` goes with `file` only",
+                remedy="give the `file`",
+            )
+
+
 def gate_rules(tree: MapNode) -> tuple[GateRule, ...]:
     """Make the rules of ``gate``, which has been checked, in the order of the file."""
     table = find(tree, "gate")
@@ -78,22 +100,28 @@ def gate_rules(tree: MapNode) -> tuple[GateRule, ...]:
     return tuple(rule for metric, entry in table.entries.items() for rule in _rules(metric, entry.node, {}))
 
 
-def _rules(metric: str, node: Node, policies: Mapping[str, str]) -> Iterator[GateRule]:
+def _rules(
+    metric: str, node: Node, policies: Mapping[str, str], source: JsonValue | None = None
+) -> Iterator[GateRule]:
     if isinstance(node, ScalarNode):
         made = Policies(
             severity="warn" if policies.get("severity") == "warn" else "fail",
             missing=_policy(policies.get("missing")),
             no_baseline=_policy(policies.get("no-baseline")),
         )
-        yield GateRule(metric=metric, rule=parse_rule(node.text), where=node.mark.where, policies=made)
+        yield GateRule(metric=metric, rule=parse_rule(node.text), where=node.mark.where, policies=made, source=source)
     elif isinstance(node, ListNode):
         for item in node.items:
-            yield from _rules(metric, item, policies)
+            yield from _rules(metric, item, policies, source)
     else:
         own = {key: entry.node.text for key, entry in node.entries.items() if isinstance(entry.node, ScalarNode)}
         inner = find(node, "rules") or find(node, "rule")
+        if "file" in own:
+            escaped = metric.replace("~", "~0").replace("/", "~1")
+            source = JsonValue(file=own["file"].strip("/"), pointer=own.get("pointer", f"/{escaped}"))
         if inner is not None:
-            yield from _rules(metric, inner, {**policies, **{key: own[key] for key in _POLICIES if key in own}})
+            given = {**policies, **{key: own[key] for key in _POLICIES if key in own}}
+            yield from _rules(metric, inner, given, source)
 
 
 def _policy(word: str | None) -> Any:

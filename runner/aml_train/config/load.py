@@ -16,7 +16,7 @@ from aml_train.config.assemble import (
     wait_config,
 )
 from aml_train.config.command_line import MARK, CommandLine, command_source
-from aml_train.config.gate_grammar import baseline_config, gate_rules
+from aml_train.config.gate_grammar import baseline_config, check_gate, gate_rules
 from aml_train.config.grammar import DOCUMENT
 from aml_train.config.image_assemble import image_config
 from aml_train.config.job import JobSource, check_job, name_of, read_tree
@@ -216,6 +216,7 @@ class _Loader:
         check_together(tree, values, job, faults)
         links = data_links(tree, values.get("data") or {}, faults)
         chosen = choose_target(tree, values, target, directory=directory, faults=faults)
+        check_gate(tree, faults)
         rules = () if faults else gate_rules(tree)
         baseline = baseline_config(tree, values.get("baseline"), rules, directory, faults)
         if faults or job is None or chosen is None:

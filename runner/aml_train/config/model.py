@@ -84,13 +84,25 @@ class TestsConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class JsonValue:
+    """A number in a JSON file among the job's artefacts: the file's path, and the JSON Pointer (RFC 6901) in it."""
+
+    file: str
+    pointer: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class GateRule:
-    """One rule of ``gate:`` with its metric, the place it was written at, and what becomes of it where it does not hold."""
+    """One rule of ``gate:`` with its metric, the place it was written at, and what becomes of it where it does not hold.
+
+    *source* is where the value is, if it is in a file of the job and not a metric that it logged.
+    """
 
     metric: str
     rule: Rule
     where: str
     policies: Policies = field(default_factory=Policies)
+    source: JsonValue | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,6 +72,29 @@ def read_values(content: bytes) -> dict[str, float]:
     return {name: number(value, name) for name, value in document.items()}
 
 
+def read_value(content: bytes, pointer: str) -> float:
+    """Return the number in a JSON document that *pointer*, a JSON Pointer (RFC 6901), leads to.
+
+    Raises:
+        ValueError: the content is no JSON, or there is no number at that place; the message says where it ends.
+    """
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON: {error}") from error
+    walked = ""
+    for token in pointer.split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            raise ValueError(f"{walked or 'the document'} has no {key!r}")
+        walked += f"/{token}"
+    return number(value, pointer)
+
+
 def number(value: Any, name: str) -> float:
     """Return a JSON value as a float.
 

@@ -374,6 +374,34 @@ class AzureRest:
                 return False
             params = {"continuationToken": found["continuationToken"]}
 
+    def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
+        """See :meth:`aml_train.jobs.service.JobService.read_artifact`. A download that breaks off is begun again."""
+        what = f"Reading {path}, which the job {name} wrote"
+        experiment = self._run(name)["info"]["experiment_id"]
+        url = self._history(f"/experiments/{quote(experiment)}/runs/{quote(name)}/artifacts/contentinfo")
+        for attempt in stamina.retry_context(on=_is_transient, attempts=4, timeout=60.0, wait_initial=0.2):
+            with attempt:
+                found = self.read(url, what, params={"path": path.strip("/")})
+                return None if found is None else self._download(found["contentUri"], what, most)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _download(self, url: str, what: str, most: int) -> bytes | None:
+        """Return what lies at an address that is signed: no token goes there."""
+        content = bytearray()
+        try:
+            with self._session.get(url, stream=True, timeout=_TIMEOUT) as response:
+                if response.status_code == requests.codes.not_found:
+                    return None
+                if not response.ok:
+                    raise ServiceError(f"{what}: storage answered {response.status_code}", transient=True)
+                for chunk in response.iter_content(_CHUNK):
+                    content.extend(chunk)
+                    if len(content) > most:
+                        break
+        except requests.RequestException as error:
+            raise ServiceError(f"{what}: the download broke off: {type(error).__name__}", transient=True) from error
+        return bytes(content[: most + 1])
+
     def models(self, name: str) -> Sequence[ModelView]:
         """See :meth:`aml_train.jobs.service.JobService.models`."""
         views: list[ModelView] = []

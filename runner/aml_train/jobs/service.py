@@ -99,6 +99,12 @@ class JobService(Protocol):
     def has_artifact(self, name: str, path: str) -> bool:
         """Tell whether the job wrote *path*, a file or a folder, among its artefacts."""
 
+    def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
+        """Return one file that the job wrote among its artefacts; None where it wrote none there.
+
+        At most *most* bytes and one more are read, so that the caller sees a file that is too large.
+        """
+
     def models(self, name: str) -> Sequence[ModelView]:
         """Return every version of a model, newest first; none where the model does not exist."""
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.gate.baseline import RunBaseline, ValuesBaseline, read_values
+from aml_train.gate.baseline import RunBaseline, ValuesBaseline, read_value, read_values
 from aml_train.gate.decide import Decision, Evidence, Policies, RuleDecision, decide_rule
 from aml_train.gate.history import MetricPoint, aggregate, last_value, percentile, sequence
 from aml_train.gate.rules import Aggregate, parse_rule
@@ -349,3 +349,35 @@ def test_values_of_a_file(content: str, expected: Any) -> None:
         with pytest.raises(ValueError, match=re.escape(expected)):
             read_values(content.encode())
     assert math.isnan(read_values(b'{"a": NaN}')["a"])
+
+
+REPORT = b'{"macro avg": {"f1/score": 0.9, "~": 1}, "folds": [0.1, 0.2], "best": null, "bad": NaN, "": 3}'
+
+
+@pytest.mark.parametrize(
+    ("pointer", "expected"),
+    [
+        ("/macro avg/f1~1score", 0.9),
+        ("/macro avg/~0", 1.0),
+        ("/folds/1", 0.2),
+        ("/", 3.0),
+        ("/folds/2", "/folds has no '2'"),
+        ("/folds/-1", "/folds has no '-1'"),
+        ("/folds", "'/folds' is [0.1, 0.2], not a number"),
+        ("/best", "'/best' is null, not a number"),
+        ("/nothing/there", "the document has no 'nothing'"),
+        ("/macro avg/f1~1score/more", "/macro avg/f1~1score has no 'more'"),
+    ],
+)
+def test_a_value_in_a_document(pointer: str, expected: float | str) -> None:
+    if isinstance(expected, float):
+        assert read_value(REPORT, pointer) == expected
+    else:
+        with pytest.raises(ValueError, match=re.escape(expected)):
+            read_value(REPORT, pointer)
+
+
+def test_no_document() -> None:
+    with pytest.raises(ValueError, match="it is not JSON"):
+        read_value(b"\xff", "/a")
+    assert math.isnan(read_value(REPORT, "/bad"))

@@ -1,0 +1,106 @@
+"""What the gate's rules are decided over: metrics, values of files, the baseline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_train.config.model import BaselineConfig, GateRule, JsonValue
+from aml_train.errors import GateFailedError, InvalidError
+from aml_train.gate.rules import parse_rule
+from aml_train.gating import Gated, check_baseline, decide_gate
+from aml_train.jobs.clock import Clock
+from aml_train.jobs.service import ModelView
+from tests.fake_service import FakeClock, FakeService
+
+
+def rule(text: str, metric: str = "m", source: JsonValue | None = None) -> GateRule:
+    return GateRule(metric=metric, rule=parse_rule(text), where="f.yml:2", source=source)
+
+
+def decide(service: FakeService, *rules: GateRule, baseline: BaselineConfig | None = None) -> Gated:
+    clock = FakeClock()
+    return decide_gate(service, "job", rules, baseline, clock=Clock(now=clock.now, sleep=clock.sleep), pause=0.1)
+
+
+REPORT = JsonValue(file="outputs/report.json", pointer="/f1")
+
+
+def test_a_value_of_a_file_counts_and_not_the_metric_of_that_name() -> None:
+    service = FakeService(metrics={"m": [0.1], "other": [1.0]}, files={"outputs/report.json": b'{"f1": 0.9}'})
+    gated = decide(service, rule(">= 0.9", source=REPORT), rule("< metric(m) + 1", "other"))
+    assert [one.verdict for one in gated.decision.rules] == ["met", "met"]
+    assert gated.last == {"m": 0.9, "other": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({}, "m is missing (the job wrote no outputs/report.json); wanted >= 0.9"),
+        ({"outputs/report.json": b"{}"}, "m is missing (outputs/report.json: the document has no 'f1'); wanted"),
+        ({"outputs/report.json": b'{"f1": "0.95"}'}, "(outputs/report.json: '/f1' is \"0.95\", not a number)"),
+        ({"outputs/report.json": b"F1 = 1"}, "(outputs/report.json: it is not JSON"),
+        ({"outputs/report.json": b" " * ((16 << 20) + 1)}, "outputs/report.json has more than 16777216 bytes"),
+    ],
+)
+def test_a_file_without_the_value_fails_though_a_metric_has_the_name(files: dict[str, bytes], reason: str) -> None:
+    service = FakeService(metrics={"m": [0.99]}, files=files)
+    (decision,) = decide(service, rule(">= 0.9", source=REPORT)).decision.rules
+    assert decision.verdict == "missed"
+    assert reason in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("keys", "title"),
+    [
+        ({"stage": "Production"}, "digits version 1 (stage Production)"),
+        ({"stage": "staging"}, "digits version 2 (stage staging)"),
+        ({"tag": "team"}, "digits version 2 (tag team)"),
+        ({"tag": "team=a"}, "digits version 1 (tag team=a)"),
+        ({"version": "2"}, "digits version 2 (version 2)"),
+    ],
+)
+def test_which_model_is_the_baseline(keys: dict[str, Any], title: str) -> None:
+    service = FakeService(metrics={"m": [0.5]})
+    kept = {"aml-train.metric.m": "0.4"}
+    service.registered += [
+        ModelView(name="digits", version="1", path="p", tags={**kept, "aml-train.stage": "production", "team": "a"}),
+        ModelView(name="digits", version="2", path="p", tags={**kept, "team": "b"}, stage="Staging"),
+    ]
+    baseline = replace(BaselineConfig(model="digits", where="f:1"), **keys)
+    check_baseline(service, [rule(">= baseline")], baseline)
+    (decision,) = decide(service, rule(">= baseline"), baseline=baseline).decision.rules
+    assert decision.met
+    assert f"(that of {title}, 0.4)" in decision.reason
+
+
+def test_a_job_is_the_baseline() -> None:
+    service = FakeService(metrics={"m": [0.5]}, history_of={"old": {"m": [0.9, 0.4]}})
+    assert decide(service, rule(">= baseline"), baseline=BaselineConfig(job="old")).decision.met
+    assert not decide(service, rule("max >= baseline"), baseline=BaselineConfig(job="old")).decision.met
+    with pytest.raises(GateFailedError, match=r"there is no job gone, and m is compared with it \(f.yml:2\)"):
+        check_baseline(service, [rule(">= baseline")], BaselineConfig(job="gone"))
+
+
+def test_a_file_is_the_baseline(tmp_path: Path) -> None:
+    service, file = FakeService(metrics={"m": [0.5]}), tmp_path / "b.json"
+    baseline = BaselineConfig(file=file, where="f.yml:7")
+    with pytest.raises(InvalidError, match=r"f.yml:7: the baseline .*b.json cannot be read: there is no such file"):
+        check_baseline(service, [rule(">= baseline")], baseline)
+    file.write_text("0.5")
+    with pytest.raises(InvalidError, match="it is not an object of metrics"):
+        check_baseline(service, [rule(">= baseline")], baseline)
+    file.write_text('{"metrics": {"m": 0.5}}')
+    assert decide(service, rule("== baseline"), baseline=baseline).decision.met
+    file.unlink()
+    first = BaselineConfig(file=file, bootstrap=True)
+    assert [one.verdict for one in decide(service, rule("== baseline"), baseline=first).decision.rules] == ["skipped"]
+
+
+def test_nothing_is_asked_of_a_baseline_that_no_rule_needs(tmp_path: Path) -> None:
+    baseline = BaselineConfig(file=tmp_path / "missing.json")
+    check_baseline(FakeService(), [rule("> 0")], baseline)
+    assert decide(FakeService(metrics={"m": [1.0]}), rule("> 0"), baseline=baseline).decision.met
