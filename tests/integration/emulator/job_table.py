@@ -55,31 +55,45 @@ def refused(name: str, job: str, why: str, ours: str | None = None) -> Row:
     return Row(name=name, job=job, refused=why, refused_by_us=ours)
 
 
-def literal(name: str, value: str, *prints: str) -> Row:
-    """Return a job that prints one literal, in double quotes and in brackets. *value* is YAML."""
-    return ends(f"literal-{name}", f'command: echo "[${{{{inputs.x}}}}]"\ninputs: {{x: {value}}}', *prints)
+_VALUES = (
+    ("integer", "5", "[5]"),
+    ("negative", "-3", "[-3]"),
+    ("fraction", "0.1", "[0.1]"),
+    ("fraction_with_zero", "0.10", "[0.1]"),
+    ("exponent", "1.5e-3", "[0.0015]"),
+    ("small", "0.00001", "[1e-05]"),
+    ("boolean_true", "true", "[True]"),
+    ("boolean_false", "false", "[False]"),
+    ("text_true", "'true'", "[true]"),
+    ("text_number", "'1.10'", "[1.10]"),
+    ("words", "one  two", "[one  two]"),
+    ("empty", "''", "[]"),
+    ("single_quote", '"it\'s"', "[it's]"),
+    ("double_quotes", "'say \"hi\" twice'", "[say hi twice]"),
+    ("unicode", "größe 大きさ 🚀", "[größe 大きさ 🚀]"),
+    ("lines", '"one\\ntwo"', "[one", "two]"),
+    ("shell", "'$((6 * 7)) `echo run`'", "[42 run]"),
+    ("value", "{value: 7}", "[7]"),
+)
+"""Literals as YAML, and what a command prints of each in double quotes and in brackets."""
+
+
+def _literals() -> Row:
+    """Return a job with all of them."""
+    command = "".join(f'  echo "[${{{{inputs.{name}}}}}]"\n' for name, *_ in _VALUES)
+    inputs = "".join(f"  {name}: {value}\n" for name, value, *_ in _VALUES)
+    prints = [line for _, _, *lines in _VALUES for line in lines]
+    return ends("literals", f"command: |\n{command}inputs:\n{inputs}", *prints)
 
 
 LITERALS = (
-    literal("integer", "5", "[5]"),
-    literal("negative", "-3", "[-3]"),
-    replace(literal("long", "12345678901234567890", "[12345678901234567890]"), refused_by_us="beyond 64 bits"),
-    literal("fraction", "0.1", "[0.1]"),
-    literal("fraction-with-zero", "0.10", "[0.1]"),
-    literal("exponent", "1.5e-3", "[0.0015]"),
-    literal("small", "0.00001", "[1e-05]"),
-    literal("true", "true", "[True]"),
-    literal("false", "false", "[False]"),
-    literal("text-true", "'true'", "[true]"),
-    literal("text-number", "'1.10'", "[1.10]"),
-    literal("words", "one  two", "[one  two]"),
-    literal("empty", "''", "[]"),
-    literal("single-quote", '"it\'s"', "[it's]"),
-    literal("double-quotes", "'say \"hi\" twice'", "[say hi twice]"),
-    literal("unicode", "größe 大きさ 🚀", "[größe 大きさ 🚀]"),
-    literal("lines", '"one\\ntwo"', "[one", "two]"),
-    literal("shell", "'$((6 * 7)) `echo run`'", "[42 run]"),
-    literal("value", "{value: 7}", "[7]"),
+    _literals(),
+    replace(
+        ends(
+            "literal-long", "command: echo ${{inputs.x}}\ninputs: {x: 12345678901234567890}", "12345678901234567890"
+        ),
+        refused_by_us="beyond 64 bits",
+    ),
     ends(
         "literal-unquoted",
         'command: for word in ${{inputs.x}}; do echo "[$word]"; done\ninputs: {x: one  two}',

@@ -17,7 +17,7 @@ import yaml
 from client_steps import client  # type: ignore[import-not-found]  # they lie beside this script
 from job_table import IMAGE, TABLE, Row  # type: ignore[import-not-found]
 
-SECONDS = 400
+SECONDS = 900
 FOLLOWED = ("output", "exit-code", "file-missing", "limit-reached", "pytorch-one-fails")
 FILES = {
     "data/a.csv": "a,1\n",

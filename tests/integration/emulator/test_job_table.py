@@ -18,7 +18,7 @@ from tests.integration.emulator.service import Emulator
 
 CLIENTS = ("sdk", "ours")
 JOBS_AT_ONCE = "6"
-SECONDS = 600.0
+SECONDS = 1200.0
 
 
 class Web(BaseHTTPRequestHandler):
