@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from aml_train.cli_options import target_options
 from aml_train.cli_running import terminate_like_interrupt
 
 if TYPE_CHECKING:
@@ -41,23 +42,6 @@ def data() -> None:
 
     What was sent or received before is not sent again: after an interruption, run the same command once more.
     """
-
-
-def _targets(command: _Command) -> _Command:
-    options = (
-        click.option(
-            "-C",
-            "--directory",
-            type=click.Path(path_type=Path, file_okay=False, exists=True),
-            default=Path(),
-            help="The project folder, whose aml-train.yml names the targets.  [default: .]",
-        ),
-        click.option("--config", type=click.Path(path_type=Path), help="Another file than aml-train.yml."),
-        click.option("--target", metavar="NAME", help="One of `targets:`.  [default: `target:`, else local]"),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def _asset_options(command: _Command) -> _Command:
@@ -126,7 +110,7 @@ def _written(targets: DataTargets, text: str) -> tuple[Place, DataWorkspace, str
 
 @data.command("ls")
 @click.argument("address", required=False)
-@_targets
+@target_options
 @click.option("-r", "--recursive", is_flag=True, help="Everything below, not only the folder itself.")
 @click.option("--json", "as_json", is_flag=True, help="One line of JSON for each: name, size, md5, modified.")
 def ls(
@@ -175,7 +159,7 @@ def _json_line(name: str, entry: Entry | None) -> str:
 @click.argument("source", metavar="LOCAL")
 @click.argument("address", required=False)
 @_asset_options
-@_targets
+@target_options
 def upload(
     source: str,
     address: str | None,
@@ -220,7 +204,7 @@ def upload(
 @data.command("download")
 @click.argument("address")
 @click.argument("local", required=False, default=".")
-@_targets
+@target_options
 def download(address: str, local: str, directory: Path, config: Path | None, target: str | None) -> None:
     """Fetch a blob, a folder's contents, or what a pattern names, to LOCAL (the current folder).
 
@@ -243,7 +227,7 @@ def download(address: str, local: str, directory: Path, config: Path | None, tar
 @click.argument("source")
 @click.argument("address")
 @_asset_options
-@_targets
+@target_options
 def cp(
     source: str,
     address: str,
@@ -279,7 +263,7 @@ def cp(
 
 @data.command("rm")
 @click.argument("address")
-@_targets
+@target_options
 @click.option("-r", "--recursive", is_flag=True, help="Also folders with everything in them.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def rm(address: str, directory: Path, config: Path | None, target: str | None, *, recursive: bool, yes: bool) -> None:

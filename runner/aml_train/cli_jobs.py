@@ -6,12 +6,13 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from aml_train.cli_options import target_options
 from aml_train.cli_running import terminate_like_interrupt
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from aml_train.jobs.clock import Clock
     from aml_train.lines import Piece
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _FOLLOW_PAUSE: Final = 0.5
 
 
@@ -34,23 +34,6 @@ def jobs() -> None:
     aml-train jobs logs -f JOB
     aml-train jobs download JOB 'outputs/**/*.pt' -o models
     """
-
-
-def _target(command: _Command) -> _Command:
-    options = (
-        click.option(
-            "-C",
-            "--directory",
-            type=click.Path(path_type=Path, file_okay=False, exists=True),
-            default=Path(),
-            help="The project folder, whose aml-train.yml names the targets.  [default: .]",
-        ),
-        click.option("--config", type=click.Path(path_type=Path), help="Another file than aml-train.yml."),
-        click.option("--target", metavar="NAME", help="One of `targets:`.  [default: `target:`, else local]"),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def _open(directory: Path, config: Path | None, target: str | None) -> AzureV2:
@@ -71,7 +54,7 @@ def _clock() -> Clock:
 
 
 @jobs.command("list")
-@_target
+@target_options
 @click.option("--status", "statuses", multiple=True, metavar="STATUS", help="Such as running; may be repeated.")
 @click.option("--experiment", metavar="NAME", help="Of this experiment.")
 @click.option("--name", metavar="PATTERN", help="Of this name or display name; * and ? are wildcards.")
@@ -156,7 +139,7 @@ def _table(rows: Sequence[JobRow]) -> Iterator[str]:
 
 @jobs.command("show")
 @click.argument("job")
-@_target
+@target_options
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def show(job: str, directory: Path, config: Path | None, target: str | None, *, as_json: bool) -> None:
     """Show what a job is, what became of it, and its metrics."""
@@ -175,7 +158,7 @@ def show(job: str, directory: Path, config: Path | None, target: str | None, *, 
 
 @jobs.command("logs")
 @click.argument("job")
-@_target
+@target_options
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended; its end is that of the command.")
 @click.option("--file", "pattern", metavar="PATTERN", help="Only these logs, such as 'user_logs/std_log_process_0*'.")
 def logs(
@@ -232,7 +215,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
 
 @jobs.command("cancel")
 @click.argument("names", metavar="JOB...", nargs=-1, required=True)
-@_target
+@target_options
 def cancel(names: tuple[str, ...], directory: Path, config: Path | None, target: str | None) -> None:
     """Cancel jobs, and wait until they have ended. A job that has ended stays as it is."""
     from aml_train.errors import ServiceError
@@ -257,7 +240,7 @@ def cancel(names: tuple[str, ...], directory: Path, config: Path | None, target:
 
 @jobs.command("resubmit")
 @click.argument("job")
-@_target
+@target_options
 @click.option("--name", metavar="NAME", help="Name of the new job; by default the old one's with a random end.")
 @click.option("-c", "--compute", metavar="NAME", help="Another compute.")
 @click.option("-f", "--follow", is_flag=True, help="Print its log until it has ended.")
@@ -286,7 +269,7 @@ def resubmit(
 @jobs.command("download")
 @click.argument("job")
 @click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
-@_target
+@target_options
 @click.option(
     "-o", "--to", type=click.Path(path_type=Path, file_okay=False), help="Folder.  [default: the job's name]"
 )

@@ -51,6 +51,24 @@ def configuration_without_job(command: _Command) -> _Command:
     return command
 
 
+def target_options(command: _Command) -> _Command:
+    """Add the options that say which workspace is meant, where nothing else of the configuration matters."""
+    options = (
+        click.option(
+            "-C",
+            "--directory",
+            type=click.Path(path_type=Path, file_okay=False, exists=True),
+            default=Path(),
+            help="The project folder, whose aml-train.yml names the targets.  [default: .]",
+        ),
+        click.option("--config", type=click.Path(path_type=Path), help="Another file than aml-train.yml."),
+        click.option("--target", metavar="NAME", help="One of `targets:`.  [default: `target:`, else local]"),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def load(directory: Path, config: Path | None, job: Path | None, target: str | None, sets: Sequence[str]) -> Config:
     """Load and check the configuration that the options of :func:`configuration` name."""
     from aml_train.config.load import load_config

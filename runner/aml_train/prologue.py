@@ -35,19 +35,19 @@ fi
 """
 _LINK: Final = r"""aml_train_link() {
   if [ -e "$1" ] || [ -L "$1" ]; then
-    aml_train_say "$2: cannot link the data to $1: there is such a file or folder in the job's working directory"
+    aml_train_say "data: cannot link $1: there is such a file or folder in the job's working directory"
     aml_train_end 1
   fi
   mkdir -p -- "$(dirname -- "$1")" && ln -s -- "$aml_train_to" "$1" && return
-  aml_train_say "$2: cannot link the data to $1"
+  aml_train_say "data: cannot link $1"
   aml_train_end 1
 }
 """
 _SETUP: Final = r"""aml_train_setup() {
-  aml_train_say "setup $1: $3"
-  "${BASH:-/bin/sh}" -ec "$3" </dev/null 9>&- && return
+  aml_train_say "setup $1: $2"
+  "${BASH:-/bin/sh}" -ec "$2" </dev/null 9>&- && return
   aml_train_code=$?
-  aml_train_say "$2: setup $1 failed with exit code $aml_train_code: $3"
+  aml_train_say "setup $1 failed with exit code $aml_train_code: $2"
   aml_train_end "$aml_train_code"
 }
 """
@@ -88,7 +88,8 @@ def prepare(document: Mapping[str, Any], setup: Sequence[SetupCommand], links: S
 def script(setup: Sequence[SetupCommand], links: Sequence[DataLink], names: Mapping[str, str]) -> str:
     """Return the prologue, in the shell's language as POSIX has it; it ends with a line break.
 
-    The path of an input is put in by AzureML, as it is: it stands in a here-document, where the shell takes it for text.
+    The path of an input is put in by AzureML, as it is: it stands in a here-document, where the shell takes it for text. No line
+    number of the configuration is in it: a comment above would make another job.
 
     Args:
         setup: the commands, in their order.
@@ -100,11 +101,11 @@ def script(setup: Sequence[SetupCommand], links: Sequence[DataLink], names: Mapp
         parts.append(_LINK)
     for link in links:
         parts.append(f"IFS= read -r aml_train_to <<'{_MARK}'\n${{{{inputs.{names[link.local]}}}}}\n{_MARK}\n")
-        parts.append(f"aml_train_link {shlex.quote(f'./{link.local}')} {shlex.quote(link.where)}\n")
+        parts.append(f"aml_train_link {shlex.quote(f'./{link.local}')}\n")
     if setup:
         parts.append(_SETUP)
     for number, item in enumerate(setup, start=1):
-        words = (f"{number} of {len(setup)}", item.where, item.command)
+        words = (f"{number} of {len(setup)}", item.command)
         parts.append(f"aml_train_setup {shlex.join(words)}\n")
     return "".join([*parts, _END])
 

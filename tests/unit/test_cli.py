@@ -153,5 +153,5 @@ def test_a_dry_run_shows_what_would_be_submitted(
     shown = capsys.readouterr().out
     assert "python 'a b.py' --data x" in shown
     assert "compute: azureml:gpu" in shown
-    assert "aml-train.yml:2" in shown
+    assert "aml_train_setup '1 of 1' 'pip list'" in shown
     assert "A: '1'" in shown

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import requests
 
 from aml_train.credentials.azure import sign_in
-from aml_train.errors import CancelledError, InvalidError
+from aml_train.errors import CancelledError, InvalidError, ServiceError
 from aml_train.files import FileSet
 from aml_train.jobs import code_hash, code_upload
 from aml_train.jobs.azure_rest import AzureRest, Workspace
@@ -22,6 +23,7 @@ from aml_train.jobs.submission import Submission
 from tests.integration.emulator.service import Emulator
 
 STEPS = "code_steps.py"
+STORAGE = "*.blob.core.windows.net"
 
 
 class Recording(AzureRest):
@@ -160,4 +162,37 @@ def test_a_file_that_changes_under_the_upload_leaves_no_asset(
     monkeypatch.setattr(code_upload, "read_snapshot", read)
     with pytest.raises(InvalidError, match="late changed while it was read"):
         ensure_code(rest, files, Submission())
+    assert listed(rest, code) == []
+
+
+def put_in(emulator: Emulator, **rule: object) -> None:
+    """Have requests go wrong."""
+    query = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in rule.items())
+    emulator.admin("POST", f"faults?{query}").raise_for_status()
+
+
+@pytest.fixture
+def faulty(emulator: Emulator) -> Iterator[Emulator]:
+    """The emulator, whose faults go with the test."""
+    yield emulator
+    emulator.admin("DELETE", "faults").raise_for_status()
+
+
+def test_faults_that_pass_do_not_end_an_upload(faulty: Emulator, rest: Recording, tmp_path: Path) -> None:
+    code = project(tmp_path, **{f"file{number}": bytes([number]) * 9 for number in range(30)})
+    put_in(faulty, kind="status", host=STORAGE, method="PUT", status=503, count=3, retry_after=0)
+    put_in(faulty, kind="reset", host=STORAGE, method="PUT", skip=10, count=2, after="true")
+    put_in(faulty, kind="reset", path="*/codes/*/versions/1*", method="PUT", count=1, after="true")
+    asset = ensure_code(rest, FileSet.collect_code(code), Submission())
+    assert len(blobs(faulty, asset, rest)) == 34
+    assert len(listed(rest, code)) == 1
+
+
+def test_a_refusal_of_the_storage_leaves_no_asset(faulty: Emulator, rest: Recording, tmp_path: Path) -> None:
+    code = project(tmp_path, refused=b"x")
+    put_in(faulty, kind="status", host=STORAGE, method="PUT", status=403, code="AuthorizationFailure", skip=2)
+    with pytest.raises(ServiceError, match="answered 403: AuthorizationFailure") as caught:
+        ensure_code(rest, FileSet.collect_code(code), Submission())
+    assert "sig=" not in str(caught.value)
+    assert not caught.value.transient
     assert listed(rest, code) == []

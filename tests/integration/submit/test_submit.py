@@ -68,7 +68,7 @@ def test_data_and_setup_of_the_project_hold(emulator: Emulator, aml_train: AmlTr
     assert "".join(ended.log()).endswith("set up miauimagesmiaucat,1")
     failed = bad.ended()
     assert failed.code == 5
-    assert failed.log()[-1] == "aml-train: aml-train.yml:1: setup 2 of 2 failed with exit code 7: exit 7"
+    assert failed.log()[-1] == "aml-train: setup 2 of 2 failed with exit code 7: exit 7"
 
     (project / "labels.csv").write_text("local")
     refused = aml_train.submit(project, "true", image=None).ended()
