@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -132,8 +131,7 @@ def test_down_from_there(two: TwoTargets, many: dict[str, str]) -> None:
     assert f"{FILES:,} were there already" in done
     assert "had arrived earlier" in done
     assert checksums(down) == many
-    # Kilobytes, of the largest of all commands up to here.
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 400_000
+    assert max(two.peaks) < 300_000
 
 
 def test_removed(two: TwoTargets, many: dict[str, str]) -> None:

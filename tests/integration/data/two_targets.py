@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.integration.emulator.service import ROOT, Emulator
-
-SECONDS = 1200
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwoTargets:
-    """Both emulators, and the folder that commands run in."""
+    """Both emulators, and the folder that commands run in. *peaks*: kilobytes that each command held at most."""
 
     local: Emulator
     azure: Emulator
     folder: Path
+    peaks: list[int] = field(default_factory=list)
 
     def environment(self) -> dict[str, str]:
         """Return all that a command knows: the way to ``azure`` in the usual variables, and the port of ``local``."""
@@ -54,21 +55,29 @@ class TwoTargets:
             proxies={"https": proxy},
         )
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str, stdout: IO[str] | int = subprocess.PIPE, stderr: IO[str] | int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
         """Start ``aml-train data`` with *arguments*."""
         return subprocess.Popen(
             [sys.executable, "-m", "aml_train", "data", *arguments],
             env=self.environment(),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=stdout,
+            stderr=stderr,
             text=True,
         )
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """Run a command and return what it printed: on stdout, or on stderr if it is to fail with *code*."""
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=SECONDS)
-        assert process.returncode == code, f"{arguments} ended with {process.returncode}:\n{out}\n{err}"
-        return err if code else out
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            process = self.start(*arguments, stdout=out, stderr=err)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.peaks.append(usage.ru_maxrss)
+            out.seek(0)
+            err.seek(0)
+            printed, complaint = out.read(), err.read()
+        assert process.returncode == code, f"{arguments} ended with {process.returncode}:\n{printed}\n{complaint}"
+        return complaint if code else printed
