@@ -131,7 +131,8 @@ def test_down_from_there(two: TwoTargets, many: dict[str, str]) -> None:
     assert f"{FILES:,} were there already" in done
     assert "had arrived earlier" in done
     assert checksums(down) == many
-    assert max(two.peaks) < 300_000
+    # Kilobytes: a quarter of the large file. Copies take most, for their blocks come in and go out at once.
+    assert max(two.peaks) < 500_000
 
 
 def test_removed(two: TwoTargets, many: dict[str, str]) -> None:
