@@ -19,7 +19,7 @@ from typing import Any
 SCRIPT = """
 import os, pathlib, sys, time
 print("hello from", os.environ["GREETING"], "rate", sys.argv[1], "data", sorted(os.listdir(sys.argv[2])), flush=True)
-time.sleep(4)  # azure-ai-ml streams nothing of a job that has ended already
+time.sleep(8)  # azure-ai-ml streams nothing of a job that has ended already
 pathlib.Path("outputs").mkdir(exist_ok=True)
 pathlib.Path("outputs/result.txt").write_text("result")
 pathlib.Path(sys.argv[3], "model.txt").write_text("weights")
