@@ -16,7 +16,8 @@ import requests
 from docker.utils.build import PatternMatcher
 
 from aml_emulator.executor import archive, conda, layout
-from aml_emulator.executor.engine import BuildOutput, Engine, ImageUnavailableError
+from aml_emulator.executor.engine import Engine
+from aml_emulator.executor.images import BuildOutput, ImageUnavailableError
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import BlobStore, BuildSpec, Folder
 
@@ -67,7 +68,7 @@ class ImageBuilder:
 
     def is_built(self, build: BuildSpec) -> bool:
         """Tell whether the image is there."""
-        return self._engine.has_image(build.tag)
+        return self._engine.images.has(build.tag)
 
     def build(self, build: BuildSpec, asker: Asker) -> None:
         """Have the image built, or wait while another run builds it.
@@ -102,7 +103,7 @@ class ImageBuilder:
             lock.release()
 
     def _run(self, build: BuildSpec, context: Iterator[bytes], asker: Asker) -> None:
-        output = self._engine.build(
+        output = self._engine.images.build(
             context,
             tag=build.tag,
             dockerfile=build.dockerfile if build.context is not None else "Dockerfile",
@@ -165,9 +166,9 @@ class ImageBuilder:
         if build.base is None or build.conda is None:
             raise BuildFailedError("The environment has neither a build context nor a conda file.")
         base = layout.engine_image(build.base, self._settings)
-        self._engine.ensure_image(base, go_on=asker.go_on)
-        paths = conda.tool_paths(self._engine.image_variable(base, "PATH"))
-        tool = self._engine.first_file(base, paths)
+        self._engine.images.ensure(base, go_on=asker.go_on)
+        paths = conda.tool_paths(self._engine.images.variable(base, "PATH"))
+        tool = self._engine.images.first_file(base, paths)
         if tool is not None:
             asker.log(f"The environment is made by {tool} of {build.base}\n")
             return conda.build_files(base, build.conda, tool=tool)

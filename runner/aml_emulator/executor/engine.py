@@ -1,47 +1,42 @@
-"""The Docker engine as the executor uses it: images, a network and a container per job.
+"""The Docker engine as the executor uses it: a network and a container per job; :mod:`aml_emulator.executor.images` has its images.
 
 Facts on the engine: https://docs.docker.com/reference/api/engine/. Everything that is made carries the labels of
-:func:`labels`, and nothing without this emulator's label is ever removed.
+:func:`aml_emulator.executor.engine_words.labels`, and nothing without this emulator's label is ever removed.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import docker
 from docker.errors import (
     APIError,
-    DockerException,
-    ImageNotFound,
     NotFound,
-    create_api_error_from_http_exception,
 )
-from docker.types import CancellableStream, DeviceRequest, LogConfig
-from requests import Response
-from requests.exceptions import HTTPError, RequestException
+from docker.types import DeviceRequest, LogConfig
+
+from aml_emulator.executor.engine_words import (
+    ENGINE_SECONDS,
+    INSTANCE_LABEL,
+    PING_SECONDS,
+    RUN_LABEL,
+    EngineFault,
+    fault_text,
+    labels,
+)
+from aml_emulator.executor.images import Images
 
 LOGGER = logging.getLogger(__name__)
 
-INSTANCE_LABEL = "org.aml-train.emulator.instance"
-RUN_LABEL = "org.aml-train.emulator.run"
-
-ENGINE_SECONDS = 600
-"""Patience with one call to the engine: extracting a large input into a container takes its time."""
-
-PING_SECONDS = 5
 
 DEFAULT_SHM_BYTES = 2 * 1024**3
 """AzureML's default for resources.shm_size: https://learn.microsoft.com/azure/machine-learning/reference-yaml-job-command."""
 
 STOP_GRACE_SECONDS = 5
-
-EngineFault = (DockerException, RequestException)
-"""What docker-py raises when the engine refuses or does not answer."""
 
 
 class OutputStream:
@@ -56,37 +51,6 @@ class OutputStream:
     def close(self) -> None:
         """Give back the connection. The stream's own close() leaves its socket open, and fails on one that has ended."""
         self._stream._response.close()
-
-
-class BuildOutput:
-    """What the engine says while it builds an image: its messages, one after another."""
-
-    def __init__(self, response: Response) -> None:
-        self._response = response
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        rest = b""
-        for chunk in self._response.iter_content(chunk_size=None):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from (json.loads(line) for line in lines if line.strip())
-        if rest.strip():
-            yield json.loads(rest)
-
-    def break_off(self) -> None:
-        """End the build from another thread: the engine stops building for whom it cannot tell."""
-        try:
-            CancellableStream(iter(()), self._response).close()
-        except (OSError, AttributeError) as error:
-            # The connection is gone, or has been given back, which is all that is wanted.
-            LOGGER.debug("A build had ended before it was broken off: %s", error)
-
-    def close(self) -> None:
-        """Give back the connection."""
-        self._response.close()
-
-
-class ImageUnavailableError(Exception):
-    """The engine neither has the image nor can pull it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,16 +70,6 @@ class Exit:
     error: str
 
 
-def labels(instance: str, run_id: str) -> dict[str, str]:
-    """Return the labels of everything that belongs to a run."""
-    return {INSTANCE_LABEL: instance, RUN_LABEL: run_id}
-
-
-def fault_text(error: Exception) -> str:
-    """Return what the engine said, without the addresses that docker-py wraps around it."""
-    return str(error.explanation) if isinstance(error, APIError) and error.explanation else str(error)
-
-
 class Engine:
     """One Docker engine, on behalf of one emulator.
 
@@ -132,6 +86,7 @@ class Engine:
         self._client = docker.DockerClient.from_env(timeout=ENGINE_SECONDS, max_pool_size=64)
         self._pinger = docker.DockerClient.from_env(timeout=PING_SECONDS)
         self._api = self._client.api
+        self.images = Images(self._client, instance)
         self._init = True
         self._gpus: bool | None = None
         self._lock = threading.Lock()
@@ -147,105 +102,6 @@ class Engine:
         """Close the idle connections."""
         self._client.close()
         self._pinger.close()
-
-    def ensure_image(self, reference: str, *, go_on: Callable[[], None]) -> None:
-        """Have the image on the engine: as it is there, or pulled.
-
-        Args:
-            reference: with a tag or a digest.
-            go_on: called now and then while a pull lasts; raises to end it.
-
-        Raises:
-            ImageUnavailableError: it is not there and cannot be pulled.
-        """
-        try:
-            self._client.images.get(reference)
-        except ImageNotFound:
-            LOGGER.info("Pulling %s", reference)
-        else:
-            return
-        repository, _, tag = reference.partition("@") if "@" in reference else reference.rpartition(":")
-        try:
-            for line in self._api.pull(repository, tag=tag, stream=True, decode=True):
-                if "error" in line:
-                    raise ImageUnavailableError(str(line["error"]))
-                go_on()
-            self._client.images.get(reference)
-        except APIError as error:
-            raise ImageUnavailableError(fault_text(error)) from error
-
-    def has_image(self, reference: str) -> bool:
-        """Tell whether the engine has the image."""
-        try:
-            self._client.images.get(reference)
-        except ImageNotFound:
-            return False
-        return True
-
-    def image_variable(self, reference: str, name: str) -> str:
-        """Return an environment variable of an image that the engine has; empty where it is not set."""
-        variables = self._client.images.get(reference).attrs["Config"].get("Env") or []
-        return next((item.partition("=")[2] for item in variables if item.startswith(f"{name}=")), "")
-
-    def first_file(self, reference: str, paths: Iterable[str]) -> str | None:
-        """Return the first of *paths* that there is in an image, or None. Nothing of the image is run."""
-        created = self._api.create_container(
-            reference, command=["true"], labels={INSTANCE_LABEL: self._instance}, use_config_proxy=False
-        )
-        try:
-            # The size and mode of a file alone: https://docs.docker.com/reference/api/engine/ (ContainerArchiveInfo).
-            address = f"{self._api.base_url}/v{self._api.api_version}/containers/{created['Id']}/archive"
-            for path in paths:
-                if self._api.head(address, params={"path": path}, timeout=ENGINE_SECONDS).status_code == 200:
-                    return path
-            return None
-        finally:
-            self.remove(str(created["Id"]))
-
-    def build(
-        self, context: Iterator[bytes], *, tag: str, dockerfile: str, arguments: Mapping[str, str]
-    ) -> BuildOutput:
-        """Begin to build an image by the engine's own builder, and return its output.
-
-        Args:
-            context: the build context, a tar stream.
-            tag: the image's name.
-            dockerfile: the Dockerfile's path in the context.
-            arguments: build arguments.
-
-        Raises:
-            APIError: the engine refuses the build.
-        """
-        # docker-py's build() keeps the response, and with it the only way to break a build off.
-        response = self._api.post(
-            f"{self._api.base_url}/v{self._api.api_version}/build",
-            params={
-                "t": tag,
-                "dockerfile": dockerfile,
-                "rm": "1",
-                "forcerm": "1",
-                "buildargs": json.dumps(dict(arguments)),
-                "labels": json.dumps({INSTANCE_LABEL: self._instance}),
-            },
-            data=context,
-            headers={"Content-Type": "application/x-tar"},
-            stream=True,
-            # A step may say nothing for as long as it likes.
-            timeout=(PING_SECONDS, None),
-        )
-        if not response.ok:
-            with response:
-                create_api_error_from_http_exception(_http_error(response))
-        return BuildOutput(response)
-
-    def remove_built_images(self) -> None:
-        """Remove the images that were built for this emulator; one that is in use stays."""
-        for image in self._client.images.list(filters={"label": f"{INSTANCE_LABEL}={self._instance}"}):
-            for tag in image.tags:
-                try:
-                    self._api.remove_image(tag)
-                except EngineFault as error:
-                    LOGGER.warning("The image %s could not be removed: %s", tag, fault_text(error))
 
     def create_network(self, run_id: str) -> Network:
         """Make the run's network, with the emulator on it; one that a crash left behind is replaced."""
@@ -441,14 +297,6 @@ class Engine:
             if self._gpus is None:
                 self._gpus = "nvidia" in (self._api.info().get("Runtimes") or {})
             return self._gpus
-
-
-def _http_error(response: Response) -> HTTPError:
-    try:
-        response.raise_for_status()
-    except HTTPError as error:
-        return error
-    raise ValueError(f"no error: {response.status_code}")
 
 
 class InitMissingError(Exception):

@@ -6,7 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 
-from aml_emulator.executor.engine import Engine, EngineFault, OutputStream
+from aml_emulator.executor.engine import Engine, OutputStream
+from aml_emulator.executor.engine_words import EngineFault
 from aml_emulator.executor.logs import LogPump, stored_prefix
 from aml_emulator.executor.spec import BlobStore
 

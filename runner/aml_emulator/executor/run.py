@@ -18,16 +18,10 @@ from docker.errors import APIError
 from aml_emulator.executor import archive, launch, layout
 from aml_emulator.executor.build import BUILD_LOG_PATH, Asker, BuildFailedError, ImageBuilder
 from aml_emulator.executor.content import Content
-from aml_emulator.executor.engine import (
-    BuildOutput,
-    Engine,
-    EngineFault,
-    Exit,
-    ImageUnavailableError,
-    InitMissingError,
-    fault_text,
-)
+from aml_emulator.executor.engine import Engine, Exit, InitMissingError
+from aml_emulator.executor.engine_words import EngineFault, fault_text
 from aml_emulator.executor.fetch import fetched
+from aml_emulator.executor.images import BuildOutput, ImageUnavailableError
 from aml_emulator.executor.logs import LogPump
 from aml_emulator.executor.output import JobOutput, resume
 from aml_emulator.executor.settings import ExecutorSettings
@@ -193,7 +187,7 @@ class Run:
             self._build(self.spec.build)
         image = layout.engine_image(self.spec.image, self._settings)
         try:
-            self._engine.ensure_image(image, go_on=self._go_on)
+            self._engine.images.ensure(image, go_on=self._go_on)
         except ImageUnavailableError as error:
             message = f"The image {self.spec.image} cannot be used: it is not on the Docker engine, and: {error}"
             raise RunFailedError(RunError(code="UserError", message=message)) from error

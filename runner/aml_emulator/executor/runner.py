@@ -128,7 +128,7 @@ class JobRunner:
 
     def forget_images(self) -> None:
         """Remove the images that were built of environments."""
-        self._engine.remove_built_images()
+        self._engine.images.remove_built()
 
     def engine_ready(self) -> bool:
         """Tell whether the Docker engine answers."""

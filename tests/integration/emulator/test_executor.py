@@ -13,7 +13,7 @@ from typing import Any
 import docker
 import pytest
 
-from aml_emulator.executor.engine import INSTANCE_LABEL
+from aml_emulator.executor.engine_words import INSTANCE_LABEL
 from aml_emulator.executor.runner import ExecutorSettings, JobRunner
 from aml_emulator.executor.spec import LOG_PATH, Folder, InputSpec, OutputSpec, RunSpec
 from tests.executor_fakes import MemoryBlobs, RecordingSink

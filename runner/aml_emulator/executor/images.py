@@ -1,0 +1,170 @@
+"""The engine's images, as the executor uses them: pulled, looked into, built."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import docker
+from docker.errors import APIError, ImageNotFound, create_api_error_from_http_exception
+from docker.types import CancellableStream
+from requests import Response
+from requests.exceptions import HTTPError
+
+from aml_emulator.executor.engine_words import ENGINE_SECONDS, INSTANCE_LABEL, PING_SECONDS, EngineFault, fault_text
+
+LOGGER = logging.getLogger(__name__)
+
+
+class BuildOutput:
+    """What the engine says while it builds an image: its messages, one after another."""
+
+    def __init__(self, response: Response) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        rest = b""
+        for chunk in self._response.iter_content(chunk_size=None):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from (json.loads(line) for line in lines if line.strip())
+        if rest.strip():
+            yield json.loads(rest)
+
+    def break_off(self) -> None:
+        """End the build from another thread: the engine stops building for whom it cannot tell."""
+        try:
+            CancellableStream(iter(()), self._response).close()
+        except (OSError, AttributeError) as error:
+            # The connection is gone, or has been given back, which is all that is wanted.
+            LOGGER.debug("A build had ended before it was broken off: %s", error)
+
+    def close(self) -> None:
+        """Give back the connection."""
+        self._response.close()
+
+
+class ImageUnavailableError(Exception):
+    """The engine neither has the image nor can pull it."""
+
+
+class Images:
+    """The images of one engine, on behalf of one emulator.
+
+    Args:
+        client: the engine.
+        instance: the emulator's identity, for the labels of what is built.
+    """
+
+    def __init__(self, client: docker.DockerClient, instance: str) -> None:
+        self._client = client
+        self._api = client.api
+        self._instance = instance
+
+    def ensure(self, reference: str, *, go_on: Callable[[], None]) -> None:
+        """Have the image on the engine: as it is there, or pulled.
+
+        Args:
+            reference: with a tag or a digest.
+            go_on: called now and then while a pull lasts; raises to end it.
+
+        Raises:
+            ImageUnavailableError: it is not there and cannot be pulled.
+        """
+        try:
+            self._client.images.get(reference)
+        except ImageNotFound:
+            LOGGER.info("Pulling %s", reference)
+        else:
+            return
+        repository, _, tag = reference.partition("@") if "@" in reference else reference.rpartition(":")
+        try:
+            for line in self._api.pull(repository, tag=tag, stream=True, decode=True):
+                if "error" in line:
+                    raise ImageUnavailableError(str(line["error"]))
+                go_on()
+            self._client.images.get(reference)
+        except APIError as error:
+            raise ImageUnavailableError(fault_text(error)) from error
+
+    def has(self, reference: str) -> bool:
+        """Tell whether the engine has the image."""
+        try:
+            self._client.images.get(reference)
+        except ImageNotFound:
+            return False
+        return True
+
+    def variable(self, reference: str, name: str) -> str:
+        """Return an environment variable of an image that the engine has; empty where it is not set."""
+        variables = self._client.images.get(reference).attrs["Config"].get("Env") or []
+        return next((item.partition("=")[2] for item in variables if item.startswith(f"{name}=")), "")
+
+    def first_file(self, reference: str, paths: Iterable[str]) -> str | None:
+        """Return the first of *paths* that there is in an image, or None. Nothing of the image is run."""
+        created = self._api.create_container(
+            reference, command=["true"], labels={INSTANCE_LABEL: self._instance}, use_config_proxy=False
+        )
+        try:
+            # The size and mode of a file alone: https://docs.docker.com/reference/api/engine/ (ContainerArchiveInfo).
+            address = f"{self._api.base_url}/v{self._api.api_version}/containers/{created['Id']}/archive"
+            for path in paths:
+                if self._api.head(address, params={"path": path}, timeout=ENGINE_SECONDS).status_code == 200:
+                    return path
+            return None
+        finally:
+            self._api.remove_container(created["Id"], force=True, v=True)
+
+    def build(
+        self, context: Iterator[bytes], *, tag: str, dockerfile: str, arguments: Mapping[str, str]
+    ) -> BuildOutput:
+        """Begin to build an image by the engine's own builder, and return its output.
+
+        Args:
+            context: the build context, a tar stream.
+            tag: the image's name.
+            dockerfile: the Dockerfile's path in the context.
+            arguments: build arguments.
+
+        Raises:
+            APIError: the engine refuses the build.
+        """
+        # docker-py's build() keeps the response, and with it the only way to break a build off.
+        response = self._api.post(
+            f"{self._api.base_url}/v{self._api.api_version}/build",
+            params={
+                "t": tag,
+                "dockerfile": dockerfile,
+                "rm": "1",
+                "forcerm": "1",
+                "buildargs": json.dumps(dict(arguments)),
+                "labels": json.dumps({INSTANCE_LABEL: self._instance}),
+            },
+            data=context,
+            headers={"Content-Type": "application/x-tar"},
+            stream=True,
+            # A step may say nothing for as long as it likes.
+            timeout=(PING_SECONDS, None),
+        )
+        if not response.ok:
+            with response:
+                create_api_error_from_http_exception(_http_error(response))
+        return BuildOutput(response)
+
+    def remove_built(self) -> None:
+        """Remove the images that were built for this emulator; one that is in use stays."""
+        for image in self._client.images.list(filters={"label": f"{INSTANCE_LABEL}={self._instance}"}):
+            for tag in image.tags:
+                try:
+                    self._api.remove_image(tag)
+                except EngineFault as error:
+                    LOGGER.warning("The image %s could not be removed: %s", tag, fault_text(error))
+
+
+def _http_error(response: Response) -> HTTPError:
+    try:
+        response.raise_for_status()
+    except HTTPError as error:
+        return error
+    raise ValueError(f"no error: {response.status_code}")
