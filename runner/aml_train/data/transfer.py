@@ -16,7 +16,7 @@ from aml_train.data.local_files import LocalFile, PartFile, blocks_of, holds, md
 from aml_train.data.storage import Entry, Storage
 from aml_train.errors import InvalidError, ServiceError
 
-BLOCK: Final = 8 * 1024 * 1024
+BLOCK: Final = 4 * 1024 * 1024
 """Bytes of a block."""
 
 SMALL: Final = 4 * 1024 * 1024

@@ -131,8 +131,8 @@ def test_down_from_there(two: TwoTargets, many: dict[str, str]) -> None:
     assert f"{FILES:,} were there already" in done
     assert "had arrived earlier" in done
     assert checksums(down) == many
-    # Kilobytes: a quarter of the large file. Copies take most, for their blocks come in and go out at once.
-    assert max(two.peaks) < 500_000
+    # Kilobytes: less than half of the large file. Copies take most, for their blocks come in and go out at once.
+    assert max(two.peaks) < 1_000_000, two.peaks
 
 
 def test_removed(two: TwoTargets, many: dict[str, str]) -> None:

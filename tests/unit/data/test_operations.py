@@ -325,7 +325,7 @@ def test_a_blob_and_a_folder_of_one_name_are_told_apart_on_disk(tmp_path: Path) 
 
 def test_blocks_grow_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert block_size(1) == 8 * 1024 * 1024
+    assert block_size(1) == 4 * 1024 * 1024
     huge = 150 * 1024**4 // 100
     assert -(-huge // block_size(huge)) <= transfer.MOST_BLOCKS
     assert block_size(huge) % transfer.MEBIBYTE == 0
