@@ -79,6 +79,9 @@ class FaultFront:
         path = head.target.partition("?")[0]
         logger.warning("FAULT %d: %s for %s %s%s", number, _words(rule), head.method, host, path)
         began = time.perf_counter()
+        if rule.kind == "delay" and rule.after:
+            await self._answer_late(rule.delay, head, client)
+            return
         await asyncio.sleep(rule.delay)
         if rule.kind == "delay":
             await join(client, await self._forward(head))
@@ -110,6 +113,21 @@ class FaultFront:
         try:
             while await upstream[0].read(CHUNK_BYTES):
                 pass
+        finally:
+            sending.cancel()
+            upstream[1].close()
+
+    async def _answer_late(self, delay: float, head: Head, client: Streams) -> None:
+        """Let the request take effect, and give its answer *delay* seconds after it was ready."""
+        upstream = await self._forward(head)
+        sending = asyncio.create_task(_send_on(client[0], upstream[1]))
+        try:
+            chunk = await upstream[0].readuntil(b"\r\n\r\n")
+            await asyncio.sleep(delay)
+            while chunk:
+                client[1].write(chunk)
+                await client[1].drain()
+                chunk = await upstream[0].read(CHUNK_BYTES)
         finally:
             sending.cancel()
             upstream[1].close()

@@ -32,7 +32,7 @@ class Rule:
         code: the error's code; empty is a fitting one.
         retry_after: seconds, for the header; None for no header.
         delay: seconds to wait before anything else.
-        after: the request is handed on and takes effect, and only its answer is lost.
+        after: the request is handed on and takes effect, and only its answer is lost, or late.
         probability: of each request that fits.
         seed: of the draws.
         skip: so many requests that fit are let through first.

@@ -66,7 +66,7 @@ def fault() -> None:
 @click.option("--code", help="The error's code, where the service's own for the status does not do.")
 @click.option("--retry-after", type=float, metavar="SECONDS", help="Answer with this Retry-After.")
 @click.option("--delay", type=float, metavar="SECONDS", help="Wait before anything else.")
-@click.option("--after", is_flag=True, help="Let the request take effect; only its answer is lost.")
+@click.option("--after", is_flag=True, help="Let the request take effect; only its answer is lost, or late.")
 @click.option("--probability", type=click.FloatRange(0, 1), help="Of each request that fits.  [default: 1]")
 @click.option("--seed", type=int, help="Of the draws: the same seed, the same requests.  [default: 0]")
 @click.option("--skip", type=click.IntRange(0), metavar="N", help="Let N requests that fit through first.")

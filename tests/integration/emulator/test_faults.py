@@ -97,6 +97,18 @@ def test_an_answer_is_lost_before_or_after_it_took_effect(
     assert session.get(url, timeout=10).status_code == (200 if made else 404)
 
 
+def test_an_answer_is_late_and_the_request_has_taken_effect(emulator: Emulator, session: requests.Session) -> None:
+    url = f"{_workspace(emulator)}/environments/late/versions/1?{VERSION}"
+    body = {"properties": {"image": "python:3.11", "description": "d" * 300_000}}
+    emulator.admin("POST", "faults?kind=delay&delay=60&after=1&method=PUT&count=1")
+    with pytest.raises(requests.exceptions.ReadTimeout):
+        session.put(url, json=body, timeout=3)
+    assert session.get(url, timeout=10).status_code == 200
+    emulator.admin("POST", "faults?kind=delay&delay=0.1&after=1&method=GET&count=1")
+    assert session.get(url, timeout=10).json()["properties"]["description"] == "d" * 300_000
+    assert emulator.admin("GET", "faults").json()["faults"][-1]["injected"] == 1
+
+
 def test_half_of_an_answer(emulator: Emulator, session: requests.Session) -> None:
     emulator.admin("POST", "faults?kind=truncate&path=*/workspaces/local&count=1")
     with pytest.raises((requests.exceptions.ChunkedEncodingError, requests.exceptions.ConnectionError)):
