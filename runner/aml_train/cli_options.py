@@ -24,44 +24,40 @@ def configuration(command: _Command) -> _Command:
 
 def configuration_without_job(command: _Command) -> _Command:
     """Add the options that say what to run, where the job is given otherwise."""
-    options = (
-        click.option(
-            "-C",
-            "--directory",
-            type=click.Path(path_type=Path, file_okay=False, exists=True),
-            default=Path(),
-            help="The project folder.  [default: .]",
-        ),
-        click.option(
-            "--config",
-            type=click.Path(path_type=Path),
-            help="aml-train.yml, or a bare command job YAML.  [default: aml-train.yml, else job.yml]",
-        ),
-        click.option("--target", metavar="NAME", help="One of `targets:`.  [default: `target:`, else local]"),
-        click.option(
-            "--set",
-            "sets",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Override a key, such as job.inputs.epochs=5; may be repeated.",
-        ),
+    sets = click.option(
+        "--set",
+        "sets",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Override a key, such as job.inputs.epochs=5; may be repeated.",
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return _place(
+        sets(command),
+        directory="The project folder.  [default: .]",
+        config="aml-train.yml, or a bare command job YAML.  [default: aml-train.yml, else job.yml]",
+    )
 
 
 def target_options(command: _Command) -> _Command:
     """Add the options that say which workspace is meant, where nothing else of the configuration matters."""
+    return _place(
+        command,
+        directory="The project folder, whose aml-train.yml names the targets.  [default: .]",
+        config="Another file than aml-train.yml.",
+    )
+
+
+def _place(command: _Command, *, directory: str, config: str) -> _Command:
+    """Add the options for the project's folder, its configuration and the target; *directory* and *config* are their help."""
     options = (
         click.option(
             "-C",
             "--directory",
             type=click.Path(path_type=Path, file_okay=False, exists=True),
             default=Path(),
-            help="The project folder, whose aml-train.yml names the targets.  [default: .]",
+            help=directory,
         ),
-        click.option("--config", type=click.Path(path_type=Path), help="Another file than aml-train.yml."),
+        click.option("--config", type=click.Path(path_type=Path), help=config),
         click.option("--target", metavar="NAME", help="One of `targets:`.  [default: `target:`, else local]"),
     )
     for option in reversed(options):

@@ -61,10 +61,7 @@ def read_values(content: bytes) -> dict[str, float]:
     Raises:
         ValueError: the content is no such object; the message says where.
     """
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is not JSON: {error}") from error
+    document = _document(content)
     if isinstance(document, dict) and isinstance(document.get("metrics"), dict):
         document = document["metrics"]
     if not isinstance(document, dict):
@@ -78,10 +75,7 @@ def read_value(content: bytes, pointer: str) -> float:
     Raises:
         ValueError: the content is no JSON, or there is no number at that place; the message says where it ends.
     """
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is not JSON: {error}") from error
+    value = _document(content)
     walked = ""
     for token in pointer.split("/")[1:]:
         key = token.replace("~1", "/").replace("~0", "~")
@@ -93,6 +87,13 @@ def read_value(content: bytes, pointer: str) -> float:
             raise ValueError(f"{walked or 'the document'} has no {key!r}")
         walked += f"/{token}"
     return number(value, pointer)
+
+
+def _document(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON: {error}") from error
 
 
 def number(value: Any, name: str) -> float:
