@@ -112,6 +112,7 @@ def plan(directory: Path, config: Path | None, job: Path | None, target: str | N
 )
 @click.option("--group", metavar="NAME", help="What the run belongs to, such as a pull request; see --supersede.")
 @click.option("--supersede", is_flag=True, help="Cancel the unfinished jobs of older runs of the same --group.")
+@click.option("--no-register", is_flag=True, help="Gate, and register no model, as for a pull request.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, like `aml-train plan`.")
 @events_file
 @colors
@@ -129,6 +130,7 @@ def run(
     on_cancel: str | None,
     group: str | None,
     supersede: bool,
+    no_register: bool,
     dry_run: bool,
     json_file: Path | None,
     no_color: bool,
@@ -165,6 +167,7 @@ def run(
             wait=not no_wait,
             group=Group(name=group, sequence=int(time.time())) if group else None,
             supersede=supersede,
+            register=not no_register,
         )
         code = execute(prepared, options, json_file, no_color=no_color)
     sys.exit(code)
@@ -173,6 +176,7 @@ def run(
 @cli.command()
 @configuration
 @click.argument("job_name", metavar="[JOB]", required=False)
+@click.option("--no-register", is_flag=True, help="Gate, and register no model, as for a pull request.")
 @events_file
 @colors
 def attach(
@@ -183,6 +187,7 @@ def attach(
     sets: tuple[str, ...],
     *,
     job_name: str | None,
+    no_register: bool,
     json_file: Path | None,
     no_color: bool,
 ) -> None:
@@ -202,7 +207,8 @@ def attach(
     loaded = load(directory, config, job, target, sets)
     with terminate_like_interrupt():
         prepared = prepare_run(loaded, environment=dict(os.environ), image=job_name is None)
-        code = execute(prepared, Options(attach=True, job=job_name), json_file, no_color=no_color)
+        options = Options(attach=True, job=job_name, register=not no_register)
+        code = execute(prepared, options, json_file, no_color=no_color)
     sys.exit(code)
 
 

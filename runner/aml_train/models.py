@@ -31,12 +31,14 @@ class ModelSpec:
         artifact: a path among the job's artefacts; or None.
         output: a named output of the job; or None.
         type: ``custom_model``, ``mlflow_model`` or ``triton_model``.
+        stage: the stage that a new version is in at first; None for none. A version that exists keeps its own.
     """
 
     name: str
     artifact: str | None
     output: str | None
     type: str
+    stage: str | None = None
     description: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -65,6 +67,20 @@ def next_version(versions: list[str]) -> str:
     return str(max((int(version) for version in versions if version.isdecimal()), default=0) + 1)
 
 
+def check_written(service: JobService, spec: ModelSpec, job: str) -> None:
+    """Look whether *job* wrote the model.
+
+    Raises:
+        JobFailedError: it wrote nothing at the model's path.
+        ServiceError: the service does not answer.
+    """
+    if spec.artifact and not service.has_artifact(job, spec.artifact):
+        raise JobFailedError(
+            f"The job {job} completed, but wrote nothing at {spec.artifact!r}: there is no model to register.",
+            hint="Let the job write its model there, or correct model.path; only outputs/ and logs/ are kept.",
+        )
+
+
 def register(service: JobService, spec: ModelSpec, *, job: str, tags: Mapping[str, str]) -> tuple[ModelView, bool]:
     """Register the model that *job* wrote, unless an earlier run has done so.
 
@@ -83,18 +99,15 @@ def register(service: JobService, spec: ModelSpec, *, job: str, tags: Mapping[st
     for version in versions:
         if version.tags.get(TAG_JOB) == job and version.tags.get(TAG_SOURCE) == uri:
             return version, True
-    if spec.artifact and not service.has_artifact(job, spec.artifact):
-        raise JobFailedError(
-            f"The job {job} completed, but wrote nothing at {spec.artifact!r}: there is no model to register.",
-            hint="Let the job write its model there, or correct model.path; only outputs/ and logs/ are kept.",
-        )
+    check_written(service, spec, job)
+    stage = {TAG_STAGE: spec.stage} if spec.stage else {}
     model = NewModel(
         name=spec.name,
         version=next_version([version.version for version in versions]),
         path=uri,
         type=spec.type,
         description=spec.description,
-        tags={**spec.tags, **tags, TAG_JOB: job, TAG_SOURCE: uri},
+        tags={**spec.tags, **tags, **stage, TAG_JOB: job, TAG_SOURCE: uri},
         properties={TAG_JOB: job},
     )
     return service.register(model), False

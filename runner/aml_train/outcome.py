@@ -37,6 +37,7 @@ class Options:
         group: what the run belongs to; the job carries it.
         supersede: cancel the jobs of older runs of the group.
         name: submit a job of exactly this name; None for the computed name, by which the same job is found again.
+        register: whether the model is registered; False only looks whether the job wrote it, as for a pull request.
         decide: whether metrics are read and gate and model have their say after the job.
     """
 
@@ -49,6 +50,7 @@ class Options:
     group: Group | None = None
     supersede: bool = False
     name: str | None = None
+    register: bool = True
     decide: bool = True
 
 

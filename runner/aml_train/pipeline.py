@@ -35,7 +35,7 @@ from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.watch import Limits, Pace, watch
 from aml_train.live_job import LiveJob
-from aml_train.models import lineage, register
+from aml_train.models import check_written, lineage, register
 from aml_train.outcome import Options, Outcome
 from aml_train.plan import Plan
 from aml_train.submit import choose_attempt, grouped, latest_attempt, named_job, supersede
@@ -343,6 +343,11 @@ class Execution:
     def _register(self, service: JobService, job: JobView, decision: Decision) -> None:
         spec = self._plan.model
         if spec is None:
+            return
+        if not self._options.register:
+            with self._stage("register", f"Look for the model {spec.name}") as summary:
+                check_written(service, spec, job.name)
+                summary.append(f"{spec.name} is written, and not registered: this run registers no model")
             return
         with self._stage("register", f"Register the model {spec.name}") as summary:
             tags = lineage(job.tags, metrics=self.outcome.metrics, decision=decision)

@@ -104,6 +104,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
             artifact=config.model.path,
             output=config.model.output,
             type=config.model.type,
+            stage=config.model.stage,
             description=config.model.description,
             tags=config.model.tags,
         )
@@ -188,8 +189,9 @@ def render_plan(plan: Plan) -> str:
     rules = [f"{rule.metric} {rule.rule.text}" for rule in plan.gate]
     parts.append("gate      " + ("; ".join(rules) if rules else "none: the job only has to complete"))
     if plan.model:
+        stage = f", in the stage {plan.model.stage}" if plan.model.stage else ""
         parts.append(
-            f"model     {plan.model.name} ({plan.model.type}) from {plan.model.output or plan.model.artifact}"
+            f"model     {plan.model.name} ({plan.model.type}) from {plan.model.output or plan.model.artifact}{stage}"
         )
     else:
         parts.append("model     none is registered")

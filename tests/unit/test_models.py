@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from aml_train.errors import JobFailedError
@@ -57,6 +59,16 @@ def test_a_version_of_the_same_job_from_another_path_is_another_model() -> None:
     )
     view, found = register(service, SPEC, job="j", tags={})
     assert (view.version, found) == ("2", False)
+
+
+def test_a_new_version_is_in_its_stage_and_one_that_exists_keeps_its_own() -> None:
+    service = FakeService(artifacts=["outputs/model/a"])
+    spec = replace(SPEC, stage="candidate")
+    view, _ = register(service, spec, job="j", tags={"aml-train.stage": "of the job"})
+    assert view.tags["aml-train.stage"] == "candidate"
+    service.registered[0] = replace(view, tags={**view.tags, "aml-train.stage": "production"})
+    again, found = register(service, spec, job="j", tags={})
+    assert (found, again.tags["aml-train.stage"]) == (True, "production")
 
 
 def test_a_job_without_the_model_is_an_error() -> None:

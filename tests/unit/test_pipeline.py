@@ -210,6 +210,23 @@ def test_after_a_bad_end_the_next_run_makes_a_new_attempt(end: JobStatus) -> Non
     assert [job.name[-2:] for job in service.submitted] == ["-1", "-2"]
 
 
+@pytest.mark.parametrize("attach", [False, True])
+def test_a_run_that_registers_nothing_gates_and_looks_for_the_model(*, attach: bool) -> None:
+    service = good_service()
+    if attach:
+        run(make_plan(), service, wait=False)
+    outcome, events = run(make_plan(), service, register=False, attach=attach)
+    assert (outcome.status, outcome.model) == ("passed", None)
+    assert not service.registered
+    last = [event for event in events if isinstance(event, StageFinished)][-1]
+    assert "written, and not registered" in last.summary
+
+    service = replace(good_service(), artifacts=["outputs/other"])
+    outcome, _ = run(make_plan(), service, register=False)
+    assert (outcome.status, outcome.exit_code) == ("job-failed", 5)
+    assert "wrote nothing at 'outputs/model'" in outcome.message
+
+
 def test_a_missed_gate_ends_with_6_says_by_how_much_and_registers_nothing() -> None:
     service = good_service()
     outcome, events = run(make_plan({"acc": [">= 0.99", "min >= 0"]}), service)

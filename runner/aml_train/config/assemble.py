@@ -119,6 +119,7 @@ def model_config(found: Any) -> ModelConfig | None:
         path=found.get("path"),
         output=found.get("output"),
         type=found.get("type", "custom_model"),
+        stage=found.get("stage"),
         description=found.get("description"),
         tags=found.get("tags", {}),
     )

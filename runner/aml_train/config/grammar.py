@@ -22,6 +22,13 @@ _GUID: Final = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-
 
 _PATH: Final = Text(noun="a path")
 
+
+def _first_stage(text: str) -> None:
+    """Raise ValueError for a stage that no version begins in."""
+    if text.lower() in ("production", "archived"):
+        raise ValueError(f"versions get to `{text}` by `aml-train promote`")
+
+
 TESTS: Final = tests_grammar(VARIABLES)
 MODEL: Final = Record(
     noun="a mapping with `name` and `path` or `output`",
@@ -40,6 +47,14 @@ MODEL: Final = Record(
         "type": Key(
             Choice(words=("custom_model", "mlflow_model", "triton_model")),
             "`custom_model` (the default), `mlflow_model` or `triton_model`.",
+        ),
+        "stage": Key(
+            Text(
+                noun="a stage such as `candidate`: letters, digits, `-` and `_`",
+                pattern=r"[A-Za-z][A-Za-z0-9_-]{0,63}",
+                rule=_first_stage,
+            ),
+            "Stage that a new version is registered in, such as `candidate`; none by default.",
         ),
         "description": Key(Text(), "Free text."),
         "tags": Key(Table(value=Text(), noun="a mapping of text to text"), "Tags, beside those of aml-train."),

@@ -139,6 +139,7 @@ class ModelConfig:
         path: a path under the job's artefacts, such as ``outputs/model``; or None where *output* is given.
         output: the name of one of the job's outputs; or None.
         type: the asset type, in azure-ai-ml's words.
+        stage: the stage that a new version is registered in, such as ``candidate``; None for none.
         description: free text.
         tags: tags beside our own.
     """
@@ -147,6 +148,7 @@ class ModelConfig:
     path: str | None = None
     output: str | None = None
     type: Literal["custom_model", "mlflow_model", "triton_model"] = "custom_model"
+    stage: str | None = None
     description: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
 
