@@ -44,6 +44,7 @@ INPUTS: Final[Mapping[str, str]] = {
     "on-cancel": "",
     "supersede": "false",
     "job-name": "",
+    "register": "auto",
     "fresh": "false",
     "force-build": "false",
     "working-directory": ".",
@@ -53,6 +54,8 @@ INPUTS: Final[Mapping[str, str]] = {
 _RUNNER_INPUTS: Final = frozenset({"args", "entrypoint"})
 #: Of a tag's value in Azure: https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources#limitations
 _LONGEST_TAG: Final = 256
+#: Events whose commit is not on its branch yet, beside those that have a pull request's ref.
+_PROPOSALS: Final = frozenset({"pull_request", "pull_request_target", "merge_group"})
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -70,6 +73,7 @@ class Inputs:
         wait: whether the job is followed to its end.
         supersede: whether older runs of the same pull request or branch are cancelled.
         job_name: the job that ``attach`` attaches to; None for the one that the configuration leads to.
+        register: whether the model is registered.
         fresh: whether to train again.
         force_build: whether to build again.
         directory: the project folder; absolute, inside the workspace.
@@ -86,6 +90,7 @@ class Inputs:
     wait: bool
     supersede: bool = False
     job_name: str | None = None
+    register: bool = True
     fresh: bool
     force_build: bool
     directory: Path
@@ -107,6 +112,8 @@ class Inputs:
         if self.command == "run":
             flags = (("--fresh", self.fresh), ("--force-build", self.force_build), ("--no-wait", not self.wait))
             words += [flag for flag, given in flags if given]
+        if self.command in ("run", "attach") and not self.register:
+            words.append("--no-register")
         if self.command == "attach" and self.job_name:
             words.append(self.job_name)
         return tuple(words)
@@ -221,6 +228,7 @@ def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
         wait=wait,
         supersede=_boolean("supersede", text("supersede"), faults),
         job_name=text("job-name") or None,
+        register=_registers(text("register"), environment, faults),
         fresh=_boolean("fresh", text("fresh"), faults),
         force_build=_boolean("force-build", text("force-build"), faults),
         directory=directory,
@@ -247,6 +255,21 @@ def _given(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, str
             remedy = f"perhaps you meant `{near[0]}`" if near else f"known are {', '.join(INPUTS)}"
             faults.append(Fault(where=f"with.{name}", what="there is no such input", remedy=remedy))
     return given
+
+
+def _registers(text: str, environment: Mapping[str, str], faults: list[Fault]) -> bool:
+    """Return whether the run registers its model; by default, where its commit is no mere proposal.
+
+    Source: https://docs.github.com/actions/reference/workflows-and-actions/events-that-trigger-workflows
+    """
+    if text.lower() != "auto":
+        value = _BOOLEANS.get(text.lower())
+        if value is None:
+            what = f"{text!r} is not true, false or auto"
+            faults.append(Fault(where="with.register", what=what, remedy="write true, false or auto"))
+        return value is not False
+    ref = environment.get("GITHUB_REF", "")
+    return environment.get("GITHUB_EVENT_NAME") not in _PROPOSALS and not ref.startswith("refs/pull/")
 
 
 def _boolean(name: str, text: str, faults: list[Fault]) -> bool:

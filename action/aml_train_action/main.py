@@ -122,6 +122,7 @@ def _run(here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str])
             job=inputs.job_name,
             group=here.step.group,
             supersede=inputs.supersede,
+            register=inputs.register,
         )
         run_prepared(prepared, options, listeners=listeners[attach:])
     finally:

@@ -22,6 +22,7 @@ OUTPUTS: Final = (
     "run-metrics",
     "run-metrics-markdown",
     "gate",
+    "gate-report",
     "model-name",
     "model-version",
     "model-id",
@@ -44,11 +45,35 @@ def outputs_of(record: Record) -> dict[str, str]:
         chosen = choose_metrics(record)
         values["run-metrics"] = json.dumps({name: jsonable(value) for name, value in chosen.items()})
         values["run-metrics-markdown"] = metrics_table(chosen)
-    values["gate"] = record.gate
+    values |= {"gate": record.gate, "gate-report": gate_report(record) if record.rules else ""}
     if record.model:
         name, version = record.model.model, record.model.version
         values |= {"model-name": name, "model-version": version, "model-id": f"{name}:{version}"}
     return values
+
+
+def gate_report(record: Record, most: int = _MOST_CHARACTERS) -> str:
+    """Return the gate's decision as JSON: the missed rules first, as many as *most* characters hold.
+
+    ``left_out`` counts the others. What is not finite is text.
+    """
+    rules: list[dict[str, object]] = []
+    room = most
+    for rule in sorted(record.rules, key=lambda one: one.met):
+        found: dict[str, object] = {
+            "metric": rule.metric,
+            "rule": rule.rule,
+            "verdict": rule.verdict,
+            "value": None if rule.value is None else jsonable(rule.value),
+            "limit": None if rule.limit is None else jsonable(rule.limit),
+            "reason": rule.reason,
+            "where": rule.where,
+        }
+        room -= len(json.dumps(found)) + 2
+        if room < 0:
+            break
+        rules.append(found)
+    return json.dumps({"gate": record.gate, "rules": rules, "left_out": len(record.rules) - len(rules)})
 
 
 def jsonable(value: float) -> float | str:

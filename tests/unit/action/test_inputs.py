@@ -69,6 +69,7 @@ def test_raw_names_beside_the_runners_own_are_left_alone(tmp_path: Path) -> None
         ("INPUT_ON-CANCEL", "detatch", "with.on-cancel: 'detatch' is not known: perhaps you meant `detach`"),
         ("INPUT_SUPERSEDE", "yes", "with.supersede: 'yes' is neither true nor false: write true or false"),
         ("INPUT_JOB-NAME", "j-1", "with.job-name: `command: run` attaches to no job: write `command: attach`; a name for a new job is `set: job.name=NAME`"),
+        ("INPUT_REGISTER", "perhaps", "with.register: 'perhaps' is not true, false or auto: write true, false or auto"),
         ("INPUT_LOG-LEVEL", "loud", "with.log-level: 'loud' is not known: known are debug, info, warning"),
         ("INPUT_FOCE-BUILD", "true", "with.foce-build: there is no such input: perhaps you meant `force-build`"),
         ("INPUT_WORKING_DIRECTORY", "x", "with.working_directory: there is no such input: perhaps you meant `working-directory`"),
@@ -107,12 +108,35 @@ def test_a_rerun_with_debug_logging_is_heeded(tmp_path: Path) -> None:
             ["aml-train", "run", "--config", "c.yml", "--set", "a=1", "--fresh", "--force-build", "--no-wait"],
         ),
         ({"command": "attach", "job__name": "j-1"}, ["aml-train", "attach", "j-1"]),
+        ({"register": "false"}, ["aml-train", "run", "--no-register"]),
+        ({"command": "plan", "register": "false"}, ["aml-train", "plan"]),
         ({"client__id": "c", "tenant__id": "t", "client__secret": "the-secret"}, ["aml-train", "run"]),
     ],
 )
 def test_the_same_elsewhere(given: dict[str, str], line: list[str], tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     assert list(read(tmp_path, **given).command_line(tmp_path)) == line
+
+
+@pytest.mark.parametrize(
+    ("given", "event", "ref", "registers"),
+    [
+        ("", "push", "refs/heads/main", True),
+        ("auto", "", "", True),
+        ("Auto", "release", "refs/tags/v1", True),
+        ("auto", "pull_request", "refs/pull/7/merge", False),
+        ("auto", "pull_request_review", "refs/pull/7/merge", False),
+        ("auto", "pull_request_target", "refs/heads/main", False),
+        ("auto", "merge_group", "refs/heads/gh-readonly-queue/main/pr-7-abc", False),
+        ("TRUE", "pull_request", "refs/pull/7/merge", True),
+        ("false", "push", "refs/heads/main", False),
+    ],
+)
+def test_what_is_only_proposed_registers_nothing(
+    given: str, event: str, ref: str, *, registers: bool, tmp_path: Path
+) -> None:
+    environment = {"INPUT_REGISTER": given, "GITHUB_EVENT_NAME": event, "GITHUB_REF": ref}
+    assert read_inputs(environment, tmp_path).register is registers
 
 
 def test_the_step(tmp_path: Path) -> None:

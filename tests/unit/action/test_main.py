@@ -431,8 +431,8 @@ def test_the_pipeline_gets_what_the_inputs_say(act: Callable[..., Ran], monkeypa
     act(more=github | {"GITHUB_REF": "refs/heads/main"})
     act()
     assert seen == [
-        Options(wait=False, group=group, supersede=True),
-        Options(attach=True, job="digits-1", group=group),
+        Options(wait=False, group=group, supersede=True, register=False),
+        Options(attach=True, job="digits-1", group=group, register=False),
         Options(group=Group(name="octo/digits@main / train / gpu", sequence=42)),
         Options(),
     ]

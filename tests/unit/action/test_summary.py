@@ -235,6 +235,13 @@ def test_outputs_of_a_whole_run() -> None:
         "run-url": "https://ml.azure.com/runs/digits-1?wsid=/x&tid=1", "experiment-name": "exp", "image": "r/x@sha256:1",
         "digest": "sha256:1", "run-metrics": '{"acc": 0.97, "loss": "NaN"}',
         "run-metrics-markdown": "| metric | value |\n|---|---:|\n| acc | 0.97 |\n| loss | nan |", "gate": "passed",
+        "gate-report": json.dumps(
+            {
+                "gate": "passed",
+                "rules": [{"metric": "acc", "rule": ">= 0.95", "verdict": "met", "value": 0.97, "limit": 0.95, "reason": "0.97, wanted 0.95", "where": "a:1"}],
+                "left_out": 0,
+            }
+        ),
         "model-name": "digits", "model-version": "3", "model-id": "digits:3",
     }  # fmt: skip
 
@@ -254,6 +261,19 @@ def test_metrics_that_have_no_room_are_left_out_and_those_with_rules_stay() -> N
     assert values["zz"] == "-Infinity"
     assert 100 < len(values) < 3000
     assert outputs_of(record)["gate"] == "failed"
+
+
+def test_the_report_of_the_gate_holds_missed_rules_first_and_says_what_has_no_room() -> None:
+    record = Record()
+    for number in range(3000):
+        record(rule(f"m{number}", met=number != 2999))
+    report = json.loads(outputs_of(record)["gate-report"])
+    assert (report["gate"], report["rules"][0]["metric"], report["rules"][0]["verdict"]) == (
+        "failed",
+        "m2999",
+        "missed",
+    )
+    assert 100 < len(report["rules"]) == 3000 - report["left_out"]
 
 
 def test_the_checks_of_the_image_are_told() -> None:
