@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
@@ -51,6 +52,8 @@ class FakeService:
     submitted: list[JobSpec] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     cancel_answers: list[BaseException | None] = field(default_factory=list)
+    tag_answers: list[ServiceError | None] = field(default_factory=list)
+    latest: Mapping[tuple[str, str], str] = field(default_factory=dict)
     on_submit: Callable[[JobSpec], None] | None = None
     looks: int = 0
     prepared: int = 0
@@ -76,6 +79,17 @@ class FakeService:
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
         return [view for view in self.jobs.values() if tag in view.tags and not view.status.terminal]
+
+    def tagged_jobs(self, tag: str) -> Iterator[JobView]:
+        return (view for view in reversed(list(self.jobs.values())) if tag in view.tags)
+
+    def tag(self, name: str, tags: Mapping[str, str]) -> None:
+        if self.tag_answers and (answer := self.tag_answers.pop(0)) is not None:
+            raise answer
+        self.jobs[name] = replace(self.jobs[name], tags={**self.jobs[name].tags, **tags})
+
+    def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
+        return self.latest.get((kind, name))
 
     def submit(self, job: JobSpec, submission: Submission) -> JobView:
         if self.on_submit:

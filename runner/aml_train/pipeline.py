@@ -30,6 +30,7 @@ from aml_train.gate.decide import Decision
 from aml_train.gating import check_baseline, decide_gate
 from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs.clock import Clock
+from aml_train.jobs.data_versions import pin_data
 from aml_train.jobs.job import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, JobSpec
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
@@ -127,6 +128,8 @@ class Execution:
         self._prewarm = prewarm or Prewarm()
         self._live: LiveJob | None = None
         self._settled = False
+        # The job without its image and attempt; once the workspace has been asked, with versions in place of labels.
+        self._job = plan.job
         self.outcome = Outcome()
 
     def run(self) -> Outcome:
@@ -176,6 +179,8 @@ class Execution:
         self._prewarm.arm(target.service.prepare)
         if options.fresh:
             self._prewarm.start()
+        if options.job is None:
+            self._job = pin_data(plan.job, target.service)
         if options.attach:
             view = self._attach(target)
         else:
@@ -214,7 +219,7 @@ class Execution:
 
     def _submit(self, target: OpenTarget, image: JobImage) -> JobView:
         service = target.service
-        code = self._plan.job.code
+        code = self._job.code
         title = (
             f"Submit the job, with {len(code.entries)} files of code ({size(code.size)})"
             if code
@@ -223,9 +228,9 @@ class Execution:
         with self._stage("submit", title) as summary:
             found: JobView | None = None
             if self._options.name is not None:
-                job = named_job(self._plan.job, service, image, self._options.name)
+                job = named_job(self._job, service, image, self._options.name)
             else:
-                job, found = choose_attempt(self._plan.job, service, image, fresh=self._options.fresh)
+                job, found = choose_attempt(self._job, service, image, fresh=self._options.fresh)
             if found is None:
                 view = self._make(target, grouped(job, self._options.group))
             else:
@@ -277,7 +282,7 @@ class Execution:
     def _latest(self, target: OpenTarget) -> JobView | None:
         plan = self._plan
         image = Given(environment=plan.environment) if plan.image is None else target.find_image(plan.image)
-        return None if image is None else latest_attempt(plan.job, target.service, image)
+        return None if image is None else latest_attempt(self._job, target.service, image)
 
     def _tell_image(self, view: JobView) -> None:
         """Tell the image of a job that is attached to, as its tags have it."""

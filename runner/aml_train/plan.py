@@ -12,7 +12,8 @@ from aml_train._version import __version__
 from aml_train.config.image_model import ImageConfig
 from aml_train.config.model import BaselineConfig, ClusterConfig, Config, GateRule, WaitConfig
 from aml_train.image.spec import Given, ImageSpec, Release, TestSpec, plan_image
-from aml_train.jobs.job import TAG_COMMIT, TAG_VERSION, JobTemplate, job_name, stem_of
+from aml_train.jobs.job import TAG_VERSION, JobTemplate, job_name, stem_of
+from aml_train.jobs.origin import Origin
 from aml_train.models import ModelSpec
 from aml_train.prologue import prepare
 from aml_train.release_tags import release_tags
@@ -36,6 +37,7 @@ class Plan:
         names: what the target calls its workspace, registry and compute.
         cluster: what the job's compute is to be, where more than its name is said.
         notices: remarks for the user.
+        origin: what the job's tags say of where it comes from; None outside a git repository.
     """
 
     image: ImageSpec | None
@@ -49,6 +51,7 @@ class Plan:
     cluster: ClusterConfig | None = None
     notices: tuple[str, ...] = ()
     baseline: BaselineConfig | None = None
+    origin: Origin | None = None
 
     @property
     def environment(self) -> Any:
@@ -84,7 +87,9 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
         notices.append(f"There is nothing to send in {code.root}: the job gets no code.")
         del document["code"]
         code, code_digest = None, None
+    origin = _origin(config, resolved.commit)
     return Plan(
+        origin=origin,
         image=image,
         tests=tests,
         job=JobTemplate(
@@ -95,7 +100,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
             local_digests=resolved.local_digests,
             scope=names.scope,
             stem=stem_of(str(document.get("name") or document.get("experiment_name") or config.directory.name)),
-            tags={TAG_VERSION: __version__, **({TAG_COMMIT: str(resolved.commit)} if resolved.commit else {})},
+            tags={TAG_VERSION: __version__, **(origin.tags() if origin else {})},
         ),
         gate=config.gate,
         baseline=config.baseline,
@@ -115,6 +120,20 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
         watch=config.watch,
         cluster=config.target.cluster,
         notices=(*config.notices, *notices),
+    )
+
+
+def _origin(config: Config, commit: Commit | None) -> Origin | None:
+    """Return what the job's tags say of where it comes from; None outside a git repository."""
+    if commit is None:
+        return None
+    file = config.file or config.job.file
+    return Origin(
+        repository=commit.repository,
+        configuration=f"{commit.folder}{file.name}",
+        branch=commit.branch,
+        commit=str(commit),
+        dirty=commit.dirty,
     )
 
 

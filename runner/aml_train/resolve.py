@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,15 +24,30 @@ from aml_train.prologue import check_links
 
 BRANCH_VARIABLE: Final = "AML_TRAIN_BRANCH"
 """Names the branch where the checkout is detached, as it is in most pipelines."""
+_REMOTE: Final = re.compile(
+    r"(?:https?|ssh|git)://(?:[^@/]*@)?(?P<host>[^/:?#]+)(?::\d+)?/(?P<path>[^?#]+?)/?(?:[?#].*)?"
+    r"|(?:[^@/:]+@)?(?P<alias>[^/:@]{2,}):(?!//)(?P<short>.+)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Commit:
-    """The commit that is checked out. *dirty* where files differ from it."""
+    """The commit that is checked out.
+
+    Attributes:
+        sha: its hash.
+        branch: None where the checkout is detached and nobody says what it is called.
+        dirty: whether files differ from it.
+        repository: host and path of the remote ``origin``, such as ``github.com/owner/name``; empty where there is none.
+        folder: the project's folder in the repository, with a slash at its end; empty where it is the repository's own.
+    """
 
     sha: str
     branch: str | None
     dirty: bool
+    repository: str = ""
+    folder: str = ""
 
     def __str__(self) -> str:
         return f"{self.sha}-dirty" if self.dirty else self.sha
@@ -90,7 +106,25 @@ def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
         return None
     head = headers.get("branch.head")
     dirty = any(not line.startswith("# ") for line in status.splitlines())
-    return Commit(sha=sha, branch=branch if head == "(detached)" else head, dirty=dirty)
+    return Commit(
+        sha=sha,
+        branch=branch if head == "(detached)" else head,
+        dirty=dirty,
+        repository=repository_of(git("config", "--get", "remote.origin.url") or ""),
+        folder=git("rev-parse", "--show-prefix") or "",
+    )
+
+
+def repository_of(url: str) -> str:
+    """Return host and path of a remote's *url*, however it is reached: without scheme, user, password, port and ``.git``.
+
+    The forms are git's own (https://git-scm.com/docs/git-clone#_git_urls). A path on this machine is no name of a repository.
+    """
+    match = _REMOTE.fullmatch(url.strip())
+    if match is None:
+        return ""
+    path = (match["path"] or match["short"]).strip("/").removesuffix(".git")
+    return f"{(match['host'] or match['alias']).lower()}/{path}"
 
 
 def resolve(

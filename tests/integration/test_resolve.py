@@ -39,6 +39,16 @@ def test_the_commit_is_read_with_branch_and_state(repository: Path) -> None:
     assert str(dirty) == f"{commit.sha}-dirty"
 
 
+def test_the_repository_and_the_projects_place_in_it_are_read(repository: Path) -> None:
+    commit = read_commit(repository / "project")
+    assert commit is not None
+    assert (commit.repository, commit.folder) == ("", "project/")
+    git(repository, "remote", "add", "origin", "https://x:secret@GitHub.com/Owner/name.git")
+    commit = read_commit(repository)
+    assert commit is not None
+    assert (commit.repository, commit.folder) == ("github.com/Owner/name", "")
+
+
 def test_changes_outside_the_project_do_not_make_it_dirty(repository: Path) -> None:
     (repository / "elsewhere.txt").write_text("")
     commit = read_commit(repository / "project")

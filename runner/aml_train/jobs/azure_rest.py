@@ -10,7 +10,7 @@ import datetime
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
 import requests
@@ -86,12 +86,15 @@ def _time(text: str | None) -> datetime.datetime | None:
 def _job_view(name: str, properties: Mapping[str, Any]) -> JobView:
     """Read a job as Azure Resource Manager shows it."""
     studio = (properties.get("services") or {}).get("Studio") or {}
+    inputs = {name: value for name, value in (properties.get("inputs") or {}).items() if isinstance(value, Mapping)}
     return JobView(
         name=name,
         status=parse_status(properties.get("status")),
         experiment=properties.get("experimentName"),
         studio_url=studio.get("endpoint"),
         tags=properties.get("tags") or {},
+        inputs={name: str(value["uri"]) for name, value in inputs.items() if value.get("uri")},
+        parameters={name: str(value["value"]) for name, value in inputs.items() if value.get("value") is not None},
     )
 
 
@@ -262,11 +265,36 @@ class AzureRest:
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
         """See :meth:`aml_train.jobs.service.JobService.live_jobs`. The newest few hundred jobs with the tag are looked at."""
+        return [view for view in self.tagged_jobs(tag, most_pages=_MOST_PAGES) if not view.status.terminal]
+
+    def tagged_jobs(self, tag: str, *, most_pages: int | None = None) -> Iterator[JobView]:
+        """See :meth:`aml_train.jobs.service.JobService.tagged_jobs`; of *most_pages* no more pages are read."""
         what = f"Listing the jobs with the tag {tag}"
         params = {"api-version": _API["jobs"], "jobType": "Command", "tag": tag}
-        found = self.items(self.arm("/jobs"), what, params=params, most_pages=_MOST_PAGES)
-        views = [_job_view(item["name"], item["properties"]) for item in found]
-        return [view for view in views if tag in view.tags and not view.status.terminal]
+        for item in self.items(self.arm("/jobs"), what, params=params, most_pages=most_pages):
+            view = _job_view(item["name"], item["properties"])
+            if tag in view.tags:
+                yield view
+
+    def tag(self, name: str, tags: Mapping[str, str]) -> None:
+        """See :meth:`aml_train.jobs.service.JobService.tag`.
+
+        The run's own record is changed, as azureml-core's ``Run.set_tags`` does it: what is not named stays.
+        """
+        what = f"Tagging the job {name}"
+        response = self.call("PATCH", self._history(f"/runs/{quote(name)}"), what, body={"tags": dict(tags)})
+        if not response.ok:
+            raise error_for(response, what)
+
+    def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
+        """See :meth:`aml_train.jobs.service.JobService.latest_version`.
+
+        azure-ai-ml 1.34.1 takes the same for ``@latest`` (``_utils/_asset_utils.py``, ``_get_latest_version_from_container``).
+        """
+        what = f"Looking for the latest version of {name}"
+        found = self.read(self.arm(f"/{kind}/{quote(name)}"), what, params={"api-version": _API["models"]})
+        version = None if found is None else found["properties"].get("latestVersion")
+        return None if version is None else str(version)
 
     def details(self, name: str) -> JobView:
         """See :meth:`aml_train.jobs.service.JobService.details`."""

@@ -26,6 +26,14 @@ TAG_ADDRESS: Final = "aml-train.image-address"
 TAG_TESTED: Final = "aml-train.tested"
 TAG_FINGERPRINT: Final = "aml-train.fingerprint"
 TAG_VERSION: Final = "aml-train.version"
+#: What the job was submitted from: the branch, the repository (host and path), and the configuration's place in it.
+TAG_BRANCH: Final = "aml-train.branch"
+TAG_REPOSITORY: Final = "aml-train.repository"
+TAG_CONFIGURATION: Final = "aml-train.configuration"
+#: Followed by the name of an input: which data it is, ``NAME:VERSION`` of an asset, else where or what it is.
+TAG_DATA: Final = "aml-train.data."
+#: What the gate said: ``passed``, ``failed``, or ``none`` where it has no rules.
+TAG_GATE: Final = "aml-train.gate"
 #: On a job that is another one once more: that one's name.
 TAG_RESUBMITTED: Final = "aml-train.resubmitted-from"
 #: What supersedes what: the group that runs belong to, and their order in it.

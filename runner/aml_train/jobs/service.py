@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.job import JobSpec
@@ -20,6 +20,8 @@ class JobView:
     Attributes:
         log_files: path of each log → an address that can be read by ranges; it holds for about an hour.
         error: the service's explanation of a failure, if it gave one.
+        inputs: name → path of each input that is data.
+        parameters: name → value of each input that is a literal.
     """
 
     name: str
@@ -31,6 +33,8 @@ class JobView:
     error: str | None = None
     started: datetime.datetime | None = None
     ended: datetime.datetime | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +78,15 @@ class JobService(Protocol):
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
         """Return the jobs that carry *tag*, whatever its value, and have not ended; the newest first."""
+
+    def tagged_jobs(self, tag: str) -> Iterator[JobView]:
+        """Yield the jobs that carry *tag*, whatever its value and however they ended; the newest first, as they are needed."""
+
+    def tag(self, name: str, tags: Mapping[str, str]) -> None:
+        """Add *tags* to a job; one that it has gets the new value, and the others stay."""
+
+    def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
+        """Return the version that ``@latest`` of a data asset or a model means now; None where there is none of that name."""
 
     def submit(self, job: JobSpec, submission: Submission) -> JobView:
         """Submit *job*. Where the answer is lost, the job is looked up by its name.

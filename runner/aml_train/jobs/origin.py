@@ -1,0 +1,36 @@
+"""Where a job comes from: repository, configuration, branch and commit, as its tags have them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aml_train.jobs.job import TAG_BRANCH, TAG_COMMIT, TAG_CONFIGURATION, TAG_REPOSITORY
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a run comes from.
+
+    Attributes:
+        repository: host and path, such as ``github.com/owner/name``; empty where the repository has no remote.
+        configuration: the configuration file's path in the repository.
+        branch: None where the checkout is detached and nobody says what it is called.
+        commit: the commit's hash, with ``-dirty`` behind it where files differ from it.
+        dirty: whether they do.
+    """
+
+    repository: str
+    configuration: str
+    branch: str | None
+    commit: str
+    dirty: bool = False
+
+    def tags(self) -> dict[str, str]:
+        """Return the tags of a job that is submitted from here; what is not known is left out."""
+        tags = {
+            TAG_COMMIT: self.commit,
+            TAG_BRANCH: self.branch or "",
+            TAG_REPOSITORY: self.repository,
+            TAG_CONFIGURATION: self.configuration,
+        }
+        return {name: value for name, value in tags.items() if value}

@@ -1,0 +1,92 @@
+"""Which data a job reads: labels become versions, and tags say which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_train.errors import InvalidError
+from aml_train.image.spec import Given
+from aml_train.jobs.data_versions import data_of, pin_data, version_of
+from aml_train.jobs.job import JobTemplate, job_name
+from tests.fake_service import FakeService
+
+_SCOPE = "subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningServices/workspaces/w"
+
+
+def template(inputs: dict[str, Any], **local: str) -> JobTemplate:
+    return JobTemplate(
+        document={"command": "x", "inputs": inputs},
+        directory=Path("/p"),
+        code_digest=None,
+        local_digests={f"inputs.{name}": digest for name, digest in local.items()},
+        scope="local",
+        stem="digits",
+        tags={"aml-train.version": "1"},
+    )
+
+
+def test_the_latest_version_takes_the_place_of_the_label_and_counts_for_the_jobs_name() -> None:
+    given = template({"train": {"type": "uri_folder", "path": "azureml:digits@latest"}, "epochs": 3})
+    service = FakeService(latest={("data", "digits"): "7"})
+    job = pin_data(given, service)
+    assert job.document["inputs"]["train"]["path"] == "azureml:digits:7"
+    assert job.tags == {"aml-train.version": "1", "aml-train.data.train": "digits:7"}
+    assert given.document["inputs"]["train"]["path"] == "azureml:digits@latest", "the plan stays as it is"
+    newer = pin_data(given, FakeService(latest={("data", "digits"): "8"}))
+    names = {job_name(one, Given(environment=None), 1) for one in (job, pin_data(given, service), newer)}
+    assert len(names) == 2
+
+
+def test_a_model_as_an_input_is_looked_up_among_the_models() -> None:
+    given = template({"base": {"type": "mlflow_model", "path": "azureml:bert@latest"}})
+    service = FakeService(latest={("data", "bert"): "1", ("models", "bert"): "12"})
+    assert pin_data(given, service).tags["aml-train.data.base"] == "bert:12"
+
+
+def test_local_data_are_named_by_their_contents() -> None:
+    tags = pin_data(template({"train": {"path": "./data"}}, train="ab" * 32), FakeService()).tags
+    assert tags["aml-train.data.train"] == "sha256:" + "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("azureml:digits@latest", "The input train is 'azureml:digits@latest', and the workspace has no data asset digits."),
+        ("azureml:digits@best", "the label 'best' is unknown"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_told(path: str, message: str) -> None:
+    with pytest.raises(InvalidError, match=message):
+        pin_data(template({"train": {"path": path}}), FakeService())
+
+
+def test_a_job_without_data_stays_as_it_is() -> None:
+    given = template({"epochs": 3})
+    assert pin_data(given, FakeService()) is given
+
+
+@pytest.mark.parametrize(
+    ("path", "short"),
+    [
+        ("azureml:digits:7", "digits:7"),
+        (f"azureml:/{_SCOPE}/data/digits/versions/7", "digits:7"),
+        (f"azureml:/{_SCOPE}/models/bert/versions/2", "bert:2"),
+        ("azureml://locations/westeurope/workspaces/1-2/data/digits/versions/7", "digits:7"),
+        ("azureml://registries/acme/data/digits/versions/7", "acme/digits:7"),
+        (f"azureml://{_SCOPE.lower()}/datastores/store/paths/a/b", "azureml://datastores/store/paths/a/b"),
+        ("azureml://datastores/store/paths/a b/", "azureml://datastores/store/paths/a b/"),
+        ("https://x.blob.core.windows.net/c/p.csv?sig=secret", "https://x.blob.core.windows.net/c/p.csv"),
+        ("https://user:secret@example.com/p.csv", "https://example.com/p.csv"),
+        ("abfss://container@account.dfs.core.windows.net/p", "abfss://container@account.dfs.core.windows.net/p"),
+    ],
+)
+def test_data_in_short(path: str, short: str) -> None:
+    assert version_of(path) == short
+
+
+def test_tags_say_more_than_the_places_that_the_service_shows() -> None:
+    inputs = {"train": "azureml://datastores/s/paths/LocalUpload/1", "test": f"azureml:/{_SCOPE}/data/t/versions/2"}
+    assert data_of({"aml-train.data.train": "sha256:1", "other": "x"}, inputs) == {"test": "t:2", "train": "sha256:1"}

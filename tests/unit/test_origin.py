@@ -1,0 +1,34 @@
+"""Where a run comes from."""
+
+from __future__ import annotations
+
+import pytest
+
+from aml_train.jobs.origin import Origin
+from aml_train.resolve import repository_of
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://github.com/owner/name", "github.com/owner/name"),
+        ("https://github.com/owner/name.git/", "github.com/owner/name"),
+        ("https://x-access-token:secret@GitHub.com:443/owner/name.git", "github.com/owner/name"),
+        ("https://host/owner/name?token=secret", "host/owner/name"),
+        ("ssh://git@github.com:22/owner/name.git", "github.com/owner/name"),
+        ("git@github.com:owner/name.git", "github.com/owner/name"),
+        ("github.com:/owner/name", "github.com/owner/name"),
+        ("/srv/git/name.git", ""),
+        ("C:\\work\\name", ""),
+        ("file:///srv/git/name.git", ""),
+        ("../name", ""),
+        ("", ""),
+    ],
+)
+def test_a_repository_has_one_name_however_it_is_reached(url: str, name: str) -> None:
+    assert repository_of(url) == name
+
+
+def test_a_job_carries_what_is_known_of_its_origin() -> None:
+    origin = Origin(repository="", configuration="project/aml-train.yml", branch=None, commit="f" * 40)
+    assert origin.tags() == {"aml-train.commit": "f" * 40, "aml-train.configuration": "project/aml-train.yml"}
