@@ -299,7 +299,8 @@ class Execution:
     def _watch(self, service: JobService, view: JobView, pace: Pace) -> None:
         limits = Limits(total=self._plan.watch.timeout, queue=self._plan.watch.queue_timeout)
         with self._stage("watch", "Follow the job") as summary:
-            if view.status is JobStatus.COMPLETED:
+            # A job of this run may have completed before it was looked at: its log has not been seen, nor its metrics settled.
+            if view.status is JobStatus.COMPLETED and self.outcome.attached:
                 self._settled = True
                 self._listener(JobStatusChanged(job=view.name, status=view.status.value))
             else:

@@ -23,9 +23,10 @@ from aml_train.events import (
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import BaseImage, ImageSpec, Tested, TestSpec
 from aml_train.jobs.clock import Clock
-from aml_train.jobs.job import JobTemplate
+from aml_train.jobs.job import JobSpec, JobTemplate
 from aml_train.jobs.service import JobView
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.submission import Submission
 from aml_train.jobs.watch import Pace
 from aml_train.models import ModelSpec
 from aml_train.outcome import Group, Options, Outcome
@@ -196,6 +197,24 @@ def test_fresh_trains_again_as_the_next_attempt() -> None:
     attached, _ = run(make_plan(), service)
     assert attached.job is not None
     assert attached.job.name == service.submitted[1].name, "the latest attempt is the one to attach to"
+
+
+class Instant(FakeService):
+    """Its jobs have completed by the time that their submission is answered."""
+
+    def submit(self, job: JobSpec, submission: Submission) -> JobView:
+        view = replace(super().submit(job, submission), status=S.COMPLETED)
+        self.jobs[job.name] = view
+        return view
+
+
+def test_a_job_that_completes_at_once_is_seen_as_whole_as_any_other() -> None:
+    service = Instant(metrics={"acc": [0.96]}, artifacts=["outputs/model"], log=b"one\ntwo\n")
+    clock = FakeClock()
+    outcome, events = run(make_plan({"acc": [">= 0.95"]}), service, clock=clock)
+    assert (outcome.status, outcome.attached) == ("passed", False)
+    assert [event.text for event in events if isinstance(event, LogLine)] == ["one", "two"]
+    assert clock.sleeps == [pytest.approx(0.3)], "its metrics may still be on their way"
 
 
 @pytest.mark.parametrize("end", [S.FAILED, S.CANCELED, S.NOT_RESPONDING])
