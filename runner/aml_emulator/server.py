@@ -37,7 +37,7 @@ from aml_emulator.clusters import Fleet
 from aml_emulator.curated import CuratedImages
 from aml_emulator.executor.runner import JobRunner
 from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import RunSink
+from aml_emulator.executor.spec import RunSink, SinkFor
 from aml_emulator.fault_front import FaultFront
 from aml_emulator.faults import Faults
 from aml_emulator.federation import Federation
@@ -51,7 +51,7 @@ from aml_emulator.registry_front import RegistryFront
 from aml_emulator.registry_locks import Locks
 from aml_emulator.registry_storage import RegistryStorage
 from aml_emulator.requests_log import Recorder, RequestLog
-from aml_emulator.services import Services
+from aml_emulator.services import Runner, Services
 from aml_emulator.settings import Settings
 from aml_emulator.store import Store
 from aml_emulator.tokens import Tokens
@@ -68,6 +68,10 @@ LOOKUPS = Path(__file__).with_name("azurite_lookups.js")
 CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 
 
+MakeRunner = Callable[[Services, ExecutorSettings, SinkFor], Runner]
+"""Gives what executes jobs: of the services, how jobs reach them, and where each run's progress is reported."""
+
+
 class StartError(RuntimeError):
     """The service cannot run, or cannot go on; the message says why and what to do."""
 
@@ -80,7 +84,14 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-async def serve(settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
+def run_in_containers(services: Services, settings: ExecutorSettings, sink_for: SinkFor) -> Runner:
+    """Return what executes jobs as containers."""
+    return JobRunner(blobs=services.blobs, settings=settings, sink_for=sink_for, fleet=services.fleet)
+
+
+async def serve(
+    settings: Settings, *, clock: Callable[[], float] = time.time, make_runner: MakeRunner = run_in_containers
+) -> None:
     """Run the service until SIGTERM or SIGINT.
 
     When it is ready, one line of JSON is written to stdout: ``{"event": "ready", "port", "registry_port", ...}``.
@@ -88,6 +99,7 @@ async def serve(settings: Settings, *, clock: Callable[[], float] = time.time) -
     Args:
         settings: see there.
         clock: seconds since the epoch: what tokens, signed addresses and records are dated by.
+        make_runner: gives what executes jobs.
 
     Raises:
         StartError: a port or the data folder is taken, no container engine answers, or a child cannot be started or
@@ -101,7 +113,7 @@ async def serve(settings: Settings, *, clock: Callable[[], float] = time.time) -
         lock = stack.enter_context(_lock(settings.data / "lock"))
         await _hold(lock, settings.data)
         try:
-            await _run(settings, lock, stack, stop, clock)
+            await _run(settings, lock, stack, stop, clock, make_runner)
         except ChildError as error:
             raise StartError(str(error)) from error
         except docker.errors.DockerException as error:
@@ -120,6 +132,7 @@ async def _run(
     stack: contextlib.AsyncExitStack,
     stop: asyncio.Event,
     clock: Callable[[], float],
+    make_runner: MakeRunner,
 ) -> None:
     identity = load_or_create(settings.data, location=settings.location)
     certificates = prepare_certificates(settings.data / "tls")
@@ -163,9 +176,9 @@ async def _run(
     await run_in_threadpool(prepare, services, max_jobs=settings.max_jobs)
 
     engine_name = settings.registry_engine_name or f"localhost:{registry_port}"
-    runner = JobRunner(
-        blobs=blobs,
-        settings=ExecutorSettings(
+    runner = make_runner(
+        services,
+        ExecutorSettings(
             max_jobs=settings.max_jobs,
             proxy_port=port,
             ca_bundle=_system_authorities() + certificates.ca_pem.encode("ascii"),
@@ -176,8 +189,7 @@ async def _run(
             instance=identity.instance,
             container=settings.container or await run_in_threadpool(_own_container),
         ),
-        sink_for=partial(_sink, services),
-        fleet=services.fleet,
+        partial(_sink, services),
     )
     stack.callback(runner.close)
     jobs = JobService(services, runner)

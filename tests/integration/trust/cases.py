@@ -1,0 +1,84 @@
+"""What the runs are: each one's project, and how it must end. Both follow from the run's number, and the end from nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LIMIT = 0.8
+GATE = f"gate: {{accuracy: ['>= {LIMIT}', finite]}}\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One run.
+
+    Attributes:
+        script: what its job does; see `instant_emulator`.
+        code, status: the exit code and status word that the run must end with.
+        job: the status that its one job must end with.
+        models: how many versions of its model there must be.
+    """
+
+    number: int
+    script: tuple[str, ...]
+    code: int
+    status: str
+    job: str
+    models: int
+
+    @property
+    def name(self) -> str:
+        """The name of its experiment, and of its model."""
+        return f"trust-{self.number}"
+
+
+def case(number: int) -> Case:
+    """Return the run of that number: of ten runs, five pass."""
+    good = LIMIT + (number % 20) / 100
+    bad = LIMIT - (1 + number % 70) / 100
+    value = f"metric accuracy {{}} {good:.2f}"
+    model = f"write outputs/model weights-{number}"
+    passes = (f"say run {number}", "metric accuracy 1 0.1", value.format(2), model, "say done")
+    ends: Mapping[int, tuple[tuple[str, ...], int, str, str]] = {
+        5: (("metric accuracy 1 0.99", f"metric accuracy 2 {bad:.2f}", model), 6, "gate-failed", "Completed"),
+        6: ((value.format(1), model, "say Traceback", f"exit {1 + number % 100}"), 5, "job-failed", "Failed"),
+        7: ((value.format(1), model, "cancelled"), 7, "cancelled", "Canceled"),
+        8: (
+            (model, f"metric loss 1 {good:.2f}")
+            if number % 20 == 8
+            else (value.format(1), "metric accuracy 2 nan", model),
+            6,
+            "gate-failed",
+            "Completed",
+        ),
+        9: ((value.format(1), f"write outputs/other {number}"), 5, "job-failed", "Completed"),
+    }
+    script, code, status, job = ends.get(number % 10, (passes, 0, "passed", "Completed"))
+    return Case(number=number, script=script, code=code, status=status, job=job, models=int(code == 0))
+
+
+def write_project(folder: Path, one: Case, info: Mapping[str, Any]) -> None:
+    """Write the project of a run whose target is the emulator's workspace. Ten runs in a row have the same code."""
+    folder.mkdir(parents=True)
+    code = folder / "src"
+    code.mkdir()
+    (code / "train.py").write_text(f"BATCH = {one.number // 10}\n")
+    job = {
+        "command": "\n".join(one.script),
+        "code": "./src",
+        "environment": {"image": "python:3.11-slim-bookworm"},
+        "experiment_name": one.name,
+    }
+    names = {"subscription-id": "subscription_id", "resource-group": "resource_group"}
+    target = {key: info[known] for key, known in names.items()} | {
+        name: info[name] for name in ("workspace", "compute")
+    }
+    (folder / "job.yml").write_text(json.dumps(job))
+    (folder / "aml-train.yml").write_text(
+        f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n"
+        f"{GATE}model: {{name: {one.name}, path: outputs/model}}\n"
+    )

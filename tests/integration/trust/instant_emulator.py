@@ -1,0 +1,153 @@
+"""The emulator with an executor that needs no containers: a job's command is a script of a few words, done at once.
+
+The services, their storage and their database are the emulator's own; only what a container would do is done here, through the
+same sink: lines go into the job's log, metrics into the store, files among the artefacts.
+
+==================  =====================================================
+``say TEXT``        writes a line to the log
+``metric N S V``    logs the value V of the metric N at step S
+``write P TEXT``    leaves a file at P, a path among the artefacts
+``cancelled``       somebody else cancels the job now
+``exit CODE``       ends the job; without it, it completes
+==================  =====================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from aml_emulator import settings as settings_module
+from aml_emulator.executor.settings import ExecutorSettings
+from aml_emulator.executor.spec import LOG_PATH, Ending, RunError, RunSink, RunSpec, SinkFor
+from aml_emulator.server import serve
+from aml_emulator.services import Services
+from aml_emulator.store.metrics import Metric
+
+LOGGER = logging.getLogger(__name__)
+THREADS = 4
+
+
+class InstantRunner:
+    """Executes scripts; an `aml_emulator.services.Runner`."""
+
+    def __init__(self, services: Services, sink_for: SinkFor) -> None:
+        self._services = services
+        self._sink_for = sink_for
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="instant")
+        self._lock = threading.Lock()
+        self._active: set[str] = set()
+
+    def start(self) -> None:
+        """Be ready, as it always is."""
+
+    def submit(self, spec: RunSpec) -> None:
+        """Run this as soon as a thread is free."""
+        with self._lock:
+            if spec.run_id in self._active:
+                raise ValueError(f"The run {spec.run_id} is queued or running already")
+            self._active.add(spec.run_id)
+        self._pool.submit(self._work, spec)
+
+    def cancel(self, _run_id: str) -> bool:
+        """Jobs end by themselves before anybody could stop them: False, where nothing executes it any more."""
+        return False
+
+    def adopt(self, specs: Iterable[RunSpec]) -> None:
+        """Run what an earlier process had begun from its beginning."""
+        for spec in specs:
+            self.submit(spec)
+
+    def active(self) -> tuple[str, ...]:
+        """Return the ids of runs that have not ended."""
+        with self._lock:
+            return tuple(self._active)
+
+    def lose_node(self, _run_id: str, _message: str) -> bool:
+        """No run has a node."""
+        return False
+
+    def forget_images(self) -> None:
+        """There are none."""
+
+    def wake(self) -> None:
+        """Nothing waits for a node."""
+
+    def engine_ready(self) -> bool:
+        """No engine is needed."""
+        return True
+
+    def close(self) -> None:
+        """End with what has begun."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _work(self, spec: RunSpec) -> None:
+        sink = self._sink_for(spec.run_id)
+        try:
+            status, error = self._run(spec, sink)
+        except Exception as fault:
+            LOGGER.exception("run %s", spec.run_id)
+            status, error = "Failed", RunError(code="SystemError", message=f"The instant executor failed: {fault!r}")
+        with self._lock:
+            self._active.discard(spec.run_id)
+        sink.finished(status, error)
+
+    def _run(self, spec: RunSpec, sink: RunSink) -> tuple[Ending, RunError | None]:
+        services, place = self._services, spec.artifacts
+        for word in ("Preparing", "Starting"):
+            sink.status(word)
+        services.blobs.append(place.container, place.name_of(LOG_PATH), b"")
+        sink.log(LOG_PATH)
+        sink.status("Running")
+        for line in spec.command.splitlines():
+            word, _, rest = line.strip().partition(" ")
+            match word:
+                case "":
+                    continue
+                case "say":
+                    services.blobs.append(place.container, place.name_of(LOG_PATH), f"{rest}\n".encode())
+                case "metric":
+                    name, step, value = rest.split(" ")
+                    at = int(services.clock() * 1000)
+                    services.store.metrics.log(
+                        spec.run_id, [Metric(key=name, value=float(value), timestamp=at, step=int(step))]
+                    )
+                case "write":
+                    path, _, text = rest.partition(" ")
+                    data = text.encode()
+                    services.blobs.write(place.container, place.name_of(path), io.BytesIO(data), len(data))
+                    sink.artifact(path, len(data))
+                case "cancelled":
+                    sink.status("CancelRequested")
+                    return "Canceled", None
+                case "exit":
+                    message = f"Execution failed. The job's command exited with status code {rest}."
+                    return "Failed", RunError(code="UserError", message=message, exit_code=int(rest))
+                case _:
+                    raise ValueError(f"'{word}' is no word of a script")
+        sink.status("Finalizing")
+        return "Completed", None
+
+
+def run_at_once(services: Services, _settings: ExecutorSettings, sink_for: SinkFor) -> InstantRunner:
+    """Return what executes jobs: see `aml_emulator.server.MakeRunner`."""
+    return InstantRunner(services, sink_for)
+
+
+def main() -> None:
+    """Serve, as ``aml-emulator`` does."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    sys.setswitchinterval(0.0005)
+    asyncio.run(serve(settings_module.parse(sys.argv[1:], os.environ), make_runner=run_at_once))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Many runs of the pipeline at once while a tenth of all answers fails, and what the database says of them afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.integration.emulator.service import ROOT, Emulator
+from tests.integration.trust.cases import Case, write_project
+
+#: Of all requests, how many in a thousand get which fault; a hundred in all.
+FAULTS: Sequence[tuple[int, dict[str, str]]] = (
+    (20, {"kind": "status", "status": "429", "retry_after": "1"}),
+    (10, {"kind": "status", "status": "500"}),
+    (10, {"kind": "status", "status": "500", "after": "1"}),
+    (15, {"kind": "reset"}),
+    (15, {"kind": "reset", "after": "1"}),
+    (15, {"kind": "truncate"}),
+    (15, {"kind": "delay", "delay": "0.5", "after": "1"}),
+)
+RUN_SECONDS = 120
+
+
+def add_faults(emulator: Emulator, seed: int) -> None:
+    """Have a tenth of all requests, whatever they are for, go wrong.
+
+    The first rule that hits is taken: each one's probability is of what the rules before it have let through.
+    """
+    left = 1000
+    for number, (share, fault) in enumerate(FAULTS):
+        query = {**fault, "probability": f"{share / left:.6f}", "seed": str(seed * 100 + number)}
+        emulator.admin("POST", f"faults?{urlencode(query)}").raise_for_status()
+        left -= share
+
+
+def count_faults(emulator: Emulator) -> tuple[int, int]:
+    """Return how many requests there were since the faults were added, and how many of them failed."""
+    listed = emulator.admin("GET", "faults").json()["faults"]
+    return listed[0]["fitting"], sum(rule["injected"] for rule in listed)
+
+
+def execute(emulator: Emulator, folder: Path, cases: Sequence[Case], *, workers: int) -> dict[str, dict[str, Any]]:
+    """Run all *cases*, several at once, and return how each one ended, by its name."""
+    info = emulator.info
+    for one in cases:
+        write_project(folder / one.name, one, info)
+    environment = {**emulator.environment(), "AML_TRAIN_SIGN_IN": "secret"}
+    environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "runner")))
+    script = str(Path(__file__).with_name("worker.py"))
+    processes: list[subprocess.Popen[bytes]] = []
+    results = [folder / f"results-{number}.jsonl" for number in range(workers)]
+    try:
+        for number, result in enumerate(results):
+            folders = [str(folder / one.name) for one in cases[number::workers]]
+            with (folder / f"worker-{number}.log").open("wb") as log:
+                processes.append(
+                    subprocess.Popen(
+                        [sys.executable, script, str(result), *folders], env=environment, stdout=log, stderr=log
+                    )
+                )
+        for process in processes:
+            process.wait(timeout=RUN_SECONDS * len(cases))
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    lines = [line for result in results if result.exists() for line in result.read_text().splitlines()]
+    return {ended["folder"]: ended for ended in map(json.loads, lines)}
+
+
+def wrong(emulator: Emulator, cases: Sequence[Case], ended: dict[str, dict[str, Any]]) -> list[str]:
+    """Return what is not as it must be: a line for each run that ended otherwise, or whose job or model is not the only one."""
+    problems: list[str] = []
+    database = sqlite3.connect(f"file:{emulator.folder / 'data' / 'store.db'}?mode=ro", uri=True)
+    try:
+        for one in cases:
+            told = ended.get(one.name, {"code": None, "status": "no answer", "message": ""})
+            jobs = database.execute(
+                "SELECT runs.id, runs.status FROM runs JOIN experiments ON experiments.id = experiment_id WHERE name = ?",
+                (one.name,),
+            ).fetchall()
+            models = database.execute(
+                "SELECT version, properties FROM versions WHERE kind = 'models' AND name = ?", (one.name,)
+            ).fetchall()
+            found = (told["code"], told["status"], [status for _, status in jobs], len(models))
+            if found != (one.code, one.status, [one.job], one.models):
+                problems.append(f"{one.name}: {found}, wanted {one}: {told['message']}")
+                continue
+            (job, _), *_ = jobs
+            if told["job"] != job:
+                problems.append(f"{one.name}: told of the job {told['job']}, and there is {job}")
+            said = [line.removeprefix("say ") for line in one.script if line.startswith("say ")]
+            if said and told["log"] != said:
+                problems.append(f"{one.name}: the log was {told['log']}")
+            for version, properties in models:
+                if told["model"] != [one.name, version] or f'"aml-train.job": "{job}"' not in properties:
+                    problems.append(
+                        f"{one.name}: told of the model {told['model']}, and there is {version}: {properties}"
+                    )
+    finally:
+        database.close()
+    return problems
