@@ -6,6 +6,7 @@ act needs a repository, and a runner image that is on the machine; nothing is pu
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -16,8 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ACTION = "org/aml-train@v1"
-#: What the action's image is built from.
-ACTION_PARTS = ("action.yml", "Dockerfile", ".dockerignore", "requirements", "runner", "action")
+#: What the action's image is built from, and the reusable workflows.
+ACTION_PARTS = (".github", "action.yml", "Dockerfile", ".dockerignore", "requirements", "runner", "action")
 # Holds bash, which is all that the example's steps need; actions/checkout is act's own affair.
 RUNNER_IMAGE = "python:3.11-slim-bookworm"
 
@@ -29,8 +30,10 @@ def act_command(
     act: str,
     action: Path = ROOT,
     variables: Mapping[str, str] | None = None,
+    event: str = "push",
+    payload: Path | None = None,
 ) -> list[str]:
-    """Return act's command line for the push workflows of *repository*.
+    """Return act's command line for the workflows of *repository* on *event*.
 
     Args:
         repository: the repository's folder.
@@ -38,9 +41,13 @@ def act_command(
         environment: variables of the jobs' processes. Not for secrets: they are arguments.
         act: the command.
         variables: the repository's variables, ``vars`` in workflows.
+        event: what has happened, such as ``pull_request``.
+        payload: a JSON file of what GitHub would tell of it.
     """
-    command = [act, "push", "--directory", str(repository), "--platform", f"ubuntu-latest={RUNNER_IMAGE}"]
+    command = [act, event, "--directory", str(repository), "--platform", f"ubuntu-latest={RUNNER_IMAGE}"]
     command += ["--pull=false", "--action-offline-mode", "--rm", "--local-repository", f"{ACTION}={action}"]
+    if payload is not None:
+        command += ["--eventpath", str(payload)]
     for name, value in sorted(environment.items()):
         command += ["--env", f"{name}={value}"]
     for name, value in sorted((variables or {}).items()):
@@ -78,8 +85,10 @@ def run_act(
     *,
     variables: Mapping[str, str] | None = None,
     capture: bool = False,
+    event: str = "push",
+    payload: Mapping[str, object] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run *project*'s push workflows; return how act ended, with its output where *capture* says so."""
+    """Run *project*'s workflows on *event*, of which *payload* tells; return how act ended, with its output where *capture* says so."""
     act = str(Path(sys.executable).with_name("act"))
     with tempfile.TemporaryDirectory(prefix="aml-train-act-") as folder:
         repository = make_repository(project, Path(folder))
@@ -87,8 +96,21 @@ def run_act(
         settings = {"XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": str(Path(folder) / "cache")}
         (Path(folder) / "act").mkdir()
         (Path(folder) / "act" / "actrc").write_text("", encoding="utf-8")
+        told = None
+        if payload is not None:
+            told = Path(folder) / "event.json"
+            told.write_text(json.dumps(payload), encoding="utf-8")
+        command = act_command(
+            repository,
+            environment,
+            act=act,
+            action=export_action(Path(folder)),
+            variables=variables,
+            event=event,
+            payload=told,
+        )
         return subprocess.run(
-            act_command(repository, environment, act=act, action=export_action(Path(folder)), variables=variables),
+            command,
             env={**os.environ, **settings},
             stdout=subprocess.PIPE if capture else None,
             stderr=subprocess.STDOUT if capture else None,
