@@ -20,6 +20,7 @@ from aml_train.cli_init import init
 from aml_train.cli_jobs import jobs
 from aml_train.cli_options import configuration, load
 from aml_train.cli_page import open_page
+from aml_train.cli_promote import promote, rollback
 from aml_train.cli_running import colors, events_file, execute, terminate_like_interrupt
 from aml_train.cli_submit import submit
 
@@ -48,6 +49,7 @@ def cli() -> None:
     aml-train attach       follow and gate what `run --no-wait` submitted
     aml-train submit       any command as a job
     aml-train jobs         list, show, follow, cancel, resubmit and download jobs
+    aml-train promote      put a model into a stage, if it meets what is asked there; `rollback` undoes it
     aml-train image check  is an image ready for AzureML and InfiniBand?
     aml-train image render  the Dockerfile as it will be built
     aml-train data         list, upload, download, copy and remove what datastores hold
@@ -217,6 +219,8 @@ cli.add_command(image)
 cli.add_command(submit)
 cli.add_command(init)
 cli.add_command(jobs)
+cli.add_command(promote)
+cli.add_command(rollback)
 
 
 @cli.group()

@@ -18,6 +18,7 @@ from aml_train.events import (
     JobSubmitted,
     LogLine,
     MetricsSettled,
+    ModelPromoted,
     ModelRegistered,
     Notice,
     Progress,
@@ -146,6 +147,9 @@ class ConsoleListener:
                 self._facts["model"] = f"{event.model} version {event.version}" + (
                     " (registered earlier)" if event.found else ""
                 )
+            case ModelPromoted():
+                after = f", and version {event.previous} is archived" if event.previous else ""
+                self._facts[event.stage] = f"{event.model} version {event.version}{after}"
             case _:
                 pass
 

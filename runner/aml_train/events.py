@@ -17,7 +17,20 @@ from typing import Any, Literal
 
 from aml_train.checks import Finding
 
-Stage = Literal["resolve", "target", "image", "push", "check", "tests", "submit", "watch", "gate", "register"]
+Stage = Literal[
+    "resolve",
+    "target",
+    "image",
+    "push",
+    "check",
+    "tests",
+    "submit",
+    "watch",
+    "gate",
+    "register",
+    "lineage",
+    "promote",
+]
 Source = Literal["build", "push", "tests", "job", "emulator"]
 
 
@@ -204,6 +217,22 @@ class ModelRegistered(Event):
     model: str
     version: str
     found: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPromoted(Event):
+    """A model's version is in *stage* now; *previous*, which was there, is archived. *action* is ``promote`` or ``rollback``.
+
+    *change* is the id that both versions carry as the tag ``aml-train.promotion``.
+    """
+
+    model: str
+    version: str
+    stage: str
+    previous: str | None
+    action: Literal["promote", "rollback"]
+    actor: str
+    change: str
 
 
 @dataclass(frozen=True, kw_only=True)

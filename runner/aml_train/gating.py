@@ -14,7 +14,7 @@ from aml_train.gate.history import MetricPoint
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.service import JobService, ModelView
 from aml_train.jobs.watch import settle_metrics
-from aml_train.models import TAG_JOB, TAG_METRIC, TAG_STAGE
+from aml_train.models import TAG_JOB, TAG_METRIC
 
 #: Bytes of a file that a value is read from.
 _MOST: Final = 16 << 20
@@ -190,7 +190,6 @@ def _is_wanted(model: ModelView, config: BaselineConfig) -> bool:
     if config.version is not None:
         return model.version == config.version
     if config.stage is not None:
-        found = {stage.lower() for stage in (model.tags.get(TAG_STAGE), model.stage) if stage}
-        return config.stage.lower() in found
+        return config.stage.lower() == model.staged
     name, _, value = (config.tag or "").partition("=")
     return name in model.tags and (not value or model.tags[name] == value)

@@ -9,14 +9,21 @@ from typing import Final
 from aml_train._version import __version__
 from aml_train.errors import JobFailedError
 from aml_train.gate.decide import Decision
-from aml_train.jobs.job import TAG_ADDRESS, TAG_COMMIT, TAG_DIGEST, TAG_GATE, TAG_IMAGE, TAG_TESTED, TAG_VERSION
+from aml_train.jobs.job import (
+    TAG_ADDRESS,
+    TAG_COMMIT,
+    TAG_DIGEST,
+    TAG_GATE,
+    TAG_IMAGE,
+    TAG_STAGE,
+    TAG_TESTED,
+    TAG_VERSION,
+)
 from aml_train.jobs.service import JobService, ModelView, NewModel
 
 TAG_JOB: Final = "aml-train.job"
 #: Where the model lies, in our words: the service rewrites a model's own path into one of a datastore.
 TAG_SOURCE: Final = "aml-train.model-source"
-#: Which stage of its life the model is in, such as ``production``.
-TAG_STAGE: Final = "aml-train.stage"
 TAG_METRIC: Final = "aml-train.metric."
 _FROM_JOB: Final = (TAG_COMMIT, TAG_IMAGE, TAG_DIGEST, TAG_ADDRESS, TAG_TESTED)
 

@@ -8,6 +8,7 @@ from aml_train.config.compute_grammar import COMPUTE
 from aml_train.config.gate_grammar import BASELINE, GATE
 from aml_train.config.image_grammar import IMAGE, VARIABLES
 from aml_train.config.job_grammar import ASSET_NAME, JOB
+from aml_train.config.promote_grammar import PROMOTE
 from aml_train.config.sending_grammar import CODE, DATA, SETUP
 from aml_train.config.shapes import Choice, Duration, Text
 from aml_train.config.structures import Either, Key, Record, Table
@@ -129,6 +130,7 @@ DOCUMENT: Final = Record(
         "gate": Key(GATE, "Rules that the metrics must meet: a rule, or a list of them, for each metric."),
         "baseline": Key(BASELINE, "What rules with `baseline` compare with."),
         "model": Key(MODEL, "Model that is registered after the gate."),
+        "promote": Key(PROMOTE, "What a model must meet to be promoted, by stage, such as `production`."),
         "watch": Key(
             Record(
                 noun="a mapping",

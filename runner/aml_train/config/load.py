@@ -23,6 +23,7 @@ from aml_train.config.job import JobSource, check_job, name_of, read_tree
 from aml_train.config.model import Config
 from aml_train.config.nodes import Entry, Faults, MapNode, Mark, ScalarNode, find, place
 from aml_train.config.overrides import Overrides, apply, parse_overrides
+from aml_train.config.promote_grammar import check_promote, stage_policies
 from aml_train.config.sending_grammar import code_config, data_links, setup_commands
 from aml_train.config.shapes import Anything
 from aml_train.config.source import absolute, kind_of
@@ -217,6 +218,7 @@ class _Loader:
         links = data_links(tree, values.get("data") or {}, faults)
         chosen = choose_target(tree, values, target, directory=directory, faults=faults)
         check_gate(tree, faults)
+        check_promote(tree, faults)
         rules = () if faults else gate_rules(tree)
         baseline = baseline_config(tree, values.get("baseline"), rules, directory, faults)
         if faults or job is None or chosen is None:
@@ -230,6 +232,7 @@ class _Loader:
             gate=rules,
             baseline=baseline,
             model=model_config(values.get("model")),
+            promote=stage_policies(tree, values),
             target=chosen,
             watch=wait_config(values.get("watch") or {}),
             code=code_config(values.get("code") or {}),

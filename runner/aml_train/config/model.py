@@ -106,6 +106,23 @@ class GateRule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StagePolicy:
+    """One entry of ``promote:``: what a model must meet to get into a stage.
+
+    Attributes:
+        sources: the stages that it may come from, in lower case; none for any.
+        rules: the gate; its baseline is the model that is in the stage.
+        bootstrap: whether the stage may be empty where rules need a baseline.
+        where: ``file:line``; empty where nothing is written for the stage.
+    """
+
+    sources: tuple[str, ...] = ()
+    rules: tuple[GateRule, ...] = ()
+    bootstrap: bool = False
+    where: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class BaselineConfig:
     """``baseline:``: what rules compare with. Exactly one of *file*, *job* and *model* is given.
 
@@ -296,6 +313,7 @@ class Config:
     gate: tuple[GateRule, ...]
     baseline: BaselineConfig | None = None
     model: ModelConfig | None
+    promote: Mapping[str, StagePolicy] = field(default_factory=dict)
     target: TargetConfig
     watch: WaitConfig = WaitConfig()
     code: CodeConfig = CodeConfig()

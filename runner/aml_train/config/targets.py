@@ -1,7 +1,8 @@
-"""Which target is meant, where nothing else of the configuration matters: data is moved without a job."""
+"""Parts of the configuration, where nothing else of it matters: data is moved, and models are promoted, without a job."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,12 +12,21 @@ from aml_train.config.grammar import DOCUMENT
 from aml_train.config.job import name_of, read_tree
 from aml_train.config.load import NAMES
 from aml_train.config.model import TargetConfig
-from aml_train.config.nodes import Faults, MapNode, Mark
+from aml_train.config.nodes import Faults, MapNode, Mark, shown
+from aml_train.config.promote_grammar import PromotionConfig, promotion_config
 from aml_train.config.source import absolute, kind_of
 from aml_train.config.structures import Record
+from aml_train.errors import InvalidError
 
 _KEYS: Final = ("target", "targets")
-_PART: Final = Record(noun=DOCUMENT.noun, keys={key: DOCUMENT.keys[key] for key in _KEYS})
+_PROMOTING: Final = (*_KEYS, "gate", "baseline", "model", "promote")
+
+
+def _part(keys: Sequence[str]) -> Record:
+    return Record(noun=DOCUMENT.noun, keys={key: DOCUMENT.keys[key] for key in keys})
+
+
+_PART: Final = _part(_KEYS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +61,45 @@ def load_targets(path: Path | None, *, directory: Path) -> Targets:
     Raises:
         InvalidError: the file cannot be read, or is no mapping.
     """
+    return _read(path, directory, _KEYS)[0]
+
+
+def load_promotion(path: Path | None, *, directory: Path, target: str | None) -> PromotionConfig:
+    """Read what promoting a model needs: the target, the model, ``gate`` and ``promote``; the job is not looked at.
+
+    Args:
+        path: the aml-train.yml; None for the one in *directory*.
+        directory: where to look.
+        target: the target's name, instead of that in the file.
+
+    Raises:
+        InvalidError: there is no such file, or what is written under these keys is wrong.
+    """
+    read, file = _read(path, directory, _PROMOTING)
+    if file is None:
+        raise InvalidError(
+            f"There is no {NAMES[0]} in {shown(str(read.directory), 200)}: nothing says what a model must meet.",
+            hint="Name the folder with -C, or the file with --config; `promote: {production: {gate: …}}` is the policy.",
+        )
+    faults = Faults()
+    values = _part(_PROMOTING).check(read.tree, "", faults)
+    found = promotion_config(read.tree, values, target, directory=read.directory, faults=faults)
+    faults.raise_if_any()
+    if found is None:  # pragma: no cover - it is missing only after a complaint
+        raise AssertionError("there is no configuration and no complaint")
+    return found
+
+
+def _read(path: Path | None, directory: Path, keys: Sequence[str]) -> tuple[Targets, Path | None]:
+    """Read some keys of the configuration; the second part is its file, None where there is none."""
     base = absolute(directory)
     found = [base / name for name in NAMES if kind_of(base / name)[0] != "missing"]
     file = absolute(base / path) if path is not None else (found[0] if found else None)
     if file is None:
-        return Targets(directory=base, tree=MapNode(mark=Mark(file=NAMES[0]), entries={}))
+        return Targets(directory=base, tree=MapNode(mark=Mark(file=NAMES[0]), entries={})), None
     faults = Faults()
     name = name_of(file, base)
     tree = read_tree(file, Mark(file=name), name, faults)
     faults.raise_if_any()
-    entries = {key: tree.entries[key] for key in _KEYS if key in tree.entries} if tree is not None else {}
-    return Targets(directory=file.parent, tree=MapNode(mark=Mark(file=name, line=1), entries=entries))
+    entries = {key: tree.entries[key] for key in keys if key in tree.entries} if tree is not None else {}
+    return Targets(directory=file.parent, tree=MapNode(mark=Mark(file=name, line=1), entries=entries)), file

@@ -63,7 +63,7 @@ class DataTargets:
         place = Workspace(
             subscription_id=found.subscription_id, resource_group=found.resource_group, name=found.workspace
         )
-        return _workspace(AzureRest(place, credential, session=way.session()), credential, way, target.name)
+        return workspace_of(AzureRest(place, credential, session=way.session()), credential, way, target.name)
 
     def _azure(self, target: TargetConfig, directory: Path) -> DataWorkspace:
         from aml_train.targets.azure_names import find_workspace
@@ -71,10 +71,12 @@ class DataTargets:
         place = find_workspace(target, directory, self._environment)
         cloud = cloud_named(self._environment.get("AZURE_ENVIRONMENT", ""))
         credential = sign_in(self._environment, cloud=cloud)
-        return _workspace(AzureRest(place, credential, cloud), credential, HttpWay(), target.name)
+        return workspace_of(AzureRest(place, credential, cloud), credential, HttpWay(), target.name)
 
 
-def _workspace(rest: AzureRest, credential: SignIn, way: HttpWay, target: str) -> DataWorkspace:
+def workspace_of(rest: AzureRest, credential: SignIn, way: HttpWay, target: str) -> DataWorkspace:
+    """Return the data of a workspace that is signed in to; *target* is its name in messages."""
+
     def open_storage(access: Access) -> Storage:
         from aml_train.data.azure_blobs import AzureBlobs
 

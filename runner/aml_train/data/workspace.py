@@ -117,7 +117,7 @@ class DataWorkspace:
             InvalidError: it is no Blob storage.
         """
         if datastore not in self._opened:
-            self._opened[datastore] = self._open(self._access(datastore))
+            self._opened[datastore] = self._open(self.access(datastore))
         return self._opened[datastore]
 
     def asset(self, address: Asset) -> AssetView:
@@ -229,7 +229,8 @@ class DataWorkspace:
             hint="Register the container as a datastore.",
         )
 
-    def _access(self, datastore: str) -> Access:
+    def access(self, datastore: str) -> Access:
+        """Return how the container of a datastore is signed in to. Raises what :meth:`storage` raises."""
         url = self._rest.arm(f"/datastores/{quote(datastore)}")
         found = self._rest.read(url, f"Looking for the datastore {datastore}", params=_API)
         if found is None:

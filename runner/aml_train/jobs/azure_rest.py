@@ -98,6 +98,21 @@ def _job_view(name: str, properties: Mapping[str, Any]) -> JobView:
     )
 
 
+def model_view(name: str, item: Mapping[str, Any]) -> ModelView:
+    """Read one version of a model as Azure Resource Manager shows it."""
+    properties = item["properties"]
+    return ModelView(
+        name=name,
+        version=item["name"],
+        path=properties.get("modelUri") or "",
+        stage=properties.get("stage"),
+        tags=properties.get("tags") or {},
+        type=properties.get("modelType") or "",
+        description=properties.get("description"),
+        created=(item.get("systemData") or {}).get("createdAt") or "",
+    )
+
+
 def _is_transient(error: Exception) -> bool:
     return isinstance(error, ServiceError) and error.transient
 
@@ -127,6 +142,11 @@ class AzureRest:
         self._resource: Mapping[str, Any] | None = None
         self._location = ""
         self._hosts: Mapping[str, str] | None = None
+
+    @property
+    def credential(self) -> SignIn:
+        """Who signs in."""
+        return self._credential
 
     def call(
         self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
@@ -177,6 +197,20 @@ class AzureRest:
         except requests.RequestException as error:
             host = urlsplit(url).netloc
             raise ServiceError(f"{what}: {host} does not answer: {type(error).__name__}", transient=True) from error
+
+    def once(
+        self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
+    ) -> requests.Response:
+        """Send one request with short time-outs, and once more only where the token was refused; return any answer.
+
+        Raises:
+            ServiceError: if nobody answers.
+        """
+        response = self._send(method, url, what, params, body, self._token(), timeout=_URGENT)
+        if response.status_code == requests.codes.unauthorized:
+            self._credential.forget()
+            response = self._send(method, url, what, params, body, self._token(), timeout=_URGENT)
+        return response
 
     def read(self, url: str, what: str, *, params: Mapping[str, str] | None = None) -> Any:
         """GET *url* and return its JSON; None for 404.
@@ -320,10 +354,7 @@ class AzureRest:
         what = f"Cancelling the job {name}"
         url = self.arm(f"/jobs/{quote(name)}/cancel")
         version = {"api-version": _API["jobs"]}
-        response = self._send("POST", url, what, version, None, self._token(), timeout=_URGENT)
-        if response.status_code == requests.codes.unauthorized:
-            self._credential.forget()
-            response = self._send("POST", url, what, version, None, self._token(), timeout=_URGENT)
+        response = self.once("POST", url, what, params=version)
         if response.ok:
             return True
         if response.status_code == requests.codes.not_found:
@@ -432,20 +463,8 @@ class AzureRest:
 
     def models(self, name: str) -> Sequence[ModelView]:
         """See :meth:`aml_train.jobs.service.JobService.models`."""
-        views: list[ModelView] = []
         params = {"api-version": _API["models"], "$orderBy": "createdtime desc"}
-        for item in self.items(
+        found = self.items(
             self.arm(f"/models/{quote(name)}/versions"), f"Looking for the model {name}", params=params
-        ):
-            properties = item["properties"]
-            tags = properties.get("tags") or {}
-            views.append(
-                ModelView(
-                    name=name,
-                    version=item["name"],
-                    path=properties.get("modelUri") or "",
-                    stage=properties.get("stage"),
-                    tags=tags,
-                )
-            )
-        return views
+        )
+        return [model_view(name, item) for item in found]

@@ -34,6 +34,12 @@ TAG_CONFIGURATION: Final = "aml-train.configuration"
 TAG_DATA: Final = "aml-train.data."
 #: What the gate said: ``passed``, ``failed``, or ``none`` where it has no rules.
 TAG_GATE: Final = "aml-train.gate"
+#: What the image was built from: the base's name with its digest, or its id where only the engine has it.
+TAG_BASE: Final = "aml-train.base"
+#: The workflow's run that submitted the job.
+TAG_RUN_URL: Final = "aml-train.run-url"
+#: Which stage of its life a model is in, such as ``production``.
+TAG_STAGE: Final = "aml-train.stage"
 #: On a job that is another one once more: that one's name.
 TAG_RESUBMITTED: Final = "aml-train.resubmitted-from"
 #: What supersedes what: the group that runs belong to, and their order in it.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from aml_train.gate.history import MetricPoint
-from aml_train.jobs.job import JobSpec
+from aml_train.jobs.job import TAG_STAGE, JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 
@@ -39,13 +39,27 @@ class JobView:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelView:
-    """One version of a registered model. *stage* is AzureML's own field, where somebody set it."""
+    """One version of a registered model.
+
+    Attributes:
+        stage: AzureML's own field, where somebody set it; ask :attr:`staged`.
+        created: when it was registered, as the service writes it; empty where that is not known.
+    """
 
     name: str
     version: str
     path: str
     stage: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    type: str = ""
+    description: str | None = None
+    created: str = ""
+
+    @property
+    def staged(self) -> str | None:
+        """The stage that the version is in, in lower case: our tag's, else AzureML's own field's; None for none."""
+        stage = self.tags.get(TAG_STAGE) or self.stage
+        return stage.lower() if stage else None
 
 
 @dataclass(frozen=True, kw_only=True)

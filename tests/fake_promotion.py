@@ -1,0 +1,156 @@
+"""A workspace in memory whose models can be promoted, and a storage whose lock can be lost."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from aml_train.config.model import GateRule
+from aml_train.errors import ServiceError
+from aml_train.events import Event
+from aml_train.gate.rules import parse_rule
+from aml_train.jobs.clock import Clock
+from aml_train.jobs.job import TAG_GATE, TAG_STAGE
+from aml_train.jobs.service import ModelView
+from aml_train.promotion.lineage import Tracer
+from aml_train.promotion.promote import Promoter
+from tests.fake_service import FakeClock, FakeService
+
+
+class KilledError(BaseException):
+    """Stands for the end of the process, which nothing handles."""
+
+
+@dataclass
+class FakeCatalogue:
+    """See :class:`aml_train.promotion.catalogue.Catalogue`; *deaths* is the write, from 1, at which the process dies."""
+
+    service: FakeService
+    images: dict[str, str] = field(default_factory=dict)
+    data: Sequence[str] = ()
+    writes: list[tuple[str, Mapping[str, str | None]]] = field(default_factory=list)
+    death: int | None = None
+
+    def names(self) -> Iterator[str]:
+        yield from sorted({model.name for model in self.service.registered})
+
+    def version(self, name: str, version: str) -> ModelView | None:
+        return next((one for one in self.service.models(name) if one.version == version), None)
+
+    def change_tags(
+        self, name: str, version: str, changes: Mapping[str, str | None], *, guard: Callable[[], None]
+    ) -> None:
+        guard()
+        if self.death is not None and len(self.writes) + 1 >= self.death:
+            raise KilledError
+        self.writes.append((version, changes))
+        for index, one in enumerate(self.service.registered):
+            if (one.name, one.version) == (name, version):
+                tags = {key: value for key, value in {**one.tags, **changes}.items() if value is not None}
+                self.service.registered[index] = replace(one, tags=tags)
+                return
+        raise ServiceError(f"there is no {name}:{version}")
+
+    def environment_image(self, job: str) -> str | None:
+        return self.images.get(job)
+
+    def has_data(self, name: str, version: str) -> bool:
+        return f"{name}:{version}" in self.data
+
+
+@dataclass
+class FakeStore:
+    """See :class:`aml_train.promotion.store.PromotionStore`. *before_hold* happens before the lock is had, as another's promotion may."""
+
+    contents: dict[str, bytes] = field(default_factory=dict)
+    before_hold: list[Callable[[], None]] = field(default_factory=list)
+    lost: bool = False
+    held: bool = False
+
+    def read(self, model: str) -> bytes:
+        return self.contents.get(model, b"")
+
+    @contextlib.contextmanager
+    def hold(self, model: str) -> Iterator[FakeHeld]:
+        if self.before_hold:
+            self.before_hold.pop(0)()
+        assert not self.held, "two hold the lock"
+        self.held = True
+        try:
+            yield FakeHeld(self, model)
+        finally:
+            self.held = False
+
+
+@dataclass
+class FakeHeld:
+    """See :class:`aml_train.promotion.store.Held`."""
+
+    store: FakeStore
+    model: str
+
+    def renew(self) -> None:
+        if self.store.lost:
+            raise ServiceError("the lock was lost", transient=True)
+
+    def read(self) -> bytes:
+        return self.store.read(self.model)
+
+    def write(self, content: bytes) -> None:
+        self.renew()
+        self.store.contents[self.model] = content
+
+
+@dataclass
+class Place:
+    """A workspace with the model ``digits``: each version of a job of its own that logged ``acc``."""
+
+    service: FakeService = field(default_factory=lambda: FakeService(artifacts=["outputs/model/weights"]))
+    store: FakeStore = field(default_factory=FakeStore)
+    events: list[Event] = field(default_factory=list)
+    catalogue: FakeCatalogue = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.catalogue = FakeCatalogue(self.service)
+
+    def add(self, acc: float, stage: str | None = None, *, gate: str = "passed", job: str | None = None) -> str:
+        """Register the next version, and return it."""
+        version = str(len(self.service.registered) + 1)
+        job = job or f"job-{version}"
+        self.service.history_of[job] = {"acc": [acc]}
+        tags = {
+            "aml-train.job": job,
+            "aml-train.model-source": f"azureml://jobs/{job}/outputs/artifacts/paths/outputs/model",
+            TAG_GATE: gate,
+        }
+        tags |= {TAG_STAGE: stage} if stage else {}
+        self.service.registered.append(ModelView(name="digits", version=version, path=f"path/{version}", tags=tags))
+        return version
+
+    def stages(self) -> dict[str, str | None]:
+        """Return every version's stage."""
+        return {model.version: model.staged for model in self.service.registered}
+
+    def tags(self, version: str) -> Mapping[str, str]:
+        """Return a version's tags."""
+        found = self.catalogue.version("digits", version)
+        assert found is not None
+        return found.tags
+
+    def promoter(self) -> Promoter:
+        """Return what promotes here."""
+        clock = FakeClock()
+        return Promoter(
+            service=self.service,
+            catalogue=self.catalogue,
+            store=self.store,
+            tracer=Tracer(service=self.service, catalogue=self.catalogue, registry=lambda _host: None),
+            clock=Clock(now=clock.now, sleep=clock.sleep),
+            listener=self.events.append,
+        )
+
+
+def rules(*texts: str) -> tuple[GateRule, ...]:
+    """Return rules over ``acc``."""
+    return tuple(GateRule(metric="acc", rule=parse_rule(text), where="aml-train.yml:9") for text in texts)
