@@ -41,11 +41,18 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterView:
-    """A cluster at one moment. *changed* is when its number of nodes last changed; *steady*: none is starting."""
+    """A cluster at one moment.
+
+    Attributes:
+        queue: the runs that wait.
+        waited_for: how many nodes these need together.
+        changed: when the number of nodes last changed.
+    """
 
     scale: Scale
     nodes: tuple[Node, ...]
     queue: tuple[str, ...]
+    waited_for: int
     changed: float
 
     def in_state(self, state: NodeState) -> int:
@@ -55,11 +62,11 @@ class ClusterView:
     @property
     def target(self) -> int:
         """How many nodes the cluster wants to have now."""
-        return wanted(self.scale, demand=len(self.queue) + self.in_state("running"))
+        return wanted(self.scale, demand=self.waited_for + self.in_state("running"))
 
 
 def wanted(scale: Scale, *, demand: int) -> int:
-    """Return how many nodes a cluster with that many jobs, waiting or running, is to have."""
+    """Return how many nodes a cluster is to have whose jobs, waiting or running, need *demand* of them."""
     return max(min(scale.max_nodes, demand), scale.min_nodes)
 
 
@@ -68,11 +75,16 @@ class _Cluster:
     scale: Scale
     changed: float
     nodes: list[Node] = field(default_factory=list)
-    queue: list[str] = field(default_factory=list)
+    queue: dict[str, int] = field(default_factory=dict)
+    """How many nodes each waiting run needs, in the order in which they came."""
+
+    @property
+    def demand(self) -> int:
+        return sum(self.queue.values()) + sum(node.state == "running" for node in self.nodes)
 
 
 class Fleet:
-    """All clusters, and which runs wait for them or hold one of their nodes. Safe to use from several threads.
+    """All clusters, and which runs wait for them or hold nodes of theirs. Safe to use from several threads.
 
     Args:
         clock: seconds.
@@ -106,53 +118,53 @@ class Fleet:
             known = self._clusters.pop(name, None)
             if known is None:
                 return ()
-            return (*(node.run_id for node in known.nodes if node.run_id is not None), *known.queue)
+            running = (node.run_id for node in known.nodes if node.run_id is not None)
+            return (*dict.fromkeys(running), *known.queue)
 
     def clear(self) -> None:
         """Forget all clusters."""
         with self._lock:
             self._clusters.clear()
 
-    def enqueue(self, run_id: str, cluster: str) -> None:
-        """Let a run wait for a node; without such a cluster it needs none."""
+    def enqueue(self, run_id: str, cluster: str, *, nodes: int = 1) -> None:
+        """Let a run wait for nodes; without such a cluster it needs none."""
         with self._lock:
             if cluster in self._clusters:
-                self._clusters[cluster].queue.append(run_id)
+                self._clusters[cluster].queue[run_id] = nodes
                 self._settle()
 
-    def take(self, run_id: str, cluster: str, *, at_once: bool = False) -> bool:
-        """Give a node to a run that waits, and return whether there was one; a run without a cluster needs none.
+    def take(self, run_id: str, cluster: str, *, nodes: int = 1, at_once: bool = False) -> bool:
+        """Give its nodes to a run that waits, and return whether there were enough; a run without a cluster needs none.
 
         Runs of a cluster get its nodes in the order in which they came.
 
         Args:
             run_id: the run.
             cluster: its cluster.
-            at_once: it runs already, whatever the cluster says: a node is there for it.
+            nodes: how many it needs.
+            at_once: it runs already, whatever the cluster says: the nodes are there for it.
         """
         with self._lock:
             known = self._clusters.get(cluster)
             if known is None:
                 return True
             self._settle()
-            node = next((node for node in known.nodes if node.state == "idle"), None)
+            idle = [node for node in known.nodes if node.state == "idle"][:nodes]
             if at_once:
-                if node is None:
-                    node = self._new_node(known, "idle")
-            elif node is None or not known.queue or known.queue[0] != run_id:
+                idle += [self._new_node(known, "idle") for _ in range(nodes - len(idle))]
+            elif len(idle) < nodes or next(iter(known.queue), None) != run_id:
                 return False
-            if run_id in known.queue:
-                known.queue.remove(run_id)
-            node.state, node.since, node.run_id = "running", self._clock(), run_id
+            known.queue.pop(run_id, None)
+            for node in idle:
+                node.state, node.since, node.run_id = "running", self._clock(), run_id
             self._settle()
             return True
 
     def release(self, run_id: str) -> None:
-        """Take a run out of its queue, or its node back."""
+        """Take a run out of its queue, or its nodes back."""
         with self._lock:
             for known in self._clusters.values():
-                if run_id in known.queue:
-                    known.queue.remove(run_id)
+                known.queue.pop(run_id, None)
                 for node in known.nodes:
                     if node.run_id == run_id:
                         node.state, node.since, node.run_id = "idle", self._clock(), None
@@ -177,7 +189,13 @@ class Fleet:
             nodes = tuple(
                 Node(id=node.id, state=node.state, since=node.since, run_id=node.run_id) for node in known.nodes
             )
-            return ClusterView(scale=known.scale, nodes=nodes, queue=tuple(known.queue), changed=known.changed)
+            return ClusterView(
+                scale=known.scale,
+                nodes=nodes,
+                queue=tuple(known.queue),
+                waited_for=sum(known.queue.values()),
+                changed=known.changed,
+            )
 
     def _settle(self) -> None:
         """Bring every cluster to what it is by now."""
@@ -187,14 +205,12 @@ class Fleet:
                 if node.state == "preparing" and node.since + self._start_seconds <= now:
                     node.state, node.since = "idle", node.since + self._start_seconds
             self._shrink(known, now)
-            demand = len(known.queue) + sum(node.state == "running" for node in known.nodes)
-            while len(known.nodes) < wanted(known.scale, demand=demand):
+            while len(known.nodes) < wanted(known.scale, demand=known.demand):
                 self._new_node(known, "idle" if self._start_seconds <= 0 else "preparing")
 
     def _shrink(self, known: _Cluster, now: float) -> None:
         """Release the nodes that are over the maximum, or idle for long enough; the longest idle one first."""
-        demand = len(known.queue) + sum(node.state == "running" for node in known.nodes)
-        target = wanted(known.scale, demand=demand)
+        target = wanted(known.scale, demand=known.demand)
         for node in sorted(known.nodes, key=lambda node: node.since):
             if len(known.nodes) <= target:
                 return

@@ -127,7 +127,7 @@ def _member(entry: Entry, fetched: Future[bytes] | None) -> Iterator[bytes]:
         yield bytes(tarfile.BLOCKSIZE - sent % tarfile.BLOCKSIZE)
 
 
-class _ChunkReader(io.RawIOBase):
+class ChunkReader(io.RawIOBase):
     """A readable file over chunks of bytes."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
@@ -219,7 +219,7 @@ class _Capture:
         self._notes: list[str] = []
 
     def run(self, chunks: Iterator[bytes]) -> tuple[str, ...]:
-        reader = io.BufferedReader(_ChunkReader(chunks), buffer_size=1024 * 1024)
+        reader = io.BufferedReader(ChunkReader(chunks), buffer_size=1024 * 1024)
         with (
             ThreadPoolExecutor(PARALLEL, thread_name_prefix="store") as pool,
             tarfile.open(fileobj=reader, mode="r|", bufsize=64 * tarfile.BLOCKSIZE) as archive,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
 from aml_emulator.executor import archive, layout
@@ -18,7 +18,7 @@ Get = Callable[[str], Iterator[bytes] | None]
 
 
 class Content:
-    """The files of one run's container."""
+    """The files of one run's containers."""
 
     def __init__(self, spec: RunSpec, *, blobs: BlobStore) -> None:
         self._spec = spec
@@ -63,51 +63,63 @@ class Content:
                 f"The input '{item.name}' ({item.uri or 'no address'}) cannot be read: {error}"
             ) from error
 
-    def capture(self, get: Get, sink: RunSink) -> Iterator[str]:
+    def capture(self, nodes: Sequence[Get], sink: RunSink) -> Iterator[str]:
         """Store ``outputs``, ``logs``, the named outputs, and what changed in inputs; yield notes on what is amiss.
+
+        Where two nodes have a file of one name, that of the later one of *nodes* stays.
 
         Raises:
             UnsafePathError, tarfile.TarError: as :func:`aml_emulator.executor.archive.capture`.
         """
         for name in layout.CAPTURED_FOLDERS:
-            stream = get(f"{self._plan.working_directory}/{name}")
-            if stream is not None:
-                target = self._spec.artifacts
-                yield from archive.capture(stream, blobs=self._blobs, target=target, base=name, on_file=sink.artifact)
+            for get in nodes:
+                stream = get(f"{self._plan.working_directory}/{name}")
+                if stream is not None:
+                    place = self._spec.artifacts
+                    yield from archive.capture(
+                        stream, blobs=self._blobs, target=place, base=name, on_file=sink.artifact
+                    )
         for item in self._spec.outputs:
             if item.mode != "Direct":
-                stream = get(self._plan.output_path(item))
-                if stream is None:
+                written = False
+                for get in nodes:
+                    stream = get(self._plan.output_path(item))
+                    if stream is not None:
+                        written = True
+                        yield from archive.capture(stream, blobs=self._blobs, target=item.location, on_file=_unheard)
+                if not written:
                     yield f"The output {item.name} was not written by the job."
                     continue
-                yield from archive.capture(stream, blobs=self._blobs, target=item.location, on_file=_unheard)
             sink.output(item.name)
-        yield from self._write_back(get)
+        yield from self._write_back(nodes)
 
-    def _write_back(self, get: Get) -> list[str]:
+    def _write_back(self, nodes: Sequence[Get]) -> list[str]:
         """Store what the command changed in inputs of the mode ``ReadWriteMount``, and return notes.
 
-        Files that were put there and are gone are deleted from storage as well, where this process put them.
+        Files that were put there and are gone from any node are deleted from storage as well, where this process put them.
         """
         notes: list[str] = []
         for item in self._spec.inputs:
             if item.mode != "ReadWriteMount" or item.location is None or item.literal is not None:
                 continue
-            seen: set[str] = set()
-            stream = get(self._plan.input_path(item))
-            if stream is not None:
-                notes += archive.capture(
-                    stream,
-                    blobs=self._blobs,
-                    target=item.location,
-                    on_file=_unheard,
-                    skip=lambda path, member, seen=seen: _unchanged(path, member, seen),  # type: ignore[misc]
-                )
+            kept, changed = self._placed.get(item.name, set()), set[str]()
+            for get in nodes:
+                seen: set[str] = set()
+                stream = get(self._plan.input_path(item))
+                if stream is not None:
+                    notes += archive.capture(
+                        stream,
+                        blobs=self._blobs,
+                        target=item.location,
+                        on_file=lambda path, _size, changed=changed: changed.add(path),  # type: ignore[misc]
+                        skip=lambda path, member, seen=seen: _unchanged(path, member, seen),  # type: ignore[misc]
+                    )
+                kept = kept & seen
             if item.name not in self._placed:
                 notes.append(
                     f"What the job deleted of the input {item.name} stays: the emulator was restarted meanwhile."
                 )
-            for path in self._placed.get(item.name, set()) - seen:
+            for path in self._placed.get(item.name, set()) - kept - changed:
                 name = item.location.name_of(path) if path else item.location.prefix.strip("/")
                 self._blobs.delete_prefix(item.location.container, name)
         return notes

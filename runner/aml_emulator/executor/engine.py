@@ -1,4 +1,4 @@
-"""The Docker engine as the executor uses it: a network and a container per job; :mod:`aml_emulator.executor.images` has its images.
+"""The Docker engine as the executor uses it: a network per job and a container per node; :mod:`aml_emulator.executor.images` has its images.
 
 Facts on the engine: https://docs.docker.com/reference/api/engine/. Everything that is made carries the labels of
 :func:`aml_emulator.executor.engine_words.labels`, and nothing without this emulator's label is ever removed.
@@ -7,6 +7,7 @@ Facts on the engine: https://docs.docker.com/reference/api/engine/. Everything t
 from __future__ import annotations
 
 import logging
+import tarfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,9 +20,11 @@ from docker.errors import (
 )
 from docker.types import DeviceRequest, LogConfig
 
+from aml_emulator.executor.archive import ChunkReader
 from aml_emulator.executor.engine_words import (
     ENGINE_SECONDS,
     INSTANCE_LABEL,
+    NODE_LABEL,
     PING_SECONDS,
     RUN_LABEL,
     EngineFault,
@@ -38,19 +41,23 @@ DEFAULT_SHM_BYTES = 2 * 1024**3
 
 STOP_GRACE_SECONDS = 5
 
+VOLUME_PATH = "/mnt/azureml/cr/shared"
+"""Where a job's nodes find what they share."""
+
 
 class OutputStream:
-    """What a container writes, in chunks. To be closed after the last of them, or earlier."""
+    """What a container writes, in chunks; None for nothing. To be closed after the last of them, or earlier."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._stream)
+        return iter(self._stream or ())
 
     def close(self) -> None:
         """Give back the connection. The stream's own close() leaves its socket open, and fails on one that has ended."""
-        self._stream._response.close()
+        if self._stream is not None:
+            self._stream._response.close()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +70,12 @@ class Network:
 
 @dataclass(frozen=True, kw_only=True)
 class Exit:
-    """How a container ended."""
+    """How a container ended, and when, as the engine writes it."""
 
     code: int
     out_of_memory: bool
     error: str
+    at: str = ""
 
 
 class Engine:
@@ -147,10 +155,17 @@ class Engine:
         shm_bytes: int | None,
         host_options: Mapping[str, Any] | None = None,
         hostname: str | None = None,
+        node: int = 0,
+        alias: str | None = None,
+        volume: str | None = None,
     ) -> str:
-        """Make the run's container and return its id; one that a crash left behind is replaced."""
-        if (stale := self.find(run_id)) is not None:
-            self.remove(stale)
+        """Make the container of one of the run's nodes and return its id.
+
+        Args:
+            node: its number.
+            alias: its name on the run's network, beside that of the container.
+            volume: the run's volume, to be mounted at ``VOLUME_PATH``.
+        """
         options = {"shm_size": DEFAULT_SHM_BYTES if shm_bytes is None else shm_bytes, **(host_options or {})}
         if options.get("ipc_mode") == "host":
             # The host's own /dev/shm has the host's size.
@@ -161,6 +176,7 @@ class Engine:
             # The engine's log is read again after a restart of the emulator; not every log driver can be read.
             log_config=LogConfig(type=LogConfig.types.JSON),
             device_requests=[DeviceRequest(count=-1, capabilities=[["gpu"]])] if self._has_gpus() else None,
+            binds=[f"{volume}:{VOLUME_PATH}"] if volume else None,
             **options,
         )
         created = self._api.create_container(
@@ -173,12 +189,47 @@ class Engine:
             user="0:0",
             host_config=host,
             hostname=hostname,
-            labels=labels(self._instance, run_id),
-            name=self._name(run_id),
+            networking_config=self._network_names(network, alias),
+            labels={**labels(self._instance, run_id), NODE_LABEL: str(node)},
+            name=self._name(run_id) + (f"-{node}" if node else ""),
             stop_signal="SIGTERM",
             use_config_proxy=False,
         )
         return str(created["Id"])
+
+    def _network_names(self, network: Network, alias: str | None) -> Any:
+        if alias is None:
+            return None
+        endpoints: Any = {network.id: self._api.create_endpoint_config(aliases=[alias])}
+        return self._api.create_networking_config(endpoints)
+
+    def address(self, container_id: str) -> str:
+        """Return the IP address of a container that runs, on the network of its run."""
+        networks = self._api.inspect_container(container_id)["NetworkSettings"]["Networks"]
+        return str(next(iter(networks.values()))["IPAddress"])
+
+    def create_volume(self, run_id: str) -> str:
+        """Make a volume that the run's nodes share, and return its name; one that a crash left behind is replaced."""
+        self.remove_volumes(run_id)
+        created = self._api.create_volume(self._name(run_id), labels=labels(self._instance, run_id))
+        return str(created["Name"])
+
+    def remove_volumes(self, run_id: str) -> None:
+        """Remove the run's volumes; a failure is logged."""
+        for item in self._volumes(labels(self._instance, run_id)):
+            self._remove_volume(str(item["Name"]))
+
+    def _volumes(self, wanted: Mapping[str, str]) -> list[dict[str, Any]]:
+        found = self._api.volumes(filters={"label": [f"{key}={value}" for key, value in wanted.items()]})
+        return list(found["Volumes"] or [])
+
+    def _remove_volume(self, name: str) -> None:
+        try:
+            self._api.remove_volume(name)
+        except NotFound:
+            LOGGER.debug("Volume %s was gone already", name)
+        except EngineFault as error:
+            LOGGER.warning("Volume %s could not be removed: %s", name, fault_text(error))
 
     def start(self, container_id: str) -> None:
         """Start the container.
@@ -206,6 +257,11 @@ class Engine:
             return None
         return iter(cast(Iterator[bytes], stream))
 
+    def has(self, container_id: str, path: str) -> bool:
+        """Tell whether there is a small file at *path*."""
+        stream = self.get(container_id, path)
+        return stream is not None and bool(b"".join(stream))
+
     def attach(self, container_id: str) -> OutputStream:
         """Return what the container will write, stdout and stderr in order; to be called before it is started."""
         return OutputStream(self._api.attach(container_id, stdout=True, stderr=True, stream=True, logs=False))
@@ -217,11 +273,45 @@ class Engine:
         """
         return OutputStream(self._api.logs(container_id, stdout=True, stderr=True, stream=True, follow=follow))
 
+    def follow_file(self, container_id: str, path: str) -> OutputStream:
+        """Return what is written to a file of a running container, from its start until the container has ended.
+
+        Nothing comes from an image that has no ``tail``; once the container has ended, :meth:`file` has it all.
+        """
+        script = 'command -v tail >/dev/null || exit 0; exec tail -c +1 -f "$0" 2>/dev/null'
+        command = ["/bin/sh", "-c", script, path]
+        try:
+            made = self._api.exec_create(container_id, command, stdout=True, stderr=False, user="0")
+            return OutputStream(self._api.exec_start(made["Id"], stream=True))
+        except APIError:
+            if self.state(container_id)["Running"]:
+                raise
+            return OutputStream(None)
+
+    def file(self, container_id: str, path: str) -> Iterator[bytes]:
+        """Yield the content of one file of a container; nothing where there is none."""
+        stream = self.get(container_id, path)
+        if stream is None:
+            return
+        with tarfile.open(fileobj=ChunkReader(stream), mode="r|") as archive:
+            for member in archive:
+                content = archive.extractfile(member) if member.isreg() else None
+                while content is not None and (chunk := content.read(1024 * 1024)):
+                    yield chunk
+        for _ in stream:
+            # What follows the archive's end mark is read too: only then is the connection free again.
+            pass
+
     def wait(self, container_id: str) -> Exit:
         """Wait until the container has ended; raises what docker-py raises when it or the engine vanishes."""
         code = int(self._api.wait(container_id, timeout=None)["StatusCode"])
         state: dict[str, Any] = self._api.inspect_container(container_id)["State"]
-        return Exit(code=code, out_of_memory=bool(state.get("OOMKilled")), error=str(state.get("Error") or ""))
+        return Exit(
+            code=code,
+            out_of_memory=bool(state.get("OOMKilled")),
+            error=str(state.get("Error") or ""),
+            at=str(state.get("FinishedAt") or ""),
+        )
 
     def stop(self, container_id: str) -> None:
         """End the container: SIGTERM, five seconds of grace, SIGKILL. One that has ended is no error."""
@@ -230,11 +320,13 @@ class Engine:
         except NotFound:
             LOGGER.debug("Container %s was gone before it was stopped", container_id)
 
-    def find(self, run_id: str) -> str | None:
-        """Return the id of the run's container, whatever its state."""
+    def find(self, run_id: str) -> tuple[str, ...]:
+        """Return the ids of the run's containers, whatever their state, in the order of its nodes."""
         wanted = [f"{key}={value}" for key, value in labels(self._instance, run_id).items()]
         found = self._api.containers(all=True, filters={"label": wanted})
-        return str(found[0]["Id"]) if found else None
+        return tuple(
+            str(item["Id"]) for item in sorted(found, key=lambda item: int(item["Labels"].get(NODE_LABEL, 0)))
+        )
 
     def state(self, container_id: str) -> dict[str, Any]:
         """Return the ``State`` of the engine's inspection."""
@@ -263,7 +355,7 @@ class Engine:
             LOGGER.warning("Network %s could not be removed: %s", network_id, fault_text(error))
 
     def sweep(self, *, keep: frozenset[str]) -> None:
-        """Remove this emulator's containers and networks, but for those of the runs in *keep*."""
+        """Remove this emulator's containers, networks and volumes, but for those of the runs in *keep*."""
         own = {"label": [f"{INSTANCE_LABEL}={self._instance}"]}
         for item in self._api.containers(all=True, filters=own):
             if item["Labels"].get(RUN_LABEL) not in keep:
@@ -271,6 +363,9 @@ class Engine:
         for item in self._api.networks(filters=own):
             if item["Labels"].get(RUN_LABEL) not in keep:
                 self.remove_network(str(item["Id"]))
+        for item in self._volumes({INSTANCE_LABEL: self._instance}):
+            if (item["Labels"] or {}).get(RUN_LABEL) not in keep:
+                self._remove_volume(str(item["Name"]))
 
     def remove_networks(self, run_id: str) -> None:
         """Remove the run's networks."""

@@ -7,6 +7,7 @@ from requests.exceptions import RequestException
 
 INSTANCE_LABEL = "org.aml-train.emulator.instance"
 RUN_LABEL = "org.aml-train.emulator.run"
+NODE_LABEL = "org.aml-train.emulator.node"
 
 ENGINE_SECONDS = 600
 """Patience with one call to the engine: extracting a large input into a container takes its time."""

@@ -7,7 +7,6 @@ The folders are those of Azure's compute instances and clusters: the working dir
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
@@ -132,27 +131,28 @@ def engine_image(reference: str, settings: ExecutorSettings) -> str:
 
 
 def environment(
-    spec: RunSpec, settings: ExecutorSettings, *, emulator_host: str = EMULATOR_HOST
+    spec: RunSpec, settings: ExecutorSettings, *, emulator_host: str = EMULATOR_HOST, nodes: tuple[str, ...] = ()
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the command's environment, and the names of the user's variables that had to give way.
 
-    The user's variables come first; what the emulator needs to be reached stays. Of NO_PROXY both are kept.
+    The user's variables come first; what the emulator needs to be reached stays. Of NO_PROXY both are kept, and the names
+    of *nodes* are added.
     """
     proxy = f"http://{emulator_host}:{settings.proxy_port}"
     ours = dict.fromkeys(("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"), proxy)
     ours |= dict.fromkeys(CA_VARIABLES, CA_BUNDLE_PATH)
-    direct = _merged_no_proxy(spec.environment_variables)
+    direct = no_proxy(spec, nodes)
     ours |= {"NO_PROXY": direct, "no_proxy": direct} | dict(spec.service_environment)
     user = {**Layout(run_id=spec.run_id).path_variables(spec), **spec.environment_variables}
     lost = tuple(name for name in user if name in ours and user[name] != ours[name] and name.upper() != "NO_PROXY")
     return dict(user) | ours, lost
 
 
-def _merged_no_proxy(user: Mapping[str, str]) -> str:
-    """Return the hosts that are reached without the proxy: this machine's and the user's own."""
-    wanted = ["localhost", "127.0.0.1", "::1"]
+def no_proxy(spec: RunSpec, nodes: tuple[str, ...]) -> str:
+    """Return the hosts that are reached without the proxy: this machine's, the job's own *nodes* and the user's own."""
+    wanted = ["localhost", "127.0.0.1", "::1", *nodes]
     for name in ("NO_PROXY", "no_proxy"):
-        wanted += [host.strip() for host in user.get(name, "").split(",")]
+        wanted += [host.strip() for host in spec.environment_variables.get(name, "").split(",")]
     # A pattern for everything, or for the clouds that the emulator stands for, would lead past it.
     kept = (host for host in wanted if host and host != "*" and not _is_azure(host))
     return ",".join(dict.fromkeys(kept))

@@ -6,26 +6,27 @@ import logging
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
-from typing import Literal
+from itertools import chain
+from typing import IO, Literal
 
 from docker.errors import APIError
 
-from aml_emulator.executor import archive, launch, layout
+from aml_emulator.executor import archive, layout, ranks
 from aml_emulator.executor.build import BUILD_LOG_PATH, Asker, BuildFailedError, ImageBuilder
+from aml_emulator.executor.containers import Containers, Logs, Verdict, attached, followed, go, go_again
 from aml_emulator.executor.content import Content
-from aml_emulator.executor.engine import Engine, Exit, InitMissingError
+from aml_emulator.executor.engine import Engine, InitMissingError, Network
 from aml_emulator.executor.engine_words import EngineFault, fault_text
 from aml_emulator.executor.fetch import fetched
 from aml_emulator.executor.images import BuildOutput, ImageUnavailableError
 from aml_emulator.executor.logs import LogPump
-from aml_emulator.executor.output import JobOutput, resume
+from aml_emulator.executor.output import JobOutput
 from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import LOG_PATH, BlobStore, BuildSpec, Ending, RunError, RunSink, RunSpec
+from aml_emulator.executor.spec import BlobStore, BuildSpec, Ending, RunError, RunSink, RunSpec
 from aml_emulator.expressions import ExpressionError, render
 
 LOGGER = logging.getLogger(__name__)
@@ -54,17 +55,18 @@ class LeftBehindError(Exception):
 
 
 def has_begun(blobs: BlobStore, spec: RunSpec) -> bool:
-    """Tell whether the run's container was about to be started, or more: its log is made just before."""
-    return any(blobs.walk(spec.artifacts.container, spec.artifacts.name_of(LOG_PATH)))
+    """Tell whether the run's containers were about to be started, or more: its logs are made just before."""
+    return any(blobs.walk(spec.artifacts.container, spec.artifacts.name_of(ranks.log_paths(spec)[0])))
 
 
 @contextmanager
-def _abandoned_on_error(output: JobOutput) -> Iterator[None]:
-    """Let go of *output* where what it belongs to fails: its threads end."""
+def _abandoned_on_error(outputs: Sequence[JobOutput]) -> Iterator[None]:
+    """Let go of *outputs* where what they belong to fails: their threads end."""
     try:
         yield
     except BaseException:
-        output.abandon()
+        for output in outputs:
+            output.abandon()
         raise
 
 
@@ -97,19 +99,20 @@ class Run:
         self._lock = threading.Lock()
         self._stop_reason: StopReason | None = None
         self._stop_error: RunError | None = None
-        self._running: str | None = None
+        self._running: Containers | None = None
         self._left_behind = False
-        self._output: JobOutput | None = None
+        self._outputs: list[JobOutput] = []
         self._noted = False
         self._content = Content(spec, blobs=blobs)
+        self._logs = Logs(spec, blobs, sink)
 
     def execute(self) -> None:
         """Run the job from its beginning and report how it ended."""
         self._conclude(self._execute)
 
-    def adopt(self, container_id: str) -> None:
-        """Follow a container that an earlier process of the emulator started, and report how it ended."""
-        self._conclude(lambda: self._follow_adopted(container_id))
+    def adopt(self, containers: Sequence[str]) -> None:
+        """Follow the containers that an earlier process of the emulator started, and report how they ended."""
+        self._conclude(lambda: self._follow_adopted(containers))
 
     def stop(self, reason: StopReason, error: RunError | None = None) -> None:
         """Ask the run to end; returns at once. Once the command has ended this changes nothing.
@@ -125,14 +128,14 @@ class Run:
         if building is not None:
             building.break_off()
         if running is not None:
-            threading.Thread(target=self._stop_container, args=(running,), daemon=True).start()
+            threading.Thread(target=running.stop, daemon=True).start()
 
     def leave_behind(self) -> None:
         """Let go of the run without ending it: nothing more is stored or reported."""
         with self._lock:
             self._left_behind = True
-            output, building = self._output, self._building
-        if output is not None:
+            outputs, building = tuple(self._outputs), self._building
+        for output in outputs:
             output.abandon()
         if building is not None:
             building.break_off()
@@ -169,16 +172,23 @@ class Run:
 
     def _clear(self) -> None:
         try:
-            if (container_id := self._engine.find(self.spec.run_id)) is not None:
+            for container_id in self._engine.find(self.spec.run_id):
                 self._engine.remove(container_id)
             self._engine.remove_networks(self.spec.run_id)
+            if self._shares:
+                self._engine.remove_volumes(self.spec.run_id)
         except EngineFault as error:
             LOGGER.warning("What run %s left on the engine stays there: %s", self.spec.run_id, fault_text(error))
 
     def _undo(self) -> None:
-        """Clear away a container that was never started. Its log goes first: without a container it says "begun"."""
-        self._blobs.delete_prefix(self.spec.artifacts.container, self.spec.artifacts.name_of(LOG_PATH))
+        """Clear away containers of a command that never began. The logs go first: without containers they say "begun"."""
+        self._logs.undo()
         self._clear()
+
+    @property
+    def _shares(self) -> bool:
+        """Whether the run's nodes need a volume in common."""
+        return self.spec.launcher == "mpi" and self.spec.nodes > 1
 
     def _execute(self) -> _Result:
         self._status("Preparing")
@@ -192,9 +202,9 @@ class Run:
             message = f"The image {self.spec.image} cannot be used: it is not on the Docker engine, and: {error}"
             raise RunFailedError(RunError(code="UserError", message=message)) from error
         self._status("Starting")
-        container_id, output = self._started(image)
-        with _abandoned_on_error(output):
-            return self._follow(container_id, output)
+        containers = self._started(image)
+        with _abandoned_on_error(self._outputs):
+            return self._follow(containers)
 
     def _build(self, build: BuildSpec) -> None:
         """Have the image of the job's environment made, with the log of it among the job's logs."""
@@ -232,8 +242,8 @@ class Run:
         with self._lock:
             self._building = output
 
-    def _started(self, image: str) -> tuple[str, JobOutput]:
-        """Create and start the container and return it with its output."""
+    def _started(self, image: str) -> Containers:
+        """Create and start the containers."""
         try:
             return self._start(image)
         except InitMissingError:
@@ -241,39 +251,78 @@ class Run:
             self._undo()
             return self._start(image)
 
-    def _start(self, image: str) -> tuple[str, JobOutput]:
+    def _start(self, image: str) -> Containers:
         self._go_on()
         with self._user_errors():
             plan = layout.Layout(run_id=self.spec.run_id)
+        for stale in self._engine.find(self.spec.run_id):
+            self._engine.remove(stale)
         network = self._engine.create_network(self.spec.run_id)
-        with self._user_errors():
-            environment, lost = layout.environment(self.spec, self._settings, emulator_host=network.emulator_host)
+        environment, lost = self._environment(network)
         for name in lost:
             self._note(f"The variable {name} of the job gave way to the one that the emulator needs.")
         for note in self.spec.notes:
             self._note(note)
         with self._user_errors(), fetched(self.spec.inputs, self._go_on) as files:
             command = render(self.spec.command, plan.input_values(self.spec), plan.output_values(self.spec))
-            container_id = self._engine.create_container(
-                self.spec.run_id,
-                image=image,
-                command=launch.argv(command, self.spec.launcher, self.spec.processes),
-                environment=environment,
-                working_directory=plan.working_directory,
-                network=network,
-                shm_bytes=self.spec.shm_bytes,
-                host_options=self.spec.host_options,
-                hostname=self.spec.hostname,
-            )
-            entries = self._content.entries(self._settings.ca_bundle, files)
-            self._engine.put(container_id, archive.tar_stream(self._while_wanted(entries)))
+            volume = self._engine.create_volume(self.spec.run_id) if self._shares else None
+            containers = [
+                self._create(node, image, command, environment, network, volume, files)
+                for node in range(self.spec.nodes)
+            ]
         self._go_on()
-        self._append_log(b"")
-        self._sink.log(LOG_PATH)
-        output = self._followed(JobOutput(self._engine.attach(container_id), self._append_log))
-        with self._user_errors(), _abandoned_on_error(output):
-            self._engine.start(container_id)
-        return container_id, output
+        self._logs.begin()
+        outputs = self._followed(attached(self.spec, self._engine, containers, self._logs))
+        with self._user_errors(), _abandoned_on_error(outputs):
+            for container_id in containers:
+                self._engine.start(container_id)
+        with _abandoned_on_error(outputs):
+            go(self.spec, self._engine, containers, environment["NO_PROXY"])
+            processes = self._followed(followed(self.spec, self._engine, containers, self._logs))
+        return Containers(self.spec, self._engine, containers, outputs, processes)
+
+    def _names(self) -> tuple[str, ...]:
+        """Return the names of the nodes, where there are several."""
+        return tuple(ranks.node_name(node) for node in range(self.spec.nodes)) if self.spec.nodes > 1 else ()
+
+    def _environment(self, network: Network) -> tuple[dict[str, str], tuple[str, ...]]:
+        with self._user_errors():
+            environment, lost = layout.environment(
+                self.spec, self._settings, emulator_host=network.emulator_host, nodes=self._names()
+            )
+        taken = ranks.reserved(self.spec) & set(self.spec.environment_variables)
+        return environment, (*lost, *sorted(taken))
+
+    def _create(
+        self,
+        node: int,
+        image: str,
+        command: str,
+        environment: Mapping[str, str],
+        network: Network,
+        volume: str | None,
+        files: Mapping[str, IO[bytes]],
+    ) -> str:
+        """Make the container of one node, with all that it needs in it, and return its id."""
+        name = ranks.node_name(node) if self.spec.nodes > 1 else None
+        container_id = self._engine.create_container(
+            self.spec.run_id,
+            image=image,
+            command=ranks.argv(self.spec, command, node),
+            environment=environment,
+            working_directory=layout.Layout(run_id=self.spec.run_id).working_directory,
+            network=network,
+            shm_bytes=self.spec.shm_bytes,
+            host_options=self.spec.host_options,
+            hostname=name or self.spec.hostname,
+            node=node,
+            alias=name,
+            volume=volume,
+        )
+        entries = self._content.entries(self._settings.ca_bundle, files)
+        own = ranks.first_files(self.spec, node)
+        self._engine.put(container_id, archive.tar_stream(self._while_wanted(chain(entries, own))))
+        return container_id
 
     @contextmanager
     def _user_errors(self) -> Iterator[None]:
@@ -297,21 +346,21 @@ class Run:
         self._check_left_behind()
         self._sink.status(word)
 
-    def _follow(self, container_id: str, output: JobOutput, *, timeout: float | None = None) -> _Result:
-        """Wait for the command's end, store the log and what it left, and tell how it went."""
+    def _follow(self, containers: Containers, *, timeout: float | None = None) -> _Result:
+        """Wait for the command's end, store the logs and what it left, and tell how it went."""
         self._status("Running")
         with self._lock:
-            self._running = container_id
+            self._running = containers
             stopping = self._stop_reason is not None
         if stopping:
-            self._stop_container(container_id)
+            containers.stop()
         limit = self.spec.timeout_seconds if timeout is None else timeout
         timer = None if limit is None else threading.Timer(limit, self.stop, args=("timeout",))
         if timer is not None:
             timer.daemon = True
             timer.start()
         try:
-            ended = self._engine.wait(container_id)
+            containers.wait()
         finally:
             if timer is not None:
                 timer.cancel()
@@ -320,10 +369,10 @@ class Run:
                 reason = self._stop_reason
         self._check_left_behind()
         self._status("Finalizing")
-        output.finish()
-        result = self._ended(ended, output.tail()) if reason is None else self._stopped()
+        containers.finish()
+        result = self._ended(containers.verdict()) if reason is None else self._stopped()
         try:
-            for note in self._content.capture(partial(self._engine.get, container_id), self._sink):
+            for note in self._content.capture(containers.readers(), self._sink):
                 self._note(note)
         except (tarfile.TarError, layout.UnsafePathError) as error:
             message = f"The job's outputs could not be stored: {error}"
@@ -332,20 +381,20 @@ class Run:
                 raise RunFailedError(RunError(code="SystemError", message=message)) from error
         return result
 
-    def _ended(self, ended: Exit, tail: str) -> _Result:
-        if ended.code == 0:
+    def _ended(self, verdict: Verdict) -> _Result:
+        if verdict.code == 0:
             return _Result(status="Completed", error=None)
-        why = f"Execution failed. The job's command exited with status code {ended.code}."
-        if ended.out_of_memory:
+        why = f"Execution failed. {verdict.who} exited with status code {verdict.code}."
+        if verdict.ended.out_of_memory:
             why += " It was killed because the memory ran out."
-        elif ended.code == 137:
+        elif verdict.code == 137:
             why += " It was killed (SIGKILL)."
-        if ended.error:
-            why += f" {ended.error}"
-        why += f" Please check log file '{LOG_PATH}' for error details."
-        if tail:
-            why += f" The last lines of its output:\n{tail}"
-        return _Result(status="Failed", error=RunError(code="UserError", message=why, exit_code=ended.code))
+        if verdict.ended.error:
+            why += f" {verdict.ended.error}"
+        why += f" Please check log file '{verdict.log}' for error details."
+        if verdict.tail:
+            why += f" The last lines of its output:\n{verdict.tail}"
+        return _Result(status="Failed", error=RunError(code="UserError", message=why, exit_code=verdict.code))
 
     def _stopped(self) -> _Result:
         if self._stop_reason == "lost":
@@ -356,23 +405,23 @@ class Run:
         message = f"The job ran longer than its limits.timeout of {seconds:g} seconds, and was canceled."
         return _Result(status="Canceled", error=RunError(code="UserError", message=message))
 
-    def _follow_adopted(self, container_id: str) -> _Result:
-        state = self._engine.state(container_id)
-        if state["Status"] == "created":
+    def _follow_adopted(self, ids: Sequence[str]) -> _Result:
+        states = [self._engine.state(one) for one in ids]
+        if any(state["Status"] == "created" for state in states):
             self._undo()
             return self._execute()
+        if len(ids) != self.spec.nodes:
+            message = f"Of the job's {self.spec.nodes} nodes {len(ids)} are left; the others vanished meanwhile."
+            raise RunFailedError(RunError(code="SystemError", message=message))
         self._engine.join_network(self.spec.run_id)
-        self._sink.log(LOG_PATH)
-        output = resume(
-            self._engine,
-            container_id,
-            blobs=self._blobs,
-            container=self.spec.artifacts.container,
-            name=self.spec.artifacts.name_of(LOG_PATH),
-            append=self._append_log,
-        )
-        with _abandoned_on_error(self._followed(output)):
-            return self._follow(container_id, output, timeout=self._time_left(str(state["StartedAt"])))
+        self._logs.tell()
+        outputs = self._followed([self._logs.resume(node, self._engine, one) for node, one in enumerate(ids)])
+        with _abandoned_on_error(self._outputs):
+            go_again(self.spec, self._engine, ids, layout.no_proxy(self.spec, self._names()))
+            processes = self._followed(followed(self.spec, self._engine, ids, self._logs))
+            containers = Containers(self.spec, self._engine, ids, outputs, processes)
+            started = min(str(state["StartedAt"]) for state in states)
+            return self._follow(containers, timeout=self._time_left(started))
 
     def _time_left(self, started_at: str) -> float | None:
         """Return the seconds until the time-out of a command that started at *started_at*, as the engine writes it."""
@@ -383,9 +432,6 @@ class Run:
         gone = (datetime.now(UTC) - started).total_seconds()
         return max(0.0, self.spec.timeout_seconds - gone)
 
-    def _append_log(self, data: bytes) -> None:
-        self._blobs.append(self.spec.artifacts.container, self.spec.artifacts.name_of(LOG_PATH), data)
-
     def _note(self, text: str) -> None:
         LOGGER.info("Run %s: %s", self.spec.run_id, text)
         line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n".encode()
@@ -394,20 +440,14 @@ class Run:
             self._noted = True
             self._sink.log(NOTES_PATH)
 
-    def _followed(self, output: JobOutput) -> JobOutput:
-        """Return *output*, remembered so that it can be let go of."""
+    def _followed(self, outputs: list[JobOutput]) -> list[JobOutput]:
+        """Return *outputs*, remembered so that they can be let go of."""
         with self._lock:
-            self._output = output
+            self._outputs += outputs
             left = self._left_behind
-        if left:
+        for output in outputs if left else ():
             output.abandon()
-        return output
-
-    def _stop_container(self, container_id: str) -> None:
-        try:
-            self._engine.stop(container_id)
-        except EngineFault as error:
-            LOGGER.warning("The container of run %s could not be stopped: %s", self.spec.run_id, fault_text(error))
+        return outputs
 
     def _go_on(self) -> None:
         self._check_left_behind()

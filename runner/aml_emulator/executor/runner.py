@@ -21,7 +21,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 class JobRunner:
-    """Runs jobs as containers, at most ``settings.max_jobs`` at once, each on a node of its cluster.
+    """Runs jobs as containers, at most ``settings.max_jobs`` at once, each on nodes of its cluster.
 
     First come, first served: a job waits for those before it on its own cluster, not for those of a cluster that is busy.
 
@@ -68,7 +68,7 @@ class JobRunner:
             if spec.run_id in self._running or spec.run_id in self._waiting:
                 raise ValueError(f"The run {spec.run_id} is queued or running already")
             self._waiting[spec.run_id] = run
-            self._fleet.enqueue(spec.run_id, spec.compute)
+            self._fleet.enqueue(spec.run_id, spec.compute, nodes=spec.nodes)
         self._begin_waiting()
 
     def cancel(self, run_id: str) -> bool:
@@ -107,19 +107,19 @@ class JobRunner:
         wanted = {spec.run_id: spec for spec in specs}
         self._engine.sweep(keep=frozenset(wanted))
         for run_id, spec in wanted.items():
-            container_id = self._engine.find(run_id)
-            if container_id is None and not has_begun(self._blobs, spec):
+            containers = self._engine.find(run_id)
+            if not containers and not has_begun(self._blobs, spec):
                 self.submit(spec)
                 continue
-            if container_id is None:
+            if not containers:
                 message = "The job's container vanished while the emulator was not running."
                 self._sink_for(run_id).finished("Failed", RunError(code="SystemError", message=message))
                 continue
             run = self._run(spec)
             with self._lock:
                 self._running[run_id] = run
-                self._fleet.take(run_id, spec.compute, at_once=True)
-            self._begin(run, partial(run.adopt, container_id))
+                self._fleet.take(run_id, spec.compute, nodes=spec.nodes, at_once=True)
+            self._begin(run, partial(run.adopt, containers))
 
     def active(self) -> tuple[str, ...]:
         """Return the ids of the runs that are queued or running, the running ones first."""
@@ -177,7 +177,7 @@ class JobRunner:
             cluster = run.spec.compute
             if cluster in busy:
                 continue
-            if self._fleet.take(run.spec.run_id, cluster):
+            if self._fleet.take(run.spec.run_id, cluster, nodes=run.spec.nodes):
                 return run
             busy.add(cluster)
         return None

@@ -21,7 +21,10 @@ Ending = Literal["Completed", "Failed", "Canceled"]
 """The words a run can end with."""
 
 LOG_PATH = "user_logs/std_log.txt"
-"""Where AzureML shows what the command wrote to stdout and stderr, within the run's artefacts."""
+"""Where AzureML shows what the command wrote to stdout and stderr, within the run's artefacts.
+
+The processes of a distributed job have :func:`aml_emulator.executor.ranks.log_paths` instead.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +114,10 @@ class RunSpec:
         shm_bytes: size of /dev/shm; the engine's default where it is None.
         timeout_seconds: how long the command may run; None is without limit.
         compute: the cluster that the job waits for and runs on; empty for none.
-        launcher: how the command is started, *processes* times.
+        launcher: how the command is started; everything but ``once`` makes it a distributed job.
+        nodes: how many nodes a distributed job has, each a container.
+        processes: how many processes a node of PyTorch's or MPI's has.
+        workers: how many workers TensorFlow has in all, and *servers* its parameter servers.
         host_options: further keywords of docker-py's ``create_host_config``.
         hostname: the container's name for itself; the engine's choice where it is None.
         notes: what the emulator does differently from what the job asked for.
@@ -132,7 +138,10 @@ class RunSpec:
     timeout_seconds: float | None = None
     compute: str = ""
     launcher: Launcher = "once"
+    nodes: int = 1
     processes: int = 1
+    workers: int = 1
+    servers: int = 0
     host_options: Mapping[str, Any] = field(default_factory=dict)
     hostname: str | None = None
     notes: tuple[str, ...] = ()
@@ -216,6 +225,8 @@ def from_json(text: str) -> RunSpec:
     outputs = (OutputSpec(**item | {"location": Folder(**item["location"])}) for item in data["outputs"])
     lists = {"inputs": tuple(inputs), "outputs": tuple(outputs), "notes": tuple(data.get("notes", ()))}
     places: dict[str, Any] = {"artifacts": Folder(**data["artifacts"]), "code": folder(data["code"])}
+    # What an earlier version wrote.
+    data["launcher"] = {"processes": "pytorch", "mpirun": "mpi"}.get(data["launcher"], data["launcher"])
     build = data.get("build")
     if build is not None:
         places["build"] = BuildSpec(**build | {"context": folder(build["context"])})

@@ -88,7 +88,7 @@ def check_job(job: Mapping[str, Any]) -> None:
     _check_identity(job.get("identity") or {})
     _check_queue(job.get("queueSettings") or {})
     _check_resources(job.get("resources") or {})
-    _check_distribution(job.get("distribution") or {})
+    _check_distribution(job.get("distribution") or {}, instance_count(job))
     check_inputs(job.get("inputs") or {})
     check_outputs(job.get("outputs") or {})
     _check_command(job)
@@ -120,8 +120,9 @@ def _check_resources(resources: Mapping[str, Any]) -> None:
     for name, value in resources.items():
         if name not in RESOURCES and value not in (None, {}, [], ""):
             raise NotSupportedError(f"resources.{name}")
-    if resources.get("instanceCount") not in (None, 1):
-        raise NotSupportedError(f"resources.instanceCount {resources['instanceCount']} (only 1)")
+    count = resources.get("instanceCount")
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+        raise bad_request(f"resources.instanceCount is a number from 1, not {count}")
     if resources.get("maxInstanceCount") not in (None, 1):
         raise NotSupportedError(f"resources.maxInstanceCount {resources['maxInstanceCount']} (only 1)")
     if resources.get("locations"):
@@ -133,21 +134,18 @@ def _check_resources(resources: Mapping[str, Any]) -> None:
         raise bad_request("resources.shm_size and '--shm-size' of resources.docker_args say different things.")
 
 
-def _check_distribution(distribution: Mapping[str, Any]) -> None:
+def _check_distribution(distribution: Mapping[str, Any], nodes: int) -> None:
     if not distribution:
+        if nodes > 1:
+            raise NotSupportedError(f"resources.instanceCount {nodes} of a job without a distribution")
         return
     kind = str(distribution.get("distributionType"))
     if kind not in ("PyTorch", "Mpi", "TensorFlow"):
         raise NotSupportedError(f"distribution of type '{kind}' (only 'PyTorch', 'Mpi' and 'TensorFlow')")
-    count = distribution.get("processCountPerInstance")
-    if count is not None and (not isinstance(count, int) or not 1 <= count <= MAX_PROCESSES):
-        raise bad_request(f"distribution.processCountPerInstance is a number from 1 to {MAX_PROCESSES}, not {count}")
-    if kind == "TensorFlow":
-        # A worker is an instance, and there is one.
-        if distribution.get("workerCount") not in (None, 1):
-            raise NotSupportedError(f"distribution.workerCount {distribution['workerCount']} (only 1)")
-        if distribution.get("parameterServerCount") not in (None, 0):
-            raise NotSupportedError("distribution.parameterServerCount other than 0")
+    for name, least in (("processCountPerInstance", 1), ("workerCount", 1), ("parameterServerCount", 0)):
+        count = distribution.get(name)
+        if count is not None and (not isinstance(count, int) or not least <= count <= MAX_PROCESSES):
+            raise bad_request(f"distribution.{name} is a number from {least} to {MAX_PROCESSES}, not {count}")
 
 
 def _check_command(job: Mapping[str, Any]) -> None:
@@ -172,6 +170,11 @@ def given_inputs(job: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         for name, value in (job.get("inputs") or {}).items()
         if value and not (str(value.get("jobInputType")).lower() == "literal" and value.get("value") is None)
     }
+
+
+def instance_count(job: Mapping[str, Any]) -> int:
+    """Return on how many nodes a job runs."""
+    return int((job.get("resources") or {}).get("instanceCount") or 1)
 
 
 def timeout_seconds(job: Mapping[str, Any]) -> float | None:
@@ -241,6 +244,7 @@ def essence(job: Mapping[str, Any]) -> dict[str, Any]:
         "timeout": timeout_seconds(job),
         "shm": shm_bytes(job),
         "docker arguments": [resources.get("dockerArgs") or "", resources.get("dockerArgsList") or []],
+        "instance count": instance_count(job),
         "distribution": {key: value for key, value in (job.get("distribution") or {}).items() if value is not None},
         "parent job": job.get("parentJobName") or "",
     }

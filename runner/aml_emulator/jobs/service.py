@@ -10,7 +10,7 @@ from typing import Any
 from aml_emulator.computes import scale_of
 from aml_emulator.errors import ServiceError, bad_request, not_found
 from aml_emulator.executor.spec import Ending, RunError, from_json, to_json
-from aml_emulator.jobs.check import JOB_NAME, changed, check_job
+from aml_emulator.jobs.check import JOB_NAME, changed, check_job, instance_count
 from aml_emulator.jobs.places import place_outputs
 from aml_emulator.jobs.registration import register_outputs
 from aml_emulator.jobs.spec import compute_of, run_spec
@@ -66,10 +66,12 @@ class JobService:
         check_job(job)
         services = self._services
         compute = compute_of(job)
-        if services.store.assets.compute(compute) is None:
+        target = services.store.assets.compute(compute)
+        if target is None:
             raise ServiceError(
                 400, "UserError", f"Unknown compute target '{compute}'.", inner=("NotFound", "ComputeTargetNotFound")
             )
+        self._check_nodes(instance_count(job), target)
         parent = job.get("parentJobName") or None
         if parent is not None and services.store.runs.get(str(parent)) is None:
             raise bad_request(f"parentJobName: there is no job '{parent}'.")
@@ -104,6 +106,18 @@ class JobService:
         logger.info("job %s submitted (image %s)", name, spec.image)
         self._runner.submit(spec)
         return services.store.runs.require(name)
+
+    def _check_nodes(self, nodes: int, compute: Compute) -> None:
+        """Refuse a job on more nodes than its cluster may ever have; a cluster that is switched off may get its nodes back."""
+        most = scale_of(compute, self._services.quotas).max_nodes
+        if nodes > max(1, most):
+            raise ServiceError(
+                400,
+                "UserError",
+                f"The requested node count {nodes} (resources.instance_count) exceeds the maximum node count {most} of the"
+                f" compute target '{compute.name}'. Reduce it, or let the cluster grow further.",
+                inner=("BadArgument", "NodeCountExceedsMaxNodeCount"),
+            )
 
     def _update(self, run: Run, job: Mapping[str, Any]) -> Run:
         if run.job is None:

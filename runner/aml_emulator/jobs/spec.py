@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from aml_emulator.executor.launch import MPI_ENVIRONMENT, Launcher
+from aml_emulator.executor.launch import Launcher
 from aml_emulator.executor.spec import RunSpec
-from aml_emulator.jobs.check import PRIORITIES, given_inputs, shm_bytes, timeout_seconds
+from aml_emulator.jobs.check import PRIORITIES, given_inputs, instance_count, shm_bytes, timeout_seconds
 from aml_emulator.jobs.docker_args import docker_options
 from aml_emulator.jobs.environments import image_for
 from aml_emulator.jobs.places import input_spec, output_specs
 from aml_emulator.services import Services
 from aml_emulator.store.runs import Run
+
+LAUNCHERS: Mapping[str, Launcher] = {"PyTorch": "pytorch", "TensorFlow": "tensorflow", "Mpi": "mpi"}
 
 
 def compute_of(job: Mapping[str, Any]) -> str:
@@ -30,7 +31,6 @@ def run_spec(services: Services, run: Run) -> RunSpec:
     job = run.job or {}
     code_id = job.get("codeId")
     options = docker_options(job.get("resources") or {})
-    launcher, processes = _launch(job)
     given = {key: str(value) for key, value in (job.get("environmentVariables") or {}).items()}
     image = image_for(services, str(job["environmentId"]))
     return RunSpec(
@@ -49,8 +49,7 @@ def run_spec(services: Services, run: Run) -> RunSpec:
         shm_bytes=shm_bytes(job),
         timeout_seconds=timeout_seconds(job),
         compute=compute_of(job),
-        launcher=launcher,
-        processes=processes,
+        **_launch(job),
         host_options=options.host,
         hostname=options.hostname,
         notes=_notes(job),
@@ -82,42 +81,24 @@ def service_environment(services: Services, run: Run) -> dict[str, str]:
         "AZUREML_SERVICE_ENDPOINT": api,
         "AZUREML_DISCOVERY_SERVICE_ENDPOINT": f"{api}/discovery",
     }
-    variables |= _distribution_variables(run.job or {})
     identity_of_job = (run.job or {}).get("identity") or {}
     if identity_of_job.get("clientId"):
         variables["DEFAULT_IDENTITY_CLIENT_ID"] = str(identity_of_job["clientId"])
     return variables
 
 
-def _launch(job: Mapping[str, Any]) -> tuple[Launcher, int]:
-    """Return how the command is started on the one instance, and how often."""
+def _launch(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the command is started, and on how many nodes how often: fields of RunSpec."""
     distribution = job.get("distribution") or {}
-    processes = int(distribution.get("processCountPerInstance") or 1)
-    kind = distribution.get("distributionType")
-    if kind == "Mpi":
-        return "mpirun", processes
-    return ("processes", processes) if kind == "PyTorch" and processes > 1 else ("once", 1)
-
-
-def _distribution_variables(job: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the launcher of the job's framework sets; each process of PyTorch's gets its own rank on top.
-
-    Facts: https://learn.microsoft.com/azure/machine-learning/how-to-train-distributed-gpu.
-    """
-    kind = (job.get("distribution") or {}).get("distributionType")
-    if kind == "PyTorch":
-        return {
-            "RANK": "0",
-            "LOCAL_RANK": "0",
-            "NODE_RANK": "0",
-            "WORLD_SIZE": str(_launch(job)[1]),
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": "6105",
-        }
-    if kind == "TensorFlow":
-        cluster = {"worker": ["127.0.0.1:6105"]}
-        return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})}
-    return dict(MPI_ENVIRONMENT) if kind == "Mpi" else {}
+    launcher = LAUNCHERS.get(str(distribution.get("distributionType")), "once")
+    nodes = instance_count(job)
+    return {
+        "launcher": launcher,
+        "nodes": nodes,
+        "processes": int(distribution.get("processCountPerInstance") or 1),
+        "workers": int(distribution.get("workerCount") or nodes),
+        "servers": int(distribution.get("parameterServerCount") or 0),
+    }
 
 
 def _notes(job: Mapping[str, Any]) -> tuple[str, ...]:

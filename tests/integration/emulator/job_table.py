@@ -457,7 +457,15 @@ properties: {a: b}
     ends(
         "tensorflow",
         "command: echo $TF_CONFIG\ndistribution: {type: tensorflow, worker_count: 1}",
-        '{"cluster": {"worker": ["127.0.0.1:6105"]}, "task": {"type": "worker", "index": 0}}',
+        '{"cluster": {"worker": ["127.0.0.1:2222"]}, "task": {"type": "worker", "index": 0}, "environment": "cloud"}',
+    ),
+    Row(
+        name="pytorch-nodes",
+        job=(
+            "command: echo $RANK of $WORLD_SIZE on $NODE_RANK\nresources: {instance_count: 2}\n"
+            "distribution: {type: pytorch, process_count_per_instance: 2}"
+        ),
+        contains=("0 of 4 on 0", "1 of 4 on 0", "2 of 4 on 1", "3 of 4 on 1"),
     ),
     ends("identity-token", "command: 'true'\nidentity: {type: aml_token}"),
     ends(
@@ -488,7 +496,16 @@ properties: {a: b}
         "vscode", "command: 'true'\nservices: {code: {type: vs_code, nodes: all}}", "services.code of type 'VSCode'"
     ),
     refused("own-service", "command: 'true'\nservices: {own: {type: Custom, port: 8080}}", "services.own"),
-    refused("instances", "command: 'true'\nresources: {instance_count: 2}", "resources.instanceCount 2"),
+    refused(
+        "instances",
+        "command: 'true'\nresources: {instance_count: 2}",
+        "instanceCount 2 of a job without a distribution",
+    ),
+    refused(
+        "too-many-instances",
+        "command: 'true'\nresources: {instance_count: 900}\ndistribution: {type: pytorch}",
+        "exceeds the maximum node count",
+    ),
     refused("elastic", "command: 'true'\nresources: {max_instance_count: 4}", "resources.maxInstanceCount 4"),
     refused("locations", "command: 'true'\nresources: {locations: [westeurope]}", "resources.locations"),
     refused(
@@ -499,11 +516,6 @@ properties: {a: b}
     refused("privileged", "command: 'true'\nresources: {docker_args: --privileged}", "docker_args: '--privileged'"),
     refused("volume", "command: 'true'\nresources: {docker_args: '-v /:/host'}", "docker_args: '-v'"),
     refused("ray", "command: 'true'\ndistribution: {type: ray, port: 6379}", "distribution of type 'Ray'"),
-    refused(
-        "tensorflow-workers",
-        "command: 'true'\ndistribution: {type: tensorflow, worker_count: 2}",
-        "distribution.workerCount 2",
-    ),
     refused("compute-missing", "command: 'true'\ncompute: azureml:nowhere", "nowhere"),
     refused("search-space", "command: echo ${{search_space.rate}}", "search_space", ours="search_space"),
     refused("input-missing", "command: echo ${{inputs.rate}}\ninputs: {other: 1}", "rate"),

@@ -315,7 +315,7 @@ def shown(ml: Any, given: dict[str, str], name: str) -> dict[str, Any]:
     return {
         "status": answer["status"],
         "error": error.get("message") or "",
-        "log": logs.get("user_logs/std_log.txt", ""),
+        "log": "".join(text for path, text in sorted(logs.items()) if path.startswith("user_logs/std_log")),
         "notes": logs.get("system_logs/emulator.log", ""),
         "raw": answer,
         "back": json.loads(json.dumps(ml.jobs.get(name)._to_job()._to_dict(), default=str)),

@@ -2,132 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import secrets
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import docker
 import pytest
 
-from aml_emulator.executor.engine_words import INSTANCE_LABEL
-from aml_emulator.executor.runner import ExecutorSettings, JobRunner
-from aml_emulator.executor.spec import LOG_PATH, Folder, InputSpec, OutputSpec, RunSpec
-from tests.executor_fakes import MemoryBlobs, RecordingSink
-
-IMAGE = "python:3.11-slim-bookworm"
-STORE = "store"
-
-
-@dataclasses.dataclass
-class Bench:
-    """A runner, and what it works with."""
-
-    runner: JobRunner
-    settings: ExecutorSettings
-    blobs: MemoryBlobs
-    sinks: dict[str, RecordingSink]
-
-    def sink_for(self, run_id: str) -> RecordingSink:
-        return self.sinks.setdefault(run_id, RecordingSink())
-
-    def spec(self, command: str, **changes: Any) -> RunSpec:
-        run_id = f"run-{secrets.token_hex(4)}"
-        base = RunSpec(
-            run_id=run_id,
-            experiment="test",
-            display_name="test",
-            command=command,
-            image=IMAGE,
-            artifacts=Folder(container="artifacts", prefix=f"ExperimentRun/dcid.{run_id}"),
-        )
-        return dataclasses.replace(base, **changes)
-
-    def submit(self, command: str, **changes: Any) -> tuple[RunSpec, RecordingSink]:
-        spec = self.spec(command, **changes)
-        sink = self.sink_for(spec.run_id)
-        self.runner.submit(spec)
-        return spec, sink
-
-    def log(self, spec: RunSpec) -> bytes:
-        return self.blobs.content[spec.artifacts.container, spec.artifacts.name_of(LOG_PATH)]
-
-    def artifact(self, spec: RunSpec, path: str) -> bytes:
-        return self.blobs.content[spec.artifacts.container, spec.artifacts.name_of(path)]
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[docker.DockerClient]:
-    client = docker.from_env()
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def make_bench(engine: docker.DockerClient) -> Iterator[Callable[..., Bench]]:
-    instances: list[str] = []
-    benches: list[Bench] = []
-
-    def make(*, max_jobs: int = 2, of: Bench | None = None) -> Bench:
-        settings = (
-            of.settings
-            if of
-            else ExecutorSettings(
-                max_jobs=max_jobs,
-                proxy_port=7380,
-                ca_bundle=b"-----BEGIN CERTIFICATE-----\n",
-                registry_login_server="amllocal.azurecr.io",
-                registry_engine_name="localhost:7381",
-                instance=secrets.token_hex(8),
-            )
-        )
-        instances.append(settings.instance)
-        blobs = of.blobs if of else MemoryBlobs()
-        sinks: dict[str, RecordingSink] = {}
-        runner = JobRunner(
-            blobs=blobs, settings=settings, sink_for=lambda run_id: sinks.setdefault(run_id, RecordingSink())
-        )
-        bench = Bench(runner=runner, settings=settings, blobs=blobs, sinks=sinks)
-        benches.append(bench)
-        return bench
-
-    yield make
-    for bench in benches:
-        if all(sink.ending for sink in bench.sinks.values()):
-            wait_idle(bench)
-        bench.runner.close()
-    for instance in instances:
-        for container in engine.containers.list(all=True, filters=own(instance)):
-            container.remove(force=True)
-        for network in engine.networks.list(filters=own(instance)):
-            network.remove()
-
-
-@pytest.fixture
-def bench(make_bench: Callable[..., Bench]) -> Bench:
-    made = make_bench()
-    made.runner.start()
-    return made
-
-
-def own(instance: str) -> dict[str, str | list[str] | bool]:
-    return {"label": f"{INSTANCE_LABEL}={instance}"}
-
-
-def wait_idle(bench: Bench) -> None:
-    deadline = time.monotonic() + 20
-    while bench.runner.active() and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
-def assert_clean(engine: docker.DockerClient, bench: Bench) -> None:
-    """Nothing of the emulator is left on the engine, soon after its runs have ended."""
-    wait_idle(bench)
-    assert engine.containers.list(all=True, filters=own(bench.settings.instance)) == []
-    assert engine.networks.list(filters=own(bench.settings.instance)) == []
+from aml_emulator.executor.ranks import MPI_LOG_PATH
+from aml_emulator.executor.spec import LOG_PATH, Folder, InputSpec, OutputSpec
+from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean
 
 
 def test_a_job_gets_its_code_inputs_and_environment_and_its_outputs_are_kept(
@@ -428,26 +315,6 @@ def test_what_a_job_changes_in_a_mount_for_writing_is_carried_over(bench: Bench)
     assert bench.blobs.content[STORE, "shared/kept.txt"] is written[STORE, "shared/kept.txt"]
 
 
-def test_processes_end_with_the_first_that_fails_and_are_told_when_the_job_is_cancelled(bench: Bench) -> None:
-    command = (
-        'trap \'echo "$RANK told"; exit 0\' TERM; [ "$RANK" != 2 ] || { sleep 0.5; exit 6; }; sleep 60 & wait $!'
-    )
-    failing, sink = bench.submit(command, launcher="processes", processes=3, service_environment={"RANK": "0"})
-    assert sink.wait() == "Failed"
-    assert sink.error is not None
-    assert sink.error.exit_code == 6
-    assert sorted(bench.log(failing).decode().split("\n")[:2]) == ["0 told", "1 told"]
-    command = "echo up; trap 'echo \"$RANK told\"; exit 0' TERM; sleep 60 & wait $!"
-    cancelled, sink = bench.submit(command, launcher="processes", processes=2)
-    deadline = time.monotonic() + 60
-    while bench.log(cancelled).count(b"up") < 2 if "Running" in sink.statuses else True:
-        assert time.monotonic() < deadline, sink.statuses
-        time.sleep(0.05)
-    bench.runner.cancel(cancelled.run_id)
-    assert sink.wait() == "Canceled"
-    assert sorted(bench.log(cancelled).decode().split()[2:]) == ["0", "1", "told", "told"]
-
-
 def test_mpi_is_started_by_the_mpirun_of_the_image(bench: Bench) -> None:
     bench.blobs.put(STORE, "mpi/mpirun", b'#!/bin/sh\nprintf "[%s]" "$@"; echo " $OMPI_ALLOW_RUN_AS_ROOT"\n')
     run_id = f"run-{secrets.token_hex(4)}"
@@ -456,9 +323,10 @@ def test_mpi_is_started_by_the_mpirun_of_the_image(bench: Bench) -> None:
         run_id=run_id,
         code=Folder(container=STORE, prefix="mpi"),
         environment_variables={"PATH": f"/mnt/azureml/cr/j/{run_id}/exe/wd:/usr/bin:/bin"},
-        service_environment={"OMPI_ALLOW_RUN_AS_ROOT": "1"},
-        launcher="mpirun",
+        launcher="mpi",
         processes=4,
     )
-    assert sink.wait() == "Completed", (sink.error, bench.log(spec))
-    assert bench.log(spec).decode() == "[-n][4][/bin/bash][-c][echo 'one  two'] 1\n"
+    assert sink.wait() == "Completed", sink.error
+    assert (
+        bench.log(spec, MPI_LOG_PATH).decode() == "[-n][4][/bin/sh][/mnt/azureml/cr/node/rank][echo 'one  two'] 1\n"
+    )

@@ -148,3 +148,28 @@ def test_a_removed_cluster_tells_whose_it_was() -> None:
     assert fleet.remove("c") == ("a", "b")
     assert fleet.remove("c") == ()
     assert fleet.view("c") is None
+
+
+def test_a_job_on_several_nodes_waits_until_all_are_there_and_gives_all_back() -> None:
+    fleet = Fleet(clock=Hand())
+    fleet.configure("c", Scale(max_nodes=3))
+    fleet.enqueue("one", "c")
+    fleet.enqueue("three", "c", nodes=3)
+    fleet.enqueue("last", "c")
+    assert fleet.take("one", "c")
+    assert (view_of(fleet).target, view_of(fleet).waited_for) == (3, 4)
+    assert not fleet.take("three", "c", nodes=3)
+    assert not fleet.take("last", "c"), "the order of a cluster's jobs stays"
+    fleet.release("one")
+    assert fleet.take("three", "c", nodes=3)
+    assert [node.run_id for node in view_of(fleet).nodes] == ["three"] * 3
+    assert fleet.remove("c") == ("three", "last")
+
+
+def test_a_job_that_runs_on_several_nodes_already_has_them_all() -> None:
+    fleet = Fleet(clock=Hand())
+    fleet.configure("c", Scale(max_nodes=1))
+    assert fleet.take("a", "c", nodes=2, at_once=True)
+    assert states(fleet) == ["running", "running"]
+    fleet.release("a")
+    assert states(fleet) == ["idle"]

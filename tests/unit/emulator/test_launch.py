@@ -2,16 +2,115 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+
 import pytest
 
-from aml_emulator.executor.launch import Launcher, argv
+from aml_emulator.executor import launch, ranks
+from aml_emulator.executor.launch import Launcher
+from aml_emulator.executor.spec import Folder, RunSpec
+
+COMMAND = "echo 'x y'; exit 1"
+ADDRESSES = ("10.0.0.4", "10.0.0.5")
+
+
+def spec(launcher: Launcher, **changes: int) -> RunSpec:
+    return RunSpec(
+        run_id="r",
+        experiment="e",
+        display_name="d",
+        command=COMMAND,
+        image="i",
+        artifacts=Folder(container="c", prefix="p"),
+        environment_variables={"OMPI_MCA_btl": "tcp,self", "OMPI_MCA_plm_rsh_agent": "theirs"},
+        launcher=launcher,
+        **changes,  # type: ignore[arg-type]
+    )
 
 
 @pytest.mark.parametrize(
-    ("launcher", "rest"), [("once", ()), ("processes", ("3",)), ("mpirun", ("3",))], ids=lambda value: str(value)
+    ("job", "node", "rest"),
+    [
+        (spec("once"), 0, (COMMAND,)),
+        (spec("pytorch", nodes=2, processes=3), 1, (COMMAND, "3")),
+        (spec("tensorflow", nodes=2, workers=2, servers=1), 0, (COMMAND, "2")),
+        (spec("tensorflow", nodes=2, workers=1), 1, (COMMAND, "0")),
+        (spec("mpi", processes=3), 0, (COMMAND, "3", "", "3")),
+        (spec("mpi", nodes=2, processes=3), 0, (COMMAND, "6", "node-0:3,node-1:3", "3")),
+        (spec("mpi", nodes=2, processes=3), 1, ("listen", "node-1")),
+    ],
+    ids=lambda value: value.launcher if isinstance(value, RunSpec) else None,
 )
-def test_the_command_is_an_argument_of_its_own(launcher: Launcher, rest: tuple[str, ...]) -> None:
-    words = argv("echo 'x y'; exit 1", launcher, 3)
+def test_the_command_is_an_argument_of_its_own(job: RunSpec, node: int, rest: tuple[str, ...]) -> None:
+    words = ranks.argv(job, COMMAND, node)
     assert words[:2] == ("/bin/sh", "-c")
-    assert words[3:] == ("echo 'x y'; exit 1", *rest)
-    assert "echo 'x y'" not in words[2]
+    assert words[3:] == rest
+    assert COMMAND not in words[2]
+
+
+@pytest.mark.parametrize(
+    ("job", "logs"),
+    [
+        (spec("once"), ["std_log"]),
+        (spec("pytorch"), ["std_log_process_0"]),
+        (spec("mpi", nodes=2, processes=2), [f"std_log_process_{rank}" for rank in range(4)]),
+        (spec("pytorch", nodes=3, processes=4), [f"std_log_process_{rank:02}" for rank in range(12)]),
+        (
+            spec("tensorflow", nodes=2, workers=2, servers=1),
+            ["std_log_process_0", "std_log_process_1", "std_log_process_0_ps"],
+        ),
+    ],
+)
+def test_logs_are_named_by_rank_with_as_many_digits_as_the_highest(job: RunSpec, logs: list[str]) -> None:
+    assert [path.removeprefix("user_logs/").removesuffix(".txt") for path in ranks.log_paths(job)] == logs
+
+
+def test_a_process_of_pytorch_knows_its_place() -> None:
+    job = spec("pytorch", nodes=2, processes=2)
+    last = ranks.processes(job)[-1]
+    assert ranks.process_variables(job, last, ADDRESSES) == {
+        "RANK": "3",
+        "LOCAL_RANK": "1",
+        "NODE_RANK": "1",
+        "WORLD_SIZE": "4",
+        "MASTER_ADDR": "10.0.0.4",
+        "MASTER_PORT": "6105",
+    }
+    assert ranks.node_variables(job, 1, ADDRESSES) == {
+        "AZUREML_NODE_COUNT": "2",
+        "AZUREML_CR_NODE_RANK": "1",
+        "AZ_BATCHAI_TASK_INDEX": "1",
+        "AZ_BATCHAI_MPI_MASTER_NODE": "10.0.0.4",
+        "AZ_BATCH_MASTER_NODE": "10.0.0.4:6000",
+        "AZ_BATCH_NODE_LIST": "10.0.0.4;10.0.0.5",
+        "AZ_BATCH_HOST_LIST": "10.0.0.4,10.0.0.5",
+        "AZ_BATCH_IS_CURRENT_NODE_MASTER": "false",
+    }
+
+
+def test_a_job_on_one_node_has_no_master_among_others() -> None:
+    assert "AZ_BATCH_MASTER_NODE" not in ranks.node_variables(spec("pytorch", processes=2), 0, ["127.0.0.1"])
+
+
+def test_tasks_of_tensorflow_on_one_node_have_ports_of_their_own() -> None:
+    job = spec("tensorflow", nodes=2, workers=2, servers=1)
+    found = [json.loads(ranks.process_variables(job, one, ADDRESSES)["TF_CONFIG"]) for one in ranks.processes(job)]
+    cluster = {"worker": ["10.0.0.4:2222", "10.0.0.5:2222"], "ps": ["10.0.0.4:2223"]}
+    assert [one["cluster"] for one in found] == [cluster] * 3
+    assert [(one["task"]["type"], one["task"]["index"]) for one in found] == [("worker", 0), ("worker", 1), ("ps", 0)]
+
+
+def test_open_mpi_is_set_up_as_the_job_says_but_for_how_nodes_are_reached() -> None:
+    found = ranks.node_variables(spec("mpi", nodes=2), 0, ADDRESSES)
+    assert "OMPI_MCA_btl" not in found
+    assert found["OMPI_MCA_plm_rsh_agent"] == launch.AGENT
+    assert found["OMPI_ALLOW_RUN_AS_ROOT"] == "1"
+
+
+def test_nodes_are_told_to_begin_last_and_reach_one_another_without_the_proxy() -> None:
+    files = ranks.go_files(spec("pytorch", nodes=2), 1, ADDRESSES, "localhost,node-0,node-1")
+    assert [entry.path for entry in files] == [launch.SETTINGS, launch.process_path(0), launch.GO]
+    assert files[0].read is not None
+    settings = b"".join(files[0].read()).decode()
+    assert f"export NO_PROXY={shlex.quote('localhost,node-0,node-1,10.0.0.4,10.0.0.5')}\n" in settings

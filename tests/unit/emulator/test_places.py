@@ -127,7 +127,6 @@ def test_a_parent_has_its_children(service: Service) -> None:
 def test_what_the_launcher_of_a_framework_sets(service: Service) -> None:
     processes = {"distributionType": "PyTorch", "processCountPerInstance": 3}
     spec = given(service, distribution=processes, resources={"dockerArgs": "--cpus 1 -e A=b -h node"})
-    assert (spec.launcher, spec.processes, spec.hostname) == ("processes", 3, "node")
-    assert spec.service_environment["WORLD_SIZE"] == "3"
+    assert (spec.launcher, spec.processes, spec.hostname) == ("pytorch", 3, "node")
     assert spec.environment_variables == {"A": "b"}
     assert dict(spec.host_options) == {"nano_cpus": 1_000_000_000}

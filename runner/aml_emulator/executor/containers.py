@@ -1,0 +1,292 @@
+"""The containers of one run that is under way, one for each node: their output, their end, and who failed first."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from aml_emulator.executor import archive, launch, ranks
+from aml_emulator.executor.engine import Engine, Exit, OutputStream
+from aml_emulator.executor.engine_words import EngineFault, fault_text
+from aml_emulator.executor.output import JobOutput, resume
+from aml_emulator.executor.spec import LOG_PATH, BlobStore, RunSink, RunSpec
+
+LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """How the command ended: the status of the process that failed first, its node's end, and where its output is.
+
+    *who* is what failed, for messages; *tail* the last lines of its output.
+    """
+
+    code: int
+    ended: Exit
+    who: str
+    log: str
+    tail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _End:
+    """How a process ended. *uptime* is the machine's, in seconds: the same clock on all nodes."""
+
+    process: ranks.Process
+    code: int
+    uptime: float
+
+
+class Containers:
+    """Follows the containers of a run.
+
+    Args:
+        ids: the containers in the order of the nodes.
+        nodes: output of the containers' main processes.
+        processes: output of a distributed job's processes, by rank.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        engine: Engine,
+        ids: Sequence[str],
+        nodes: Sequence[JobOutput],
+        processes: Sequence[JobOutput],
+    ) -> None:
+        self.ids = tuple(ids)
+        self._spec = spec
+        self._engine = engine
+        self._nodes = tuple(nodes)
+        self._processes = tuple(processes)
+        self._exits: dict[int, Exit] = {}
+
+    def stop(self) -> None:
+        """End all of them at the same time, within seconds."""
+        threads = [threading.Thread(target=self._stop, args=(one,), daemon=True) for one in self.ids]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _stop(self, container_id: str) -> None:
+        try:
+            self._engine.stop(container_id)
+        except EngineFault as error:
+            LOGGER.warning("A container of run %s could not be stopped: %s", self._spec.run_id, fault_text(error))
+
+    def wait(self) -> None:
+        """Wait until every one has ended. The first one that fails ends the others, and so does the end of mpirun.
+
+        Raises:
+            EngineFault: a container or the engine vanished.
+        """
+        ended: queue.SimpleQueue[tuple[int, Exit | Exception]] = queue.SimpleQueue()
+        for node, container_id in enumerate(self.ids):
+            threading.Thread(target=self._await, args=(node, container_id, ended), daemon=True).start()
+        stopping = False
+        fault: Exception | None = None
+        for _ in self.ids:
+            node, how = ended.get()
+            if isinstance(how, Exception):
+                fault = fault or how
+            else:
+                self._exits[node] = how
+            led = self._spec.launcher == "mpi" and node == 0
+            if not stopping and len(self._exits) < len(self.ids) and (fault or led or self._exits[node].code != 0):
+                stopping = True
+                self.stop()
+        if fault is not None:
+            raise fault
+
+    def _await(self, node: int, container_id: str, ended: queue.SimpleQueue[tuple[int, Exit | Exception]]) -> None:
+        try:
+            ended.put((node, self._engine.wait(container_id)))
+        except Exception as error:  # noqa: BLE001 - raised by wait(), in the thread that owns the run
+            ended.put((node, error))
+
+    def finish(self) -> None:
+        """Store what is left of all output, once every container has ended; raises what the store raised."""
+        for output in (*self._processes, *self._nodes):
+            output.finish()
+
+    def abandon(self) -> None:
+        """Store no more output; whoever adopts the run goes on from here."""
+        for output in (*self._processes, *self._nodes):
+            output.abandon()
+
+    def readers(self) -> tuple[Callable[[str], Iterator[bytes] | None], ...]:
+        """Return for each node what gives a path of it as a tar stream; the first node comes last, so that it counts."""
+        return tuple(partial(self._engine.get, one) for one in reversed(self.ids))
+
+    def verdict(self) -> Verdict:
+        """Tell how the command ended, once all has been waited for and stored."""
+        failed = [end for end in self._ends() if end.code != 0]
+        if failed:
+            first = min(failed, key=lambda end: (end.uptime, end.process.rank))
+            process = first.process
+            return Verdict(
+                code=first.code,
+                ended=self._exits[process.node],
+                who=f"{_named(self._spec, process)} of the job's command, on node {process.node},",
+                log=process.log,
+                tail=self._processes[process.rank].tail(),
+            )
+        # Nobody told of a failure: a container was killed as a whole, or what starts the processes failed.
+        wrong = [node for node, how in self._exits.items() if how.code != 0]
+        if self._spec.launcher == "mpi" and self._exits[0].code == 0:
+            wrong = []
+        node = min(wrong, key=lambda one: self._exits[one].at, default=0)
+        code = self._exits[node].code if wrong else 0
+        if self._spec.launcher == "once":
+            return Verdict(
+                code=code, ended=self._exits[0], who="The job's command", log=LOG_PATH, tail=self._nodes[0].tail()
+            )
+        return Verdict(
+            code=code,
+            ended=self._exits[node],
+            who="mpirun" if self._spec.launcher == "mpi" and node == 0 else f"Node {node} of the job",
+            log=node_log(self._spec, node),
+            tail=self._nodes[node].tail(),
+        )
+
+    def _ends(self) -> list[_End]:
+        """Return how the processes ended that lived to tell it."""
+        found = []
+        for process in ranks.processes(self._spec):
+            path = f"{launch.FOLDER}/{launch.end_name(process.rank)}"
+            words = b"".join(self._engine.file(self.ids[process.node], path)).split()
+            if len(words) == 2:
+                found.append(_End(process=process, code=int(words[0]), uptime=float(words[1])))
+        return found
+
+
+def _named(spec: RunSpec, process: ranks.Process) -> str:
+    if spec.launcher == "tensorflow":
+        return f"{'Parameter server' if process.role == 'ps' else 'Worker'} {process.task}"
+    return f"Rank {process.rank}"
+
+
+def node_log(spec: RunSpec, node: int) -> str:
+    """Return the log of what a node's main process says."""
+    if spec.launcher == "once":
+        return LOG_PATH
+    return ranks.MPI_LOG_PATH if spec.launcher == "mpi" and node == 0 else f"system_logs/node_{node}.txt"
+
+
+class Logs:
+    """Where the output of a run's containers is stored."""
+
+    def __init__(self, spec: RunSpec, blobs: BlobStore, sink: RunSink) -> None:
+        self._spec = spec
+        self._blobs = blobs
+        self._sink = sink
+        self._told: set[str] = set(ranks.log_paths(spec))
+
+    def begin(self) -> None:
+        """Make the logs that the run has from its start, and tell of them: from now on it counts as begun."""
+        for path in ranks.log_paths(self._spec):
+            self.append(path, b"")
+            self._sink.log(path)
+
+    def append(self, path: str, data: bytes) -> None:
+        """Add *data* to a log; one that is there only when something is in it is told of by its first bytes."""
+        if path not in self._told and not data:
+            return
+        self._blobs.append(self._spec.artifacts.container, self._spec.artifacts.name_of(path), data)
+        if path not in self._told:
+            self._told.add(path)
+            self._sink.log(path)
+
+    def stored(self, path: str) -> int:
+        """Return how many bytes of a log are stored."""
+        place = self._spec.artifacts
+        return sum(item.size for item in self._blobs.walk(place.container, place.name_of(path)))
+
+    def resume(self, node: int, engine: Engine, container_id: str) -> JobOutput:
+        """Take up what a node's main process writes; see :func:`aml_emulator.executor.output.resume`."""
+        path, place = node_log(self._spec, node), self._spec.artifacts
+        if path not in self._told and not self.stored(path):
+            return JobOutput(
+                engine.output(container_id, follow=True),
+                partial(self.append, path),
+                whole=lambda: engine.output(container_id, follow=False),
+            )
+        self._told.add(path)
+        return resume(
+            engine,
+            container_id,
+            blobs=self._blobs,
+            container=place.container,
+            name=place.name_of(path),
+            append=partial(self.append, path),
+        )
+
+    def tell(self) -> None:
+        """Tell again of the logs that the run has from its start."""
+        for path in ranks.log_paths(self._spec):
+            self._sink.log(path)
+
+    def undo(self) -> None:
+        """Remove the logs of a run that has not begun after all."""
+        place = self._spec.artifacts
+        for path in ranks.log_paths(self._spec):
+            self._blobs.delete_prefix(place.container, place.name_of(path))
+
+
+class _File(OutputStream):
+    """A file of a container that has ended."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        super().__init__(None)
+        self._chunks = chunks
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._chunks
+
+
+def attached(spec: RunSpec, engine: Engine, ids: Sequence[str], logs: Logs) -> list[JobOutput]:
+    """Follow the output of the main processes of containers that are not yet started."""
+    return [JobOutput(engine.attach(one), partial(logs.append, node_log(spec, node))) for node, one in enumerate(ids)]
+
+
+def go(spec: RunSpec, engine: Engine, ids: Sequence[str], direct: str) -> None:
+    """Let the processes of a distributed job begin, all of whose containers run; *direct* is their NO_PROXY so far.
+
+    It may be called again: nothing changes for processes that have begun.
+    """
+    if spec.launcher == "once":
+        return
+    addresses = [engine.address(one) for one in ids] if len(ids) > 1 else ["127.0.0.1"]
+    for node, one in enumerate(ids):
+        engine.put(one, archive.tar_stream(ranks.go_files(spec, node, addresses, direct)))
+
+
+def go_again(spec: RunSpec, engine: Engine, ids: Sequence[str], direct: str) -> None:
+    """Let those begin that an earlier process of the emulator had not told to; where one has ended, it is too late for that."""
+    if spec.launcher == "once" or all(engine.has(one, launch.GO) for one in ids):
+        return
+    if all(engine.state(one)["Running"] for one in ids):
+        go(spec, engine, ids, direct)
+        return
+    for one in ids:
+        engine.stop(one)
+
+
+def followed(spec: RunSpec, engine: Engine, ids: Sequence[str], logs: Logs) -> list[JobOutput]:
+    """Follow the output of a distributed job's processes, after what is stored of it."""
+    return [_followed(engine, ids[one.node], one, logs) for one in ranks.processes(spec)]
+
+
+def _followed(engine: Engine, container_id: str, process: ranks.Process, logs: Logs) -> JobOutput:
+    path = launch.output_path(process.rank)
+    return JobOutput(
+        engine.follow_file(container_id, path),
+        partial(logs.append, process.log),
+        skip=logs.stored(process.log),
+        whole=lambda: _File(engine.file(container_id, path)),
+    )

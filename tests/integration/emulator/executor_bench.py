@@ -1,0 +1,124 @@
+"""A runner of jobs on the real Docker engine; Blob storage and the service's side are in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import docker
+import pytest
+
+from aml_emulator.executor.engine_words import INSTANCE_LABEL
+from aml_emulator.executor.runner import ExecutorSettings, JobRunner
+from aml_emulator.executor.spec import LOG_PATH, Folder, RunSpec
+from tests.executor_fakes import MemoryBlobs, RecordingSink
+
+IMAGE = "python:3.11-slim-bookworm"
+STORE = "store"
+
+
+@dataclasses.dataclass
+class Bench:
+    """A runner, and what it works with."""
+
+    runner: JobRunner
+    settings: ExecutorSettings
+    blobs: MemoryBlobs
+    sinks: dict[str, RecordingSink]
+
+    def sink_for(self, run_id: str) -> RecordingSink:
+        return self.sinks.setdefault(run_id, RecordingSink())
+
+    def spec(self, command: str, **changes: Any) -> RunSpec:
+        run_id = f"run-{secrets.token_hex(4)}"
+        base = RunSpec(
+            run_id=run_id,
+            experiment="test",
+            display_name="test",
+            command=command,
+            image=IMAGE,
+            artifacts=Folder(container="artifacts", prefix=f"ExperimentRun/dcid.{run_id}"),
+        )
+        return dataclasses.replace(base, **changes)
+
+    def submit(self, command: str, **changes: Any) -> tuple[RunSpec, RecordingSink]:
+        spec = self.spec(command, **changes)
+        sink = self.sink_for(spec.run_id)
+        self.runner.submit(spec)
+        return spec, sink
+
+    def log(self, spec: RunSpec, path: str = LOG_PATH) -> bytes:
+        return self.blobs.content.get((spec.artifacts.container, spec.artifacts.name_of(path)), b"")
+
+    def rank_log(self, spec: RunSpec, rank: int) -> str:
+        return self.log(spec, f"user_logs/std_log_process_{rank}.txt").decode()
+
+    def artifact(self, spec: RunSpec, path: str) -> bytes:
+        return self.blobs.content[spec.artifacts.container, spec.artifacts.name_of(path)]
+
+
+@pytest.fixture
+def make_bench(engine: docker.DockerClient) -> Iterator[Callable[..., Bench]]:
+    instances: list[str] = []
+    benches: list[Bench] = []
+
+    def make(*, max_jobs: int = 2, of: Bench | None = None) -> Bench:
+        settings = (
+            of.settings
+            if of
+            else ExecutorSettings(
+                max_jobs=max_jobs,
+                proxy_port=7380,
+                ca_bundle=b"-----BEGIN CERTIFICATE-----\n",
+                registry_login_server="amllocal.azurecr.io",
+                registry_engine_name="localhost:7381",
+                instance=secrets.token_hex(8),
+            )
+        )
+        instances.append(settings.instance)
+        blobs = of.blobs if of else MemoryBlobs()
+        sinks: dict[str, RecordingSink] = {}
+        runner = JobRunner(
+            blobs=blobs, settings=settings, sink_for=lambda run_id: sinks.setdefault(run_id, RecordingSink())
+        )
+        bench = Bench(runner=runner, settings=settings, blobs=blobs, sinks=sinks)
+        benches.append(bench)
+        return bench
+
+    yield make
+    for bench in benches:
+        if all(sink.ending for sink in bench.sinks.values()):
+            wait_idle(bench)
+        bench.runner.close()
+    for instance in instances:
+        for container in engine.containers.list(all=True, filters=own(instance)):
+            container.remove(force=True)
+        for network in engine.networks.list(filters=own(instance)):
+            network.remove()
+
+
+@pytest.fixture
+def bench(make_bench: Callable[..., Bench]) -> Bench:
+    made = make_bench()
+    made.runner.start()
+    return made
+
+
+def own(instance: str) -> dict[str, str | list[str] | bool]:
+    return {"label": f"{INSTANCE_LABEL}={instance}"}
+
+
+def wait_idle(bench: Bench) -> None:
+    deadline = time.monotonic() + 20
+    while bench.runner.active() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def assert_clean(engine: docker.DockerClient, bench: Bench) -> None:
+    """Nothing of the emulator is left on the engine, soon after its runs have ended."""
+    wait_idle(bench)
+    assert engine.containers.list(all=True, filters=own(bench.settings.instance)) == []
+    assert engine.networks.list(filters=own(bench.settings.instance)) == []

@@ -1,0 +1,223 @@
+"""Jobs of several processes and nodes on the real Docker engine; MPI by Debian's Open MPI, without an ssh server."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import docker
+import pytest
+
+from aml_emulator.executor.ranks import MPI_LOG_PATH, log_paths
+from aml_emulator.executor.spec import Folder, OutputSpec, RunSpec
+from tests.executor_fakes import RecordingSink
+from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean
+
+PATIENCE = 300.0
+MEETING = Path(__file__).with_name("meeting.py")
+RANKS = (0, 1, 2, 3)
+
+
+def until(condition: Callable[[], bool], sink: RecordingSink) -> None:
+    """Wait until *condition* holds; a run that ends meanwhile fails the test."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert sink.ending is None, (sink.ending, sink.error)
+        assert time.monotonic() < deadline, sink.statuses
+        time.sleep(0.05)
+
+
+def told(bench: Bench, spec: RunSpec) -> str:
+    """All logs of a run, for the message of a test that fails."""
+    return "\n".join(f"{path}:\n{bench.log(spec, path).decode()}" for path in (*log_paths(spec), MPI_LOG_PATH))
+
+
+@pytest.fixture(scope="module")
+def mpi_image(engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An image with Debian's Open MPI and mpi4py."""
+    folder = tmp_path_factory.mktemp("mpi")
+    (folder / "Dockerfile").write_text(
+        "FROM python:3.11-slim-bookworm\n"
+        "RUN apt-get update && apt-get install -y --no-install-recommends openmpi-bin python3-mpi4py"
+        " && rm -rf /var/lib/apt/lists/*\n"
+    )
+    image, _ = engine.images.build(path=str(folder), tag="aml-train-test-mpi:1", rm=True, network_mode="host")
+    return str(image.id)
+
+
+def test_every_process_of_pytorch_knows_its_place_and_meets_the_others(
+    bench: Bench, engine: docker.DockerClient
+) -> None:
+    bench.blobs.put(STORE, "code/meeting.py", MEETING.read_bytes())
+    spec, sink = bench.submit(
+        "python meeting.py && echo $RANK > outputs/rank-$RANK && echo $RANK > ${{outputs.all}}/$RANK && echo $RANK > outputs/last",
+        launcher="pytorch",
+        nodes=2,
+        processes=2,
+        code=Folder(container=STORE, prefix="code"),
+        outputs=(OutputSpec(name="all", kind="uri_folder", location=Folder(container=STORE, prefix="out")),),
+        environment_variables={"NO_PROXY": "intra.net"},
+    )
+    assert sink.wait(PATIENCE) == "Completed", (sink.error, told(bench, spec))
+    seen = [json.loads(bench.rank_log(spec, rank)) for rank in RANKS]
+    assert [(one["RANK"], one["LOCAL_RANK"], one["NODE_RANK"]) for one in seen] == [
+        ("0", "0", "0"),
+        ("1", "1", "0"),
+        ("2", "0", "1"),
+        ("3", "1", "1"),
+    ]
+    first, second = seen[0]["addresses"], seen[3]["addresses"]
+    for rank, one in enumerate(seen):
+        assert one["met"] == [0, 1, 2, 3]
+        assert one["host"] == f"node-{rank // 2}"
+        assert (one["WORLD_SIZE"], one["MASTER_ADDR"], one["MASTER_PORT"]) == ("4", first, "6105")
+        assert (one["AZUREML_NODE_COUNT"], one["AZ_BATCH_MASTER_NODE"]) == ("2", f"{first}:6000")
+        assert (one["AZ_BATCH_NODE_LIST"], one["AZ_BATCH_HOST_LIST"]) == (f"{first};{second}", f"{first},{second}")
+        assert one["NO_PROXY"] == f"localhost,127.0.0.1,::1,node-0,node-1,intra.net,{first},{second}"
+    assert set(sink.artifacts) == {"outputs/last", *(f"outputs/rank-{rank}" for rank in RANKS)}
+    assert bench.artifact(spec, "outputs/last") in (b"0\n", b"1\n"), "the first node's file counts"
+    assert {name for container, name in bench.blobs.content if name.startswith("out/")} == {
+        f"out/{rank}" for rank in RANKS
+    }
+    assert sink.outputs == ["all"]
+    assert sink.logs[:4] == [f"user_logs/std_log_process_{rank}.txt" for rank in RANKS]
+    assert_clean(engine, bench)
+
+
+def test_the_first_process_that_fails_ends_the_job_on_all_nodes_with_its_exit_code(
+    bench: Bench, engine: docker.DockerClient
+) -> None:
+    spec, sink = bench.submit(
+        "trap 'echo told; exit 0' TERM; echo up; [ \"$RANK\" != 3 ] || { echo broken; exit 7; }; sleep 3600 & wait $!",
+        launcher="pytorch",
+        nodes=2,
+        processes=2,
+    )
+    assert sink.wait(PATIENCE) == "Failed"
+    assert sink.error is not None
+    assert (sink.error.code, sink.error.exit_code) == ("UserError", 7)
+    assert "Rank 3 of the job's command, on node 1, exited with status code 7." in sink.error.message
+    assert "'user_logs/std_log_process_3.txt'" in sink.error.message
+    assert sink.error.message.endswith("The last lines of its output:\nup\nbroken")
+    assert bench.rank_log(spec, 2) in ("up\ntold\n", "up\n", "")
+    assert_clean(engine, bench)
+
+
+@pytest.mark.parametrize("launcher", ["pytorch", "mpi"])
+def test_a_process_that_is_killed_fails_the_job(
+    bench: Bench, engine: docker.DockerClient, mpi_image: str, launcher: str
+) -> None:
+    rank = "$RANK" if launcher == "pytorch" else "$OMPI_COMM_WORLD_RANK"
+    spec, sink = bench.submit(
+        f'[ "{rank}" != 2 ] || kill -9 $$; sleep 3600', launcher=launcher, nodes=2, processes=2, image=mpi_image
+    )
+    assert sink.wait(PATIENCE) == "Failed", told(bench, spec)
+    assert sink.error is not None
+    assert sink.error.exit_code == 137, (sink.error.message, told(bench, spec))
+    assert "Rank 2 of the job's command, on node 1, exited with status code 137." in sink.error.message
+    assert "It was killed (SIGKILL)." in sink.error.message
+    assert_clean(engine, bench)
+
+
+@pytest.mark.parametrize("launcher", ["pytorch", "mpi"])
+def test_cancelling_and_the_time_limit_reach_every_process(
+    bench: Bench, engine: docker.DockerClient, mpi_image: str, launcher: str
+) -> None:
+    spec, sink = bench.submit("echo up; sleep 3600", launcher=launcher, nodes=2, processes=2, image=mpi_image)
+    _, limited = bench.submit(
+        "sleep 3600", launcher=launcher, nodes=2, processes=1, image=mpi_image, timeout_seconds=1
+    )
+    until(lambda: all(bench.rank_log(spec, rank) == "up\n" for rank in RANKS), sink)
+    assert bench.runner.cancel(spec.run_id)
+    assert sink.wait(PATIENCE) == limited.wait(PATIENCE) == "Canceled"
+    assert sink.error is None
+    assert limited.error is not None
+    assert "longer than its limits.timeout" in limited.error.message
+    assert_clean(engine, bench)
+
+
+def test_tasks_of_tensorflow_find_one_another(bench: Bench, engine: docker.DockerClient) -> None:
+    spec, sink = bench.submit("echo $TF_CONFIG", launcher="tensorflow", nodes=2, workers=2, servers=1)
+    assert sink.wait(PATIENCE) == "Completed", (sink.error, told(bench, spec))
+    first, second, server = [json.loads(bench.log(spec, path)) for path in log_paths(spec)]
+    assert sink.logs[2] == "user_logs/std_log_process_0_ps.txt"
+    assert first["cluster"] == second["cluster"] == server["cluster"]
+    master = first["cluster"]["worker"][0].removesuffix(":2222")
+    assert first["cluster"]["ps"] == [f"{master}:2223"]
+    assert second["task"] == {"type": "worker", "index": 1}
+    assert server["task"] == {"type": "ps", "index": 0}
+    assert_clean(engine, bench)
+
+
+def test_mpi_runs_on_two_nodes_by_the_images_mpirun(
+    bench: Bench, engine: docker.DockerClient, mpi_image: str
+) -> None:
+    program = (
+        "import json, os, socket\n"
+        "from mpi4py import MPI\n"
+        "world = MPI.COMM_WORLD\n"
+        "names = ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_LOCAL_RANK', 'OMPI_COMM_WORLD_LOCAL_SIZE',"
+        " 'AZ_BATCH_MASTER_NODE', 'AZUREML_NODE_COUNT', 'AZUREML_CR_NODE_RANK', 'OWN')\n"
+        "met = world.allgather(socket.gethostname())\n"
+        "print(json.dumps([world.allreduce(world.rank), met, *(os.environ[name] for name in names)]))\n"
+    )
+    bench.blobs.put(STORE, "mpi/ring.py", program.encode())
+    spec, sink = bench.submit(
+        "/usr/bin/python3 ring.py",
+        launcher="mpi",
+        nodes=2,
+        processes=2,
+        image=mpi_image,
+        code=Folder(container=STORE, prefix="mpi"),
+        environment_variables={"OWN": "a b;c"},
+    )
+    assert sink.wait(PATIENCE) == "Completed", (sink.error, told(bench, spec))
+    for rank in RANKS:
+        seen = json.loads(bench.rank_log(spec, rank))
+        master = seen.pop(6)
+        assert seen == [
+            6,
+            ["node-0", "node-0", "node-1", "node-1"],
+            *(str(rank), "4", str(rank % 2), "2"),
+            *("2", str(rank // 2), "a b;c"),
+        ]
+        assert master.endswith(":6000")
+    assert bench.log(spec, MPI_LOG_PATH).decode() == ""
+    assert_clean(engine, bench)
+
+
+def test_an_image_without_open_mpi_is_told_of(bench: Bench) -> None:
+    spec, sink = bench.submit("true", launcher="mpi", nodes=2)
+    assert sink.wait(PATIENCE) == "Failed"
+    assert sink.error is not None
+    assert sink.error.exit_code == 127
+    assert "its image has no mpirun: install Open MPI" in sink.error.message, told(bench, spec)
+
+
+@pytest.mark.parametrize("launcher", ["pytorch", "mpi"])
+def test_a_job_on_several_nodes_is_taken_up_after_a_restart(
+    make_bench: Callable[..., Bench], engine: docker.DockerClient, mpi_image: str, launcher: str
+) -> None:
+    before = make_bench()
+    before.runner.start()
+    spec, sink = before.submit(
+        "echo one; until [ -e /tmp/end ]; do sleep 0.1; done; printf two",
+        launcher=launcher,
+        nodes=2,
+        processes=2,
+        image=mpi_image,
+    )
+    until(lambda: all(before.rank_log(spec, rank) == "one\n" for rank in RANKS), sink)
+    before.runner.close()
+    after = make_bench(of=before)
+    taken = after.sink_for(spec.run_id)
+    after.runner.adopt((spec,))
+    after.runner.start()
+    taken.wait_status("Running", PATIENCE)
+    for node in engine.containers.list(filters={"label": f"org.aml-train.emulator.run={spec.run_id}"}):
+        node.exec_run(["touch", "/tmp/end"])
+    assert taken.wait(PATIENCE) == "Completed", (taken.error, told(after, spec))
+    assert [after.rank_log(spec, rank) for rank in RANKS] == ["one\ntwo"] * 4
+    assert_clean(engine, after)
