@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
@@ -47,14 +47,19 @@ class FakeService:
     files: Mapping[str, bytes] = field(default_factory=dict)
     log: bytes = b""
     error: str | None = None
+    codes: Sequence[str] = ()
     jobs: dict[str, JobView] = field(default_factory=dict)
     registered: list[ModelView] = field(default_factory=list)
     submitted: list[JobSpec] = field(default_factory=list)
+    again: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     cancel_answers: list[BaseException | None] = field(default_factory=list)
     tag_answers: list[ServiceError | None] = field(default_factory=list)
     latest: Mapping[tuple[str, str], str] = field(default_factory=dict)
     on_submit: Callable[[JobSpec], None] | None = None
+    dates: dict[str, Any] = field(default_factory=dict)
+    slow_cancel: bool = False
+    log_fails: bool = False
     looks: int = 0
     prepared: int = 0
 
@@ -68,14 +73,18 @@ class FakeService:
 
     def details(self, name: str) -> JobView:
         view = self.jobs[name]
-        if not view.status.terminal:
+        if not view.status.final:
             step = self.script[min(self.looks, len(self.script) - 1)]
             self.looks += 1
             if isinstance(step, BaseException):
                 raise step
-            view = replace(view, status=step, error=self.error if step is JobStatus.FAILED else None)
+            failed = step is JobStatus.FAILED
+            view = replace(
+                view, status=step, error=self.error if failed else None, codes=tuple(self.codes) if failed else ()
+            )
             self.jobs[name] = view
-        return replace(view, log_files={"user_logs/std_log.txt": f"fake://{name}"} if self.log else {})
+        files = {"user_logs/std_log.txt": f"fake://{name}"} if self.log else {}
+        return replace(view, log_files=files, **self.dates)
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
         return [view for view in self.jobs.values() if tag in view.tags and not view.status.terminal]
@@ -100,6 +109,13 @@ class FakeService:
         self.jobs[job.name] = view
         return view
 
+    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> JobView:
+        submission.leave()
+        view = replace(self.jobs[name], name=new, status=JobStatus.QUEUED, tags={**self.jobs[name].tags, **tags})
+        self.again.append(new)
+        self.jobs[new] = view
+        return view
+
     def cancel(self, name: str) -> bool:
         self.cancelled.append(name)
         answer = self.cancel_answers.pop(0) if self.cancel_answers else None
@@ -107,10 +123,13 @@ class FakeService:
             raise answer
         if name not in self.jobs:
             return False
-        self.jobs[name] = replace(self.jobs[name], status=JobStatus.CANCELED)
+        if not self.slow_cancel:
+            self.jobs[name] = replace(self.jobs[name], status=JobStatus.CANCELED)
         return True
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
+        if self.log_fails:
+            raise ServiceError("The log could not be read: storage answered 503", transient=True)
         data = self.log[offset:]
         for start in range(0, len(data), 7):
             yield data[start : start + 7]

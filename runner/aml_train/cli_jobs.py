@@ -182,8 +182,8 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
 
     from aml_train.console import printable
     from aml_train.jobs.browse import read_job
+    from aml_train.jobs.endings import failure_of
     from aml_train.jobs.logs import LogFollower
-    from aml_train.jobs.states import failure_of
 
     read_job(service, job)
     shown: list[str] = []
@@ -209,7 +209,10 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     if not files and not follow:
         known = ", ".join(sorted(view.log_files)) or "none yet"
         click.echo(f"note: no log is called {pattern}; there are: {known}", err=True)
-    if follow and (failure := failure_of(view.status, job=job, reason=view.error, tail="")) is not None:
+    if (
+        follow
+        and (failure := failure_of(view.status, job=job, reason=view.error, tail="", codes=view.codes)) is not None
+    ):
         raise failure
 
 

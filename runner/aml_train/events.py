@@ -165,11 +165,26 @@ class JobNamed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class JobSubmitted(Event):
-    """The job exists in the workspace; *attached* where it had been submitted by an earlier run."""
+    """The job exists in the workspace; *attached* where it had been submitted by an earlier run. *attempt* counts from 1."""
 
     job: str
     attached: bool
     studio_url: str | None
+    attempt: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptEnded(Event):
+    """One attempt of the job is over: *ending* is the word of docs/states.md, *status* the service's.
+
+    *again* is the name of the attempt that follows; None where there is none.
+    """
+
+    job: str
+    attempt: int
+    status: str
+    ending: str
+    again: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final
 
@@ -47,12 +48,16 @@ class LiveJob:
             InvalidError: the SDK refuses the job.
             ServiceError: the service refuses, or the job's fate is not known.
         """
+        return self.send(lambda submission: self._service.submit(job, submission))
+
+    def send(self, send: Callable[[Submission], JobView]) -> JobView:
+        """Submit it by *send*, in the same way."""
         submission = Submission()
         # An interruption may come between any two lines: it finds first the one, then both.
         self._submission = submission
         submitting: Future[JobView] = Future()
         self._submitting = submitting
-        in_background(lambda: self._service.submit(job, submission), "submit", submitting)
+        in_background(lambda: send(submission), "submit", submitting)
         return submitting.result()
 
     def interrupt(self, *, cancel: bool) -> CancelledError:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from aml_train.attempts import Attempt
 from aml_train.gate.decide import Decision
 from aml_train.image.spec import JobImage, Tested
 from aml_train.jobs.service import JobView, ModelView
@@ -65,6 +67,7 @@ class Outcome:
     image: JobImage | None = None
     job: JobView | None = None
     attached: bool = False
+    attempts: list[Attempt] = field(default_factory=list)
     metrics: Mapping[str, float] = field(default_factory=dict)
     decision: Decision | None = None
     model: ModelView | None = None
@@ -76,6 +79,9 @@ class Outcome:
             facts |= {"image": str(self.image.reference), "digest": self.image.digest, "address": self.image.address}
         if self.job:
             facts |= {"job": self.job.name, "experiment": self.job.experiment, "run_url": self.job.studio_url}
+        if self.attempts:
+            facts["attempts"] = [dataclasses.asdict(attempt) for attempt in self.attempts]
+            facts["ending"] = self.attempts[-1].ending
         if self.decision and self.decision.rules:
             facts["gate"] = "passed" if self.decision.met else "failed"
         if self.model:

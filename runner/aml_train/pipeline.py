@@ -8,9 +8,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from aml_train.attempts import attempt_of, follow, may_follow, next_name, number_of, retries_of
 from aml_train.config.model import ClusterConfig
 from aml_train.errors import AmlTrainError, CancelledError, GateFailedError, ServiceError
 from aml_train.events import (
+    AttemptEnded,
     Event,
     ImageReady,
     JobStatusChanged,
@@ -29,12 +31,13 @@ from aml_train.events import (
 from aml_train.gate.decide import Decision
 from aml_train.gating import check_baseline, decide_gate
 from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
+from aml_train.jobs.cancel import tell_to_cancel
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.data_versions import pin_data
 from aml_train.jobs.job import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, JobSpec
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.watch import Limits, Pace, watch
+from aml_train.jobs.watch import Limits, Pace, Watch
 from aml_train.live_job import LiveJob
 from aml_train.models import check_written, lineage, register
 from aml_train.outcome import Options, Outcome
@@ -127,6 +130,8 @@ class Execution:
         self._listener = listener
         self._prewarm = prewarm or Prewarm()
         self._live: LiveJob | None = None
+        self._spec: JobSpec | None = None
+        self._ours = not options.attach
         self._settled = False
         # The job without its image and attempt; once the workspace has been asked, with versions in place of labels.
         self._job = plan.job
@@ -188,7 +193,7 @@ class Execution:
             image = self._image(target)
             view = self._submit(target, image)
         if options.wait or view.status.terminal:
-            self._watch(target.service, view, target.pace)
+            view = self._watch(target.service, view, target.pace)
             if not options.decide:
                 self._pass("passed", f"The job {view.name} completed.")
                 return
@@ -230,9 +235,12 @@ class Execution:
             if self._options.name is not None:
                 job = named_job(self._job, service, image, self._options.name)
             else:
-                job, found = choose_attempt(self._job, service, image, fresh=self._options.fresh)
+                job, found = choose_attempt(
+                    self._job, service, image, fresh=self._options.fresh, lost=lambda view: self._stop(service, view)
+                )
+            self._spec = grouped(job, self._options.group)
             if found is None:
-                view = self._make(target, grouped(job, self._options.group))
+                view = self._make(target, self._spec)
             else:
                 self._live = self._answer_for(found.name, service)
                 view = found
@@ -244,7 +252,14 @@ class Execution:
                     "which has completed" if view.status is JobStatus.COMPLETED else f"which is {view.status.value}"
                 )
                 summary.append(f"attached to {job.name}, {word}")
-            self._listener(JobSubmitted(job=view.name, attached=found is not None, studio_url=view.studio_url))
+            self._listener(
+                JobSubmitted(
+                    job=view.name,
+                    attached=found is not None,
+                    studio_url=view.studio_url,
+                    attempt=number_of(view.name),
+                )
+            )
         return view
 
     def _make(self, target: OpenTarget, job: JobSpec) -> JobView:
@@ -256,6 +271,15 @@ class Execution:
         self._live = self._answer_for(job.name, service)
         self._prewarm.start()
         return self._live.submit(job)
+
+    def _stop(self, service: JobService, lost: JobView) -> None:
+        """Have a job cancelled that AzureML has lost contact with: it may come back, and never are there two."""
+        self._listener(
+            Notice(
+                text=f"The job {lost.name} does not answer: cancelling it before the next attempt.", level="warning"
+            )
+        )
+        tell_to_cancel(service, lost.name, clock=self._clock)
 
     def _answer_for(self, job: str, service: JobService) -> LiveJob:
         return LiveJob(job, service, self._clock, self._listener)
@@ -275,7 +299,9 @@ class Execution:
             self.outcome.job, self.outcome.attached = view, True
             self._live = self._answer_for(view.name, service)
             self._tell_image(view)
-            self._listener(JobSubmitted(job=view.name, attached=True, studio_url=view.studio_url))
+            self._listener(
+                JobSubmitted(job=view.name, attached=True, studio_url=view.studio_url, attempt=number_of(view.name))
+            )
             summary.append(f"{view.name} is {view.status.value}")
         return view
 
@@ -296,22 +322,66 @@ class Execution:
         else:
             self._listener(Notice(text="The job's environment was used as it was given, not tested."))
 
-    def _watch(self, service: JobService, view: JobView, pace: Pace) -> None:
-        limits = Limits(total=self._plan.watch.timeout, queue=self._plan.watch.queue_timeout)
+    def _watch(self, service: JobService, view: JobView, pace: Pace) -> JobView:
+        """Follow the job, and the attempts after it, to the end; return the job that completed."""
         with self._stage("watch", "Follow the job") as summary:
             # A job of this run may have completed before it was looked at: its log has not been seen, nor its metrics settled.
             if view.status is JobStatus.COMPLETED and self.outcome.attached:
                 self._settled = True
                 self._listener(JobStatusChanged(job=view.name, status=view.status.value))
             else:
-                _, failure = watch(
-                    service, view.name, clock=self._clock, pace=pace, limits=limits, listener=self._listener
-                )
-                self._live = None
-                if failure:
-                    raise failure
+                view = self._follow(service, view, pace)
             self._live = None
-            summary.append("completed")
+            summary.append("completed" if number_of(view.name) == 1 else f"completed as {view.name}")
+        return view
+
+    def _follow(self, service: JobService, view: JobView, pace: Pace) -> JobView:
+        bounds, began = self._plan.watch, self._clock.now()
+        while True:
+            limits = Limits(
+                total=bounds.timeout,
+                queue=bounds.queue_timeout,
+                run=bounds.run_timeout,
+                spent=self._clock.now() - began,
+            )
+            watching = Watch(service, view.name, clock=self._clock, pace=pace, limits=limits, listener=self._listener)
+            ended, failure = watching.run()
+            most = self._plan.retry.preempted
+            again = may_follow(ended, failure, cancelled=watching.timing.cancelled, tags=view.tags, most=most)
+            name = next_name(view.name) if again else None
+            self._ended(ended, name)
+            self._live = None
+            if failure is None:
+                return view
+            if name is None:
+                raise failure
+            text = f"The job {view.name} was preempted: submitting it again as {name}, {retries_of(view.tags) + 1} of at most {most} times."
+            self._listener(Notice(text=text, level="warning"))
+            view = self._again(service, view)
+
+    def _ended(self, view: JobView, again: str | None) -> None:
+        attempt = attempt_of(view)
+        self.outcome.attempts.append(attempt)
+        self._listener(
+            AttemptEnded(
+                job=attempt.job, attempt=attempt.number, status=attempt.status, ending=attempt.ending, again=again
+            )
+        )
+
+    def _again(self, service: JobService, view: JobView) -> JobView:
+        """Have the attempt after *view*, which was preempted; from now on this run answers for it."""
+
+        def answer_for(name: str) -> LiveJob:
+            self._live = self._answer_for(name, service)
+            return self._live
+
+        view, self._spec, attached = follow(service, view, self._spec, answer_for=answer_for)
+        self.outcome.job, self.outcome.attached = view, attached
+        self._ours = self._ours or not attached
+        self._listener(
+            JobSubmitted(job=view.name, attached=attached, studio_url=view.studio_url, attempt=number_of(view.name))
+        )
+        return view
 
     def _decide(self, service: JobService, name: str) -> Decision:
         gate = self._plan.gate
@@ -368,7 +438,7 @@ class Execution:
         """Let go of the live job, or cancel it, if there is one."""
         if self._live is not None:
             # Who attached to a job did not ask for it.
-            cancel = self._plan.watch.on_cancel == "cancel" and not self._options.attach
+            cancel = self._plan.watch.on_cancel == "cancel" and self._ours
             return self._live.interrupt(cancel=cancel)
         job = self.outcome.job
         return CancelledError(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
 
 from aml_train._version import __version__
 from aml_train.config.image_model import ImageConfig
-from aml_train.config.model import BaselineConfig, ClusterConfig, Config, GateRule, WaitConfig
+from aml_train.config.model import BaselineConfig, ClusterConfig, Config, GateRule, RetryConfig, WaitConfig
 from aml_train.image.spec import Given, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs.job import TAG_VERSION, JobTemplate, job_name, stem_of
 from aml_train.jobs.origin import Origin
@@ -48,6 +48,7 @@ class Plan:
     names: TargetNames
     commit: Commit | None
     watch: WaitConfig
+    retry: RetryConfig = field(default_factory=RetryConfig)
     cluster: ClusterConfig | None = None
     notices: tuple[str, ...] = ()
     baseline: BaselineConfig | None = None
@@ -118,6 +119,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
         names=names,
         commit=resolved.commit,
         watch=config.watch,
+        retry=config.retry,
         cluster=config.target.cluster,
         notices=(*config.notices, *notices),
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 from aml_train.config.model import Config, TargetConfig
 from aml_train.errors import InvalidError
 from aml_train.events import Broadcast, Event, Listener, to_json
-from aml_train.jobs.clock import Clock
+from aml_train.jobs.clock import Clock, elapsed
 from aml_train.outcome import Options, Outcome
 from aml_train.pipeline import Execution, OpenTarget, Prewarm
 from aml_train.plan import Plan, make_plan
@@ -232,7 +232,7 @@ def run_prepared(prepared: PreparedRun, options: Options, *, listeners: Sequence
     prewarm = Prewarm()
     listener = Broadcast(*listeners, prewarm)
 
-    clock = Clock(now=time.monotonic, sleep=time.sleep)
+    clock = Clock(now=elapsed, sleep=time.sleep)
     return Execution(
         prepared.plan,
         lambda: _open_target(prepared, listener),

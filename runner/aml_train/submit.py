@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -42,12 +42,17 @@ def attempts(template: JobTemplate, service: JobService, image: JobImage) -> Ite
 
 
 def choose_attempt(
-    template: JobTemplate, service: JobService, image: JobImage, *, fresh: bool
+    template: JobTemplate,
+    service: JobService,
+    image: JobImage,
+    *,
+    fresh: bool,
+    lost: Callable[[JobView], None] = lambda _view: None,
 ) -> tuple[JobSpec, JobView | None]:
     """Find the attempt to attach to, or the number of the next one. The latest attempt decides.
 
     One that is running or has completed is attached to, unless *fresh*; one that failed or was cancelled is followed by
-    the next.
+    the next. *lost* is told of a latest attempt that does not answer and may come back.
 
     Raises:
         ServiceError: if a job of that name exists which is not ours.
@@ -57,6 +62,8 @@ def choose_attempt(
         latest, view = known[-1]
         if view is not None and _attachable(view.status):
             return latest, view
+        if view is not None and view.status is JobStatus.NOT_RESPONDING:
+            lost(view)
     return job, None
 
 

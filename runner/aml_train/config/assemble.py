@@ -12,6 +12,7 @@ from aml_train.config.model import (
     ContainerLimits,
     ImageConfig,
     ModelConfig,
+    RetryConfig,
     TargetConfig,
     TestsConfig,
     WaitConfig,
@@ -130,8 +131,14 @@ def wait_config(found: Mapping[str, Any]) -> WaitConfig:
     return WaitConfig(
         timeout=found.get("timeout"),
         queue_timeout=found.get("queue-timeout"),
+        run_timeout=found.get("run-timeout"),
         on_cancel=found.get("on-cancel", WaitConfig.on_cancel),
     )
+
+
+def retry_config(found: Mapping[str, Any]) -> RetryConfig:
+    """Make ``retry``."""
+    return RetryConfig(preempted=found.get("preempted", RetryConfig.preempted))
 
 
 def notices(job: CommandJob, image: ImageConfig | None) -> tuple[str, ...]:

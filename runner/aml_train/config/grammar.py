@@ -10,7 +10,7 @@ from aml_train.config.image_grammar import IMAGE, VARIABLES
 from aml_train.config.job_grammar import ASSET_NAME, JOB
 from aml_train.config.promote_grammar import PROMOTE
 from aml_train.config.sending_grammar import CODE, DATA, SETUP
-from aml_train.config.shapes import Choice, Duration, Text
+from aml_train.config.shapes import Choice, Duration, Number, Text
 from aml_train.config.structures import Either, Key, Record, Table
 from aml_train.config.tests_grammar import inside, tests_grammar
 
@@ -135,8 +135,9 @@ DOCUMENT: Final = Record(
             Record(
                 noun="a mapping",
                 keys={
-                    "timeout": Key(Duration(), "Bound of the whole job; no bound by default."),
+                    "timeout": Key(Duration(), "Bound of the whole job, over all its attempts; no bound by default."),
                     "queue-timeout": Key(Duration(), "Bound of the time before the job runs; no bound by default."),
+                    "run-timeout": Key(Duration(), "Bound of the time since the job runs; no bound by default."),
                     "on-cancel": Key(
                         Choice(words=("cancel", "detach")),
                         "What an interrupted run does to its job: `cancel` (the default), or `detach`: it goes on.",
@@ -144,6 +145,18 @@ DOCUMENT: Final = Record(
                 },
             ),
             "How long the job may take, and what becomes of it when the run is interrupted.",
+        ),
+        "retry": Key(
+            Record(
+                noun="a mapping",
+                keys={
+                    "preempted": Key(
+                        Number(noun="a whole number", minimum=0, maximum=100),
+                        "How often a job whose nodes were taken back is submitted again; 0 by default.",
+                    ),
+                },
+            ),
+            "What is submitted again, under the next attempt's name.",
         ),
         "code": Key(CODE, "What may be sent of the job's code folder; the folder itself is named by the job."),
         "setup": Key(SETUP, "Shell commands that run once on each node before the job's command."),

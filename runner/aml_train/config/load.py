@@ -12,6 +12,7 @@ from aml_train.config.assemble import (
     choose_target,
     model_config,
     notices,
+    retry_config,
     tests_config,
     wait_config,
 )
@@ -235,6 +236,7 @@ class _Loader:
             promote=stage_policies(tree, values),
             target=chosen,
             watch=wait_config(values.get("watch") or {}),
+            retry=retry_config(values.get("retry") or {}),
             code=code_config(values.get("code") or {}),
             setup=setup_commands(tree),
             data=links,

@@ -246,7 +246,15 @@ class WaitConfig:
 
     timeout: float | None = None
     queue_timeout: float | None = None
+    run_timeout: float | None = None
     on_cancel: Literal["cancel", "detach"] = "cancel"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryConfig:
+    """``retry:``: how often a preempted job is submitted again."""
+
+    preempted: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,6 +324,7 @@ class Config:
     promote: Mapping[str, StagePolicy] = field(default_factory=dict)
     target: TargetConfig
     watch: WaitConfig = WaitConfig()
+    retry: RetryConfig = RetryConfig()
     code: CodeConfig = CodeConfig()
     setup: tuple[SetupCommand, ...] = ()
     data: tuple[DataLink, ...] = ()

@@ -7,6 +7,7 @@ The requests and the shapes of their answers are those of azure-ai-ml 1.34.1 and
 from __future__ import annotations
 
 import datetime
+import email.utils
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
-from aml_train.jobs.service import JobView, ModelView
+from aml_train.jobs.service import JobView, ModelView, Placement
 from aml_train.jobs.states import JobStatus, parse_status
 
 _API: Final = {"workspace": "2024-10-01-preview", "jobs": "2024-01-01-preview", "models": "2023-08-01-preview"}
@@ -30,6 +31,7 @@ _URGENT: Final = (3.0, 5.0)
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _CHUNK: Final = 256 * 1024
 _MOST_PAGES: Final = 10
+_MOST_CODES: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +85,31 @@ def _time(text: str | None) -> datetime.datetime | None:
     return datetime.datetime.fromisoformat(text) if text else None
 
 
+def _date(response: requests.Response) -> datetime.datetime | None:
+    """Return when the service answered, by its own clock (RFC 9110, 6.6.1); None where it does not say."""
+    try:
+        return email.utils.parsedate_to_datetime(response.headers["Date"])
+    except (KeyError, ValueError):
+        return None
+
+
+def _codes(error: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the code of an error of run history, and the codes of its inner errors."""
+    codes: list[str] = []
+    inner: Any = error
+    while isinstance(inner, Mapping) and len(codes) < _MOST_CODES:
+        if inner.get("code"):
+            codes.append(str(inner["code"]))
+        inner = inner.get("innerError")
+    return tuple(codes)
+
+
 def _job_view(name: str, properties: Mapping[str, Any]) -> JobView:
     """Read a job as Azure Resource Manager shows it."""
     studio = (properties.get("services") or {}).get("Studio") or {}
     inputs = {name: value for name, value in (properties.get("inputs") or {}).items() if isinstance(value, Mapping)}
+    resources = properties.get("resources") or {}
+    tier = str((properties.get("queueSettings") or {}).get("jobTier") or "")
     return JobView(
         name=name,
         status=parse_status(properties.get("status")),
@@ -95,6 +118,12 @@ def _job_view(name: str, properties: Mapping[str, Any]) -> JobView:
         tags=properties.get("tags") or {},
         inputs={name: str(value["uri"]) for name, value in inputs.items() if value.get("uri")},
         parameters={name: str(value["value"]) for name, value in inputs.items() if value.get("value") is not None},
+        placement=Placement(
+            compute=str(properties.get("computeId") or "").rpartition("/")[2] or None,
+            nodes=int(resources.get("instanceCount") or 1),
+            size=resources.get("instanceType"),
+            spot=tier.lower() == "spot",
+        ),
     )
 
 
@@ -333,20 +362,26 @@ class AzureRest:
     def details(self, name: str) -> JobView:
         """See :meth:`aml_train.jobs.service.JobService.details`."""
         what = f"Watching the job {name}"
-        found = self.read(self._history(f"/runs/{quote(name)}/details"), what)
-        if found is None:
+        response = self.call("GET", self._history(f"/runs/{quote(name)}/details"), what)
+        if response.status_code == requests.codes.not_found:
             raise ServiceError(
                 f"The job {name} is not in the workspace any more.", hint="Somebody may have deleted it."
             )
-        error = ((found.get("error") or {}).get("error") or {}).get("message")
+        if not response.ok:
+            raise error_for(response, what)
+        found = response.json()
+        error = (found.get("error") or {}).get("error") or {}
         return JobView(
             name=name,
             status=parse_status(found.get("status")),
             tags=found.get("tags") or {},
             log_files=found.get("logFiles") or {},
-            error=error,
+            error=error.get("message"),
+            codes=_codes(error),
+            created=_time(found.get("createdTimeUtc")),
             started=_time(found.get("startTimeUtc")),
             ended=_time(found.get("endTimeUtc")),
+            observed=_date(response),
         )
 
     def cancel(self, name: str) -> bool:

@@ -8,7 +8,7 @@ import io
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -126,10 +126,23 @@ class AzureV2(AzureRest):
             raise InvalidError(f"There is a job named {new} already.", hint="Choose another name with --name.")
         if self.find(name) is None:
             raise ServiceError(f"There is no job {name} in the workspace {self.workspace.name}.")
+        self._copy(name, new, what, compute=compute)
+        found = self.find(new)
+        if found is None:
+            raise ServiceError(f"{what}: AzureML accepted it, but does not show it.", transient=True)
+        return found
+
+    def _copy(
+        self, name: str, new: str, what: str, *, compute: str | None = None, tags: Mapping[str, str] | None = None
+    ) -> None:
+        """Submit the job *name* as *new*. A retry of the same work, which has *tags*, stays in its group."""
         try:
             with _quiet():
                 entity = self.client.jobs.get(name)
+                group = {key: value for key, value in (entity.tags or {}).items() if key in (TAG_GROUP, TAG_SEQUENCE)}
                 again(entity, name, new)
+                if tags is not None:
+                    entity.tags.update({**group, **tags})
                 if compute is not None:
                     entity.compute = compute.removeprefix("azureml:")
                 self.client.jobs.create_or_update(entity)
@@ -138,9 +151,23 @@ class AzureV2(AzureRest):
             if translated is None:
                 raise
             raise translated from error
+
+    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> JobView:
+        """See :meth:`aml_train.jobs.service.JobService.submit_again`."""
+        what = f"Submitting the job {name} again, as {new}"
+        problem: AmlTrainError | None = None
+        self._leaving = submission
+        try:
+            self._copy(name, new, what, tags=tags)
+        except (InvalidError, CancelledError):
+            raise
+        except AmlTrainError as error:
+            problem = error
+        finally:
+            self._leaving = None
         found = self.find(new)
-        if found is None:
-            raise ServiceError(f"{what}: AzureML accepted it, but does not show it.", transient=True)
+        if found is None or (problem is not None and found.tags.get(TAG_RESUBMITTED) != name):
+            raise problem or ServiceError(f"{what}: AzureML accepted it, but does not show it.", transient=True)
         return found
 
     def _look_up(self, job: JobSpec, error: AmlTrainError) -> JobView:

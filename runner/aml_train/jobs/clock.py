@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,3 +13,13 @@ class Clock:
 
     now: Callable[[], float]
     sleep: Callable[[float], None]
+
+
+def elapsed() -> float:
+    """Return seconds that only ever grow, and also while the machine sleeps; setting its clock does not change them.
+
+    ``time.monotonic`` stands still during a suspend on Linux: a time-out would come late by as much (clock_gettime(2),
+    CLOCK_BOOTTIME). Elsewhere it is what there is.
+    """
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)

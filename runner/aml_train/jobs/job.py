@@ -42,6 +42,8 @@ TAG_RUN_URL: Final = "aml-train.run-url"
 TAG_STAGE: Final = "aml-train.stage"
 #: On a job that is another one once more: that one's name.
 TAG_RESUBMITTED: Final = "aml-train.resubmitted-from"
+#: On a job that was submitted again after a preemption: how many times that was, since the job was first asked for.
+TAG_RETRIES: Final = "aml-train.retries"
 #: What supersedes what: the group that runs belong to, and their order in it.
 TAG_GROUP: Final = "aml-train.group"
 TAG_SEQUENCE: Final = "aml-train.sequence"

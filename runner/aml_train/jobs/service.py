@@ -14,6 +14,16 @@ from aml_train.jobs.submission import Submission
 
 
 @dataclass(frozen=True, kw_only=True)
+class Placement:
+    """What a job asks to run on: so many *nodes* of *compute*; serverless jobs name a VM *size* instead, and may want *spot* nodes."""
+
+    compute: str | None = None
+    nodes: int = 1
+    size: str | None = None
+    spot: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobView:
     """A job as the service shows it at one moment.
 
@@ -22,6 +32,10 @@ class JobView:
         error: the service's explanation of a failure, if it gave one.
         inputs: name → path of each input that is data.
         parameters: name → value of each input that is a literal.
+        codes: the code of that error and the codes of its inner errors, the outermost first.
+        created, started, ended: when, by the service's clock.
+        observed: when the service answered, by its clock.
+        placement: what the job asks to run on, where that is known.
     """
 
     name: str
@@ -35,6 +49,10 @@ class JobView:
     ended: datetime.datetime | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
+    codes: tuple[str, ...] = ()
+    created: datetime.datetime | None = None
+    observed: datetime.datetime | None = None
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +125,9 @@ class JobService(Protocol):
 
         *submission* is told before the request that makes the job leaves, and may call it off from another thread.
         """
+
+    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> JobView:
+        """Submit the job *name* once more as *new*, with *tags* beside its own; otherwise as :meth:`submit`."""
 
     def cancel(self, name: str) -> bool:
         """Ask the service, once and with short time-outs, to cancel the job.

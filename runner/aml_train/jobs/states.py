@@ -1,7 +1,8 @@
-"""The states of an AzureML job: one enum, and one complete mapping from the service's words.
+"""The states of an AzureML job: one enum, and one complete mapping from the service's words. docs/states.md lists them.
 
-Source of the words: ``JobStatus`` of the AzureML REST API (Microsoft.MachineLearningServices, mfe.json, 2025-12-01)
-and ``RunStatus`` of run history; the two lists are the same but for their order.
+Source of the words: ``JobStatus`` of the AzureML REST API (Microsoft.MachineLearningServices, mfe.json, 2025-12-01), ``RunStatus``
+of run history (``azureml/mlflow/_restclient/run_artifact``), and azure-ai-ml's ``operations/_run_history_constants.py``. How a job
+that ended is told, is in :mod:`aml_train.jobs.endings`.
 """
 
 from __future__ import annotations
@@ -9,19 +10,15 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from aml_train.errors import (
-    AmlTrainError,
-    CancelledError,
-    JobFailedError,
-    NotRespondingError,
-    ServiceError,
-)
+from aml_train.errors import ServiceError
 
 
 class JobStatus(enum.Enum):
     """Every status that AzureML gives a job. The value is the service's own word."""
 
     NOT_STARTED = "NotStarted"
+    UNAPPROVED = "Unapproved"
+    SCHEDULED = "Scheduled"
     QUEUED = "Queued"
     PREPARING = "Preparing"
     PROVISIONING = "Provisioning"
@@ -29,8 +26,8 @@ class JobStatus(enum.Enum):
     RUNNING = "Running"
     FINALIZING = "Finalizing"
     CANCEL_REQUESTED = "CancelRequested"
+    PAUSING = "Pausing"
     PAUSED = "Paused"
-    SCHEDULED = "Scheduled"
     UNKNOWN = "Unknown"
     COMPLETED = "Completed"
     FAILED = "Failed"
@@ -39,19 +36,35 @@ class JobStatus(enum.Enum):
 
     @property
     def terminal(self) -> bool:
-        """Whether the job will not change its status any more."""
+        """Whether the job is over. From NotResponding alone AzureML may take it back (see :attr:`final`)."""
         return self in _TERMINAL
+
+    @property
+    def final(self) -> bool:
+        """Whether the job will not change its status any more."""
+        return self.terminal and self is not JobStatus.NOT_RESPONDING
 
     @property
     def waiting(self) -> bool:
         """Whether the job has not begun to run: it waits for nodes or its image."""
         return self in _WAITING
 
+    @property
+    def ending(self) -> bool:
+        """Whether the job's end is near: its command is over, or it has been told to stop."""
+        return self in (JobStatus.FINALIZING, JobStatus.CANCEL_REQUESTED)
+
+    @property
+    def limbo(self) -> bool:
+        """Whether nothing is known of what comes next: a watch bears it for a while only."""
+        return self in _LIMBO
+
 
 _TERMINAL: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.NOT_RESPONDING})
 _WAITING: Final = frozenset(
     {
         JobStatus.NOT_STARTED,
+        JobStatus.UNAPPROVED,
         JobStatus.SCHEDULED,
         JobStatus.QUEUED,
         JobStatus.PREPARING,
@@ -59,6 +72,7 @@ _WAITING: Final = frozenset(
         JobStatus.STARTING,
     }
 )
+_LIMBO: Final = frozenset({JobStatus.PAUSING, JobStatus.PAUSED, JobStatus.UNKNOWN})
 # Spellings met in answers of older API versions.
 _SYNONYMS: Final = {
     "cancelled": JobStatus.CANCELED,
@@ -81,33 +95,3 @@ def parse_status(word: str | None) -> JobStatus:
             hint="Look at the job in the studio; please report the word so that it can be given a meaning.",
         )
     return status
-
-
-def failure_of(status: JobStatus, *, job: str, reason: str | None, tail: str) -> AmlTrainError | None:
-    """Return the error that a terminal *status* ends the run with, or None for Completed.
-
-    Args:
-        status: a terminal status.
-        job: the job's name.
-        reason: the service's own explanation, if it gave one.
-        tail: the last lines of the job's log.
-
-    Raises:
-        ValueError: if *status* is not terminal.
-    """
-    because = f": {reason}" if reason else ""
-    log = f"\nThe last lines of its log:\n{tail}" if tail else ""
-    match status:
-        case JobStatus.COMPLETED:
-            return None
-        case JobStatus.FAILED:
-            return JobFailedError(f"The job {job} failed{because}{log}")
-        case JobStatus.CANCELED:
-            return CancelledError(f"The job {job} was cancelled{because}", hint="A cancelled job never passes.")
-        case JobStatus.NOT_RESPONDING:
-            return NotRespondingError(
-                f"AzureML lost contact with the job {job}{because}{log}",
-                hint="Its node may have run out of memory or been taken away; run again to start another attempt.",
-            )
-        case _:
-            raise ValueError(f"{status} is not terminal")

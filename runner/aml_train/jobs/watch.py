@@ -1,51 +1,34 @@
-"""Watch a job to its end: polling with back-off, logs, time-outs, patience with outages; then settle its metrics."""
+"""Watch a job to its end: looks at a measured pace, logs, time-outs, patience with outages; then settle its metrics."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
-from aml_train.errors import AmlTrainError, ServiceError, TimedOutError
+from aml_train.errors import AmlTrainError, ServiceError
 from aml_train.events import JobStatusChanged, Listener, LogLine, Notice
 from aml_train.gate.history import MetricPoint
-from aml_train.jobs.cancel import tell_to_cancel
+from aml_train.jobs.cancel import await_end, tell_to_cancel
 from aml_train.jobs.clock import Clock
+from aml_train.jobs.endings import failure_of
 from aml_train.jobs.logs import LogFollower
+from aml_train.jobs.pace import Cadence
+from aml_train.jobs.pace import Pace as Pace
 from aml_train.jobs.service import JobService, JobView
-from aml_train.jobs.states import JobStatus, failure_of
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.timing import Exceeded, Timing
+from aml_train.jobs.timing import Limits as Limits
 from aml_train.lines import Piece
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pace:
-    """How often a job is asked for, in seconds.
-
-    The pause between two polls is a fixed share of the time watched so far: a short job's end is found at once, a
-    long one's costs few calls.
-    """
-
-    shortest: float = 0.25
-    longest: float = 30.0
-    share: float = 0.05
-
-    def pause(self, elapsed: float) -> float:
-        """Return the seconds to wait when *elapsed* seconds have been watched."""
-        return min(self.longest, max(self.shortest, self.share * elapsed))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Bounds of a watch in seconds; None for no bound. *patience* bounds an outage of the service."""
-
-    total: float | None = None
-    queue: float | None = None
-    patience: float = 3600.0
-
 
 _METRIC_READS: Final = 6
 _MAY_RUN: Final = "The job may still be running; run the same command again to attach to it."
+#: Seconds between two failures in a row, from which on the machine must have been asleep meanwhile: nobody was asked.
+_ASLEEP: Final = 300.0
+#: Seconds between two readings of all logs, where they are many.
+_TAIL_PAUSE: Final = 2.0
+#: Of so many logs those are read between two looks: each costs a request.
+_MOST_TAILED: Final = 8
 
 
 def watch(
@@ -57,68 +40,141 @@ def watch(
         the job's last view, and the error that it ends the run with (None for Completed).
 
     Raises:
-        TimedOutError: when a limit is exceeded; the job has been asked to cancel by then.
+        TimedOutError: when a limit is exceeded; the job has been cancelled by then, or that it could not be is said.
+        CancelledError: when the job may not cost more; as above.
         ServiceError: if the service stays away longer than our patience, or reports an unknown status.
     """
+    return Watch(service, name, clock=clock, pace=pace, limits=limits, listener=listener).run()
 
-    def pass_on(path: str, piece: Piece) -> None:
-        listener(LogLine(source="job", text=piece.text, origin=path, more=piece.more))
 
-    follower = LogFollower(service, pass_on)
-    began = clock.now()
-    outage: float | None = None
-    status: JobStatus | None = None
-    while True:
+class Watch:
+    """One watch; see :func:`watch`. *timing* tells what was seen of the job's times."""
+
+    def __init__(
+        self, service: JobService, name: str, *, clock: Clock, pace: Pace, limits: Limits, listener: Listener
+    ) -> None:
+        self._service = service
+        self._name = name
+        self._clock = clock
+        self._pace = pace
+        self._limits = limits
+        self._listener = listener
+        self._follower = LogFollower(service, self._pass_on)
+        self._cadence = Cadence(pace, clock.now())
+        self.timing = Timing(clock.now())
+        self._view: JobView | None = None
+        self._grew = False
+        self._outage: float | None = None
+        self._failed_at = 0.0
+
+    def run(self) -> tuple[JobView, AmlTrainError | None]:
+        """Follow the job to its end; see :func:`watch`."""
+        while True:
+            view = self._look()
+            if view is not None and view.status.terminal and self._is_over(view):
+                tail = "" if view.status is JobStatus.COMPLETED else self._follower.tail
+                return view, failure_of(view.status, job=self._name, reason=view.error, tail=tail, codes=view.codes)
+            now = self._clock.now()
+            over = self.timing.exceeded(now, self._limits, self._name)
+            if over is not None:
+                self._end(over)
+            if self.timing.silent_seconds(now) > self._limits.patience and view is not None:
+                raise ServiceError(
+                    f"The job {self._name} has been {view.status.value} for {self.timing.silent_seconds(now):.0f} s.",
+                    hint=f"Look at it in the studio. {_MAY_RUN}",
+                )
+            self._rest()
+
+    def _is_over(self, view: JobView) -> bool:
+        """Tell whether a job in a terminal state is over: from NotResponding AzureML may take it back for a while.
+
+        https://learn.microsoft.com/javascript/api/@azure/arm-machinelearning/knownjobstatus
+        """
+        return view.status.final or self.timing.silent_seconds(self._clock.now()) >= self._limits.silence
+
+    def _look(self) -> JobView | None:
+        """Ask for the job and read its logs; None where nobody answers, for as long as our patience lasts."""
         try:
-            view = service.details(name)
-            if view.status is not status:
-                status = view.status
-                listener(JobStatusChanged(job=name, status=status.value))
-            follower.follow(view.log_files, final=view.status.terminal)
+            view = self._service.details(self._name)
+            now = self._clock.now()
+            self._cadence.looked(now, view.status)
+            if self._view is None or view.status is not self._view.status:
+                self._listener(JobStatusChanged(job=self._name, status=view.status.value))
+            if self.timing.seen(now, view):
+                text = f"AzureML has put the job {self._name} back into the queue: its nodes were taken away."
+                self._listener(Notice(text=text, level="warning"))
+            self._view = view
+            self._follower.follow(view.log_files, final=view.status.terminal and self._is_over(view))
         except ServiceError as error:
             if not error.transient:
                 raise
-            outage = _outlast(error, outage, clock, limits, listener)
-        else:
-            if outage is not None:
-                listener(Notice(text="AzureML answers again."))
-                outage = None
-            if view.status.terminal:
-                tail = "" if view.status is JobStatus.COMPLETED else follower.tail
-                return view, failure_of(view.status, job=name, reason=view.error, tail=tail)
-        _enforce(service, name, status, clock.now() - began, limits, clock)
-        clock.sleep(pace.pause(clock.now() - began))
+            self._cadence.looked(self._clock.now(), None)
+            self._outlast(error)
+            return None
+        if self._outage is not None:
+            self._listener(Notice(text="AzureML answers again."))
+            self._outage = None
+        return view
 
+    def _rest(self) -> None:
+        """Wait until the job is to be asked for again, and read its logs meanwhile."""
+        now = self._clock.now()
+        until = now + self._cadence.pause(now)
+        urls = self._view.log_files if self._view is not None and self._outage is None else {}
+        tailed = dict(sorted(urls.items())[:_MOST_TAILED])
+        self._cadence.heard(now, grew=self._has_grown())
+        while (left := until - self._clock.now()) > 0:
+            pause = min(_TAIL_PAUSE, self._pace.log * len(tailed))
+            self._clock.sleep(min(left, pause) if tailed else left)
+            if tailed and left > pause:
+                try:
+                    self._follower.follow(tailed)
+                except ServiceError:
+                    tailed = {}  # The next look renews the addresses, or finds an outage.
+                    continue
+                if self._cadence.heard(self._clock.now(), grew=self._has_grown()):
+                    return
 
-def _outlast(error: ServiceError, since: float | None, clock: Clock, limits: Limits, listener: Listener) -> float:
-    """Bear an outage as long as our patience lasts; return when it began."""
-    if since is None:
-        listener(
-            Notice(text=f"AzureML does not answer ({error.message}); the job goes on, trying again.", level="warning")
-        )
-        return clock.now()
-    if clock.now() - since > limits.patience:
-        raise ServiceError(
-            f"AzureML has not answered for {clock.now() - since:.0f} s: {error.message}",
-            hint="\n".join(filter(None, (_MAY_RUN, error.hint))),
-        ) from error
-    return since
+    def _pass_on(self, path: str, piece: Piece) -> None:
+        self._grew = True
+        self._listener(LogLine(source="job", text=piece.text, origin=path, more=piece.more))
 
+    def _has_grown(self) -> bool:
+        grew, self._grew = self._grew, False
+        return grew
 
-def _enforce(
-    service: JobService, name: str, status: JobStatus | None, elapsed: float, limits: Limits, clock: Clock
-) -> None:
-    over: str | None = None
-    if limits.total is not None and elapsed > limits.total:
-        over = f"The job {name} has not ended within {limits.total:g} s (watch.timeout)"
-    elif limits.queue is not None and elapsed > limits.queue and (status is None or status.waiting):
-        word = status.value if status else "unknown"
-        over = f"The job {name} has not started within {limits.queue:g} s (watch.queue-timeout); its status is {word}"
-    if over:
-        tell_to_cancel(service, name, clock=clock)
-        raise TimedOutError(
-            f"{over}; it has been told to cancel.", hint="Raise the limit, or look for quota and nodes."
-        )
+    def _outlast(self, error: ServiceError) -> None:
+        """Bear an outage as long as our patience lasts. While the machine slept nobody was asked: that does not count."""
+        now = self._clock.now()
+        if self._outage is None:
+            self._outage = now
+            text = f"AzureML does not answer ({error.message}); the job goes on, trying again."
+            self._listener(Notice(text=text, level="warning"))
+        elif now - self._failed_at > _ASLEEP:
+            self._outage += now - self._failed_at
+        self._failed_at = now
+        if now - self._outage > self._limits.patience:
+            raise ServiceError(
+                f"AzureML has not answered for {now - self._outage:.0f} s: {error.message}",
+                hint="\n".join(filter(None, (_MAY_RUN, error.hint))),
+            ) from error
+
+    def _end(self, over: Exceeded) -> NoReturn:
+        """Cancel the job, wait until that is confirmed, and end the run."""
+        self._listener(Notice(text=f"{over.text}: cancelling it.", level="warning"))
+        try:
+            if tell_to_cancel(self._service, self._name, clock=self._clock):
+                view = await_end(self._service, self._name, clock=self._clock)
+                self._listener(JobStatusChanged(job=self._name, status=view.status.value))
+                done = f"it was told to cancel, and is {view.status.value}."
+            else:
+                done = "it is not there any more."
+        except ServiceError as error:
+            raise over.error(
+                f"{over.text}; it could not be cancelled: {error.message}",
+                hint="It may still be running: cancel it in the studio.",
+            ) from error
+        raise over.error(f"{over.text}; {done}", hint=over.remedy)
 
 
 def settle_metrics(

@@ -72,6 +72,7 @@ class Night:
 
         monkeypatch.setattr(time, "time", lambda: self.now + self.skew)
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "clock_gettime", lambda _clock: self.now)
         monkeypatch.setattr(time, "sleep", sleep)
         self.began, self.skew = self.now, 0.0
         self.due.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import secrets
@@ -20,6 +21,7 @@ from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.service import JobView
 from aml_train.outcome import Options, Outcome
 from aml_train.runs import prepare_run, run_prepared
+from aml_train.targets import azure as azure_target
 from aml_train_action.oidc import github_assertion
 from tests.integration.azure.clocked_emulator import CLOCK, PRELOAD, read_clock
 from tests.integration.azure.night import HOUR, Night
@@ -163,18 +165,9 @@ def client(
         return client.views[-1]
 
     monkeypatch.setattr(AzureRest, "details", spy)
+    # Each reading of the log is a real request, and half a second passes in no time.
+    monkeypatch.setattr(azure_target, "_PACE", dataclasses.replace(azure_target._PACE, log=45.0))
     return client
-
-
-def polls(hours: float) -> int:
-    """Return how often a job of so many hours is asked for at the pace of Azure."""
-    from aml_train.targets.azure import _PACE
-
-    elapsed, count = 0.0, 0
-    while elapsed < hours * HOUR:
-        elapsed += _PACE.pause(elapsed)
-        count += 1
-    return count
 
 
 def test_a_watch_of_24_hours(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,18 +232,15 @@ def test_a_watch_of_24_hours(client: Client, monkeypatch: pytest.MonkeyPatch) ->
     (said,) = [text for at, text in told if at == silent]
     assert "GitHub's OIDC service answered 500, 3 times." in said
 
-    wanted = polls(24)
     looks = client.asked(r"GET \S+/runs/[^/ ]+/details")
-    missed = (up - down + heard_again - silent) * 120
-    assert wanted - missed - 20 <= looks <= wanted, f"{looks} status calls, {wanted} without outages"
+    # Once a minute while it runs, and at most a thousand times in twelve hours.
+    assert 1200 <= looks <= 2000, f"{looks} status calls"
     sign_ins = client.asked(r"POST login\.microsoftonline\.com/\S+/token")
     # A token is good for 55 of its 60 minutes; each jump costs one more.
     assert 26 <= sign_ins <= 28, f"{sign_ins} sign-ins"
     # Each had an assertion of its own, no older than five seconds.
     assert len(github.issued) == len(set(github.issued)) >= sign_ins
-    print(
-        f"{looks} status calls ({wanted} without outages), {sign_ins} sign-ins, {len(github.asked)} calls of GitHub"
-    )
+    print(f"{looks} status calls, {sign_ins} sign-ins, {len(github.asked)} calls of GitHub")
 
 
 def test_old_assertions_and_tokens_are_refused(night: Night, emulator: Emulator, tmp_path: Path) -> None:
@@ -308,8 +298,8 @@ def test_an_oidc_endpoint_that_stays_down_ends_the_watch_and_the_next_run_attach
     assert "https://www.githubstatus.com" in outcome.hint
     assert "id-token: write" in outcome.hint
     assert 2.5 < night.hours < 3.5, "the token was good for up to an hour, patience lasts another"
-    # Every half minute, three times each.
-    assert len(github.asked) - len(github.issued) > 300
+    # Every minute, three times each.
+    assert len(github.asked) - len(github.issued) > 150
     (first,) = client.of(JobSubmitted)
 
     github.status = 200

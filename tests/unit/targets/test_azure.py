@@ -68,7 +68,7 @@ def test_a_target_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = answering(monkeypatch, {f"{PROVIDER}/space": THERE, f"{PROVIDER}/space/computes/cpu": {"name": "cpu"}})
     made, heard = opened("azureml:cpu")
     assert asked == [f"{PROVIDER}/space", f"{PROVIDER}/space/computes/cpu"]
-    assert (made.pace.shortest, made.pace.longest) == (1.0, 30.0)
+    assert (made.pace.shortest, made.pace.longest, made.pace.calls) == (1.0, 60.0, 1000)
     assert [event.text for event in heard if isinstance(event, Notice)] == [
         "Signing in to Azure with the service principal's secret."
     ]

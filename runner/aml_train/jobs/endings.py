@@ -1,0 +1,202 @@
+"""How a job ended, why, and what to do about it: each way of ending with its error and remedy. Pure. docs/states.md has the table.
+
+What AzureML says of a failed job is an ``ErrorResponse`` of run history: a ``code`` (its generated model names ServiceError, UserError,
+ValidationError, AzureStorageError, TransientError, RequestThrottled), a chain of ``innerError`` codes, and a message. Failures of the
+cluster come as ``UserError`` too; their message begins with ``AzureMLCompute job failed.`` and a word for the cause:
+
+- ``PreemptionError: Nodes of this job got pre-empted.`` (Azure/MachineLearningNotebooks#1242, microsoft/MLOpsPython#346),
+- ``FailedPullingImage: Unable to pull docker image`` (Azure/MachineLearningNotebooks#1371, #1479),
+- ``AcrRefreshTokenRetrievalError`` (solliancenet/tech-immersion-data-ai#40),
+- ``OrchestrateJobError`` (getindata/kedro-azureml#6).
+
+Only that beginning counts: the rest of a message may quote what the job itself printed.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aml_train.errors import (
+    AmlTrainError,
+    CancelledError,
+    JobFailedError,
+    NotRespondingError,
+    PreemptedError,
+    ServiceError,
+)
+from aml_train.jobs.states import JobStatus
+
+
+class Ending(enum.Enum):
+    """Every way in which a job ends. The value is the word for it in reports."""
+
+    COMPLETED = "completed"
+    SCRIPT = "script-failed"
+    OUT_OF_MEMORY = "out-of-memory"
+    USER = "user-error"
+    IMAGE_PULL = "image-pull-failed"
+    QUOTA = "no-quota"
+    PREEMPTED = "preempted"
+    SERVICE = "service-error"
+    UNEXPLAINED = "failed"
+    CANCELLED = "cancelled"
+    NOT_RESPONDING = "not-responding"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consequence:
+    """What an ending means: the class of the error (exit code and status word), what it says, and the remedy."""
+
+    error: type[AmlTrainError] | None
+    says: str
+    remedy: str
+
+
+CONSEQUENCES: Final = {
+    Ending.COMPLETED: Consequence(error=None, says="completed", remedy="none is needed: the gate decides"),
+    Ending.SCRIPT: Consequence(
+        error=JobFailedError,
+        says="failed: its command ended with exit code {exit_code}",
+        remedy="Correct what the last lines of its log show, and run again.",
+    ),
+    Ending.OUT_OF_MEMORY: Consequence(
+        error=JobFailedError,
+        says="failed: its command was killed, with exit code {exit_code}",
+        remedy="The memory ran out, as a rule: use smaller batches, fewer workers, a larger shm_size or a larger VM size.",
+    ),
+    Ending.USER: Consequence(
+        error=JobFailedError,
+        says="failed by what was asked for",
+        remedy="Correct what AzureML complains of: inputs, outputs, identity or settings of the job.",
+    ),
+    Ending.IMAGE_PULL: Consequence(
+        error=JobFailedError,
+        says="failed: its nodes could not pull the image",
+        remedy="Give the compute's identity the role AcrPull on the registry, or correct the image's name.",
+    ),
+    Ending.QUOTA: Consequence(
+        error=ServiceError,
+        says="failed: there is no quota for its nodes",
+        remedy="Ask for more quota (https://learn.microsoft.com/azure/machine-learning/how-to-manage-quotas),"
+        " or use another VM size, tier or fewer nodes.",
+    ),
+    Ending.PREEMPTED: Consequence(
+        error=PreemptedError,
+        says="was preempted: Azure took its nodes back",
+        remedy="Let it be submitted again with `retry: {{preempted: N}}`, write checkpoints, or use dedicated nodes.",
+    ),
+    Ending.SERVICE: Consequence(
+        error=JobFailedError,
+        says="failed by a fault of AzureML and not of its own",
+        remedy="Run again: the next attempt is submitted. If it stays, look at https://status.azure.com, and ask Azure's support.",
+    ),
+    Ending.UNEXPLAINED: Consequence(
+        error=JobFailedError,
+        says="failed",
+        remedy="AzureML does not say why: look at the job's logs in the studio, those under system_logs as well.",
+    ),
+    Ending.CANCELLED: Consequence(
+        error=CancelledError, says="was cancelled", remedy="A cancelled job never passes; run again to train."
+    ),
+    Ending.NOT_RESPONDING: Consequence(
+        error=NotRespondingError,
+        says="does not answer: AzureML lost contact with it",
+        remedy="Its node may have run out of memory or been taken away; run again to start another attempt.",
+    ),
+}
+
+_CAUSE: Final = re.compile(r"\s*(?:UserError: )?AzureMLCompute job failed\.\s+([A-Za-z]+):")
+_EXIT: Final = re.compile(r"exited with (?:status )?code:? (-?\d+)")
+_BY_WORD: Final = {
+    "preemptionerror": Ending.PREEMPTED,
+    "failedpullingimage": Ending.IMAGE_PULL,
+    "acrrefreshtokenretrievalerror": Ending.IMAGE_PULL,
+    "orchestratejoberror": Ending.SERVICE,
+    "commonruntimejoberror": Ending.SERVICE,
+}
+_BY_CODE: Final = {
+    "usererror": Ending.USER,
+    "validationerror": Ending.USER,
+    "serviceerror": Ending.SERVICE,
+    "systemerror": Ending.SERVICE,
+    "azurestorageerror": Ending.SERVICE,
+    "transienterror": Ending.SERVICE,
+    "requestthrottled": Ending.SERVICE,
+}
+#: What a shell says of a command that a SIGKILL ended, as the kernel's out-of-memory killer sends it.
+_KILLED: Final = 137
+
+
+def exit_code_of(reason: str | None) -> int | None:
+    """Return the exit code of the job's command where the service's explanation names it."""
+    match = _EXIT.search(reason or "")
+    return int(match[1]) if match else None
+
+
+def ending_of(status: JobStatus, *, reason: str | None = None, codes: Sequence[str] = ()) -> Ending:
+    """Return how a job ended.
+
+    Args:
+        status: a terminal status.
+        reason: the service's explanation.
+        codes: the error's code and the codes of its inner errors, the outermost first.
+
+    Raises:
+        ValueError: if *status* is not terminal.
+    """
+    match status:
+        case JobStatus.COMPLETED:
+            return Ending.COMPLETED
+        case JobStatus.CANCELED:
+            return Ending.CANCELLED
+        case JobStatus.NOT_RESPONDING:
+            return Ending.NOT_RESPONDING
+        case JobStatus.FAILED:
+            return _failure(reason or "", codes)
+        case _:
+            raise ValueError(f"{status} is not terminal")
+
+
+def _failure(reason: str, codes: Sequence[str]) -> Ending:
+    cause = _CAUSE.match(reason)
+    # The innermost code says most.
+    words = [*([cause[1]] if cause else []), *reversed(codes)]
+    for word in (word.lower() for word in words):
+        if word in _BY_WORD:
+            return _BY_WORD[word]
+        if "quota" in word:
+            return Ending.QUOTA
+    outer = _BY_CODE.get(codes[0].lower()) if codes else None
+    code = exit_code_of(reason)
+    if code is not None and outer is not Ending.SERVICE:
+        return Ending.OUT_OF_MEMORY if code == _KILLED else Ending.SCRIPT
+    return outer or Ending.UNEXPLAINED
+
+
+def failure_of(
+    status: JobStatus, *, job: str, reason: str | None, tail: str, codes: Sequence[str] = ()
+) -> AmlTrainError | None:
+    """Return the error that a terminal *status* ends the run with, or None for Completed.
+
+    Args:
+        status: a terminal status.
+        job: the job's name.
+        reason: the service's own explanation, if it gave one.
+        tail: the last lines of the job's log.
+        codes: the error's code and the codes of its inner errors, the outermost first.
+
+    Raises:
+        ValueError: if *status* is not terminal.
+    """
+    ending = ending_of(status, reason=reason, codes=codes)
+    consequence = CONSEQUENCES[ending]
+    if consequence.error is None:
+        return None
+    says = consequence.says.format(exit_code=exit_code_of(reason))
+    because = f": {reason}" if reason else ""
+    log = f"\nThe last lines of its log:\n{tail}" if tail and ending is not Ending.CANCELLED else ""
+    return consequence.error(f"The job {job} {says}{because}{log}", hint=consequence.remedy.format())

@@ -1,0 +1,125 @@
+"""When a job is asked for: simulated jobs of twelve hours, second by second."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from aml_train.jobs.pace import Cadence, Pace
+from aml_train.jobs.states import JobStatus
+from aml_train.targets.azure import _PACE as AZURE
+from aml_train.targets.local import _PACE as LOCAL
+
+S = JobStatus
+HOURS = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job: queued, running until *over*, then Finalizing. *lines* are the times at which its log grows."""
+
+    queued: float = 60.0
+    over: float
+    finalizing: float = 0.0
+    lines: Sequence[float] = ()
+
+    def status(self, now: float) -> JobStatus:
+        if now < self.queued:
+            return S.QUEUED
+        if now < self.over:
+            return S.RUNNING
+        return S.FINALIZING if now < self.over + self.finalizing else S.COMPLETED
+
+
+def found(job: Job, pace: Pace) -> tuple[float, int]:
+    """Return how many seconds after its end the job's end is found, and by how many calls; as the watch does it."""
+    cadence, now, calls, line = Cadence(pace, 0.0), 0.0, 0, 0
+    while True:
+        status = job.status(now)
+        calls += 1
+        cadence.looked(now, status)
+        if status is S.COMPLETED:
+            return now - (job.over + job.finalizing), calls
+        until = now + cadence.pause(now)
+        while until - now > 1e-9:
+            now += min(until - now, pace.log)
+            grew = line < len(job.lines) and job.lines[line] <= now
+            while line < len(job.lines) and job.lines[line] <= now:
+                line += 1
+            if cadence.heard(now, grew=grew):
+                break
+
+
+def every(seconds: float, until: float) -> list[float]:
+    return [60 + seconds * i for i in range(int((until - 60) / seconds) + 1)]
+
+
+@pytest.mark.parametrize("hours", [0.01, 0.5, 3, 12])
+@pytest.mark.parametrize("gap", [0.2, 1.0])
+def test_a_job_that_logs_each_second_is_found_within_two_seconds(hours: float, gap: float) -> None:
+    over = 60 + hours * HOURS
+    late, calls = found(Job(over=over, lines=every(gap, over)), AZURE)
+    assert late <= 2.0
+    assert calls <= 1000
+
+
+@pytest.mark.parametrize("hours", [0.5, 3, 12, 24])
+def test_finalizing_announces_the_end(hours: float) -> None:
+    """A minute in which outputs are stored is seen by the slowest pace."""
+    over = 60 + hours * HOURS
+    late, calls = found(Job(over=over, finalizing=61), AZURE)
+    assert late <= 1.0
+    assert calls <= 1000 * max(1.0, hours / 12)
+
+
+@pytest.mark.parametrize("hours", [0.5, 12, 24])
+def test_a_silent_job_is_found_within_a_minute(hours: float) -> None:
+    late, calls = found(Job(over=60 + hours * HOURS), AZURE)
+    assert late <= 60.0
+    assert calls <= 1000 * max(1.0, hours / 12)
+
+
+@pytest.mark.parametrize("seconds", [1.0, 5.0, 20.0])
+def test_a_short_job_is_found_at_once(seconds: float) -> None:
+    assert found(Job(queued=2, over=2 + seconds), AZURE)[0] <= 1.1
+    assert found(Job(queued=2, over=2 + seconds), LOCAL)[0] <= 0.3
+
+
+def test_hours_in_the_queue_do_not_make_the_end_late() -> None:
+    late, _ = found(Job(queued=6 * HOURS, over=6 * HOURS + 90), AZURE)
+    assert late <= 5.0
+
+
+@pytest.mark.parametrize("hours", [0.1, 12])
+def test_the_local_azureml_is_always_found_within_two_seconds(hours: float) -> None:
+    assert found(Job(over=60 + hours * HOURS), LOCAL)[0] <= 2.0
+
+
+def flapping(now: float) -> JobStatus:
+    return (S.QUEUED, S.RUNNING, S.FINALIZING, S.CANCEL_REQUESTED, S.NOT_RESPONDING)[int(now / 3) % 5]
+
+
+def fickle(seed: int) -> Callable[[float], JobStatus]:
+    return lambda now: random.Random(f"{seed} {int(now / 7)}").choice(  # noqa: S311
+        [s for s in S if not s.final]
+    )
+
+
+@pytest.mark.parametrize("status", [flapping, fickle(1), fickle(2), lambda _now: S.FINALIZING])
+@pytest.mark.parametrize("log", ["silent", "noisy"])
+def test_nothing_costs_more_than_the_budget(status: Callable[[float], JobStatus], log: str) -> None:
+    """Whatever a job does, for however long: the calls of any twelve hours are bounded."""
+    cadence, now, calls, draw = Cadence(AZURE, 0.0), 0.0, [], random.Random(7)  # noqa: S311
+    while now < 36 * HOURS:
+        calls.append(now)
+        cadence.looked(now, status(now))
+        until = now + cadence.pause(now)
+        while until - now > 1e-9:
+            now += min(until - now, AZURE.log)
+            if cadence.heard(now, grew=log == "noisy" and draw.random() < 0.3):
+                break
+    for hours in (12, 24, 36):
+        assert sum(call <= hours * HOURS for call in calls) <= 1000 * hours / 12
