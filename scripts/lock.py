@@ -55,6 +55,7 @@ LOCKS: Final = (
     Lock(name="emulator.txt", wants=("pyproject.toml", "--extra=emulator"), agrees_with="dev.txt"),
     Lock(name="tools.txt", wants=("--group=tools",), agrees_with="dev.txt"),
     Lock(name="node.txt", wants=("--group=node",)),
+    Lock(name="client-v1.txt", wants=("--group=client-v1",)),
 )
 
 

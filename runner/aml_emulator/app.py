@@ -31,6 +31,12 @@ from aml_emulator.routes import (
     mlflow_experiments,
     mlflow_models,
     studio,
+    v1_artifacts,
+    v1_content,
+    v1_environments,
+    v1_execution,
+    v1_metrics,
+    v1_runs,
     workspaces,
 )
 from aml_emulator.services import Services
@@ -67,6 +73,12 @@ class App:
             mlflow_models.routes(services),
             dataplane.routes(services),
             studio.routes(services),
+            v1_content.routes(services),
+            v1_environments.routes(services),
+            v1_execution.routes(services, job_service),
+            v1_runs.routes(services, job_service),
+            v1_artifacts.routes(services),
+            v1_metrics.routes(services),
         )
         for routes in modules:
             found.extend(routes)

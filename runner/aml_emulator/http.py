@@ -7,7 +7,7 @@ thread, so that it may wait for the database or for Blob storage.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -92,7 +92,8 @@ class Route:
 
     Attributes:
         method: the HTTP method.
-        path: static segments, compared without regard to case, and ``{name}`` for any one segment.
+        path: static segments, compared without regard to case, ``{name}`` for any one segment, and at the end ``{name*}``
+            for one or more, whose slashes a client left as they are.
         open: whether it is answered without a token.
     """
 
@@ -112,9 +113,13 @@ class Router:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._routes: dict[tuple[str, int], list[tuple[tuple[str, ...], Route]]] = {}
+        self._open_ended: list[tuple[tuple[str, ...], Route]] = []
         for route in routes:
             parts = tuple(part if part.startswith("{") else part.lower() for part in route.segments)
-            self._routes.setdefault((route.method, len(parts)), []).append((parts, route))
+            if parts[-1].endswith("*}"):
+                self._open_ended.append((parts, route))
+            else:
+                self._routes.setdefault((route.method, len(parts)), []).append((parts, route))
 
     def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]] | None:
         """Return the first route that fits, with the values of its named segments decoded, or None.
@@ -125,12 +130,23 @@ class Router:
         """
         given = raw_path.strip("/").split("/")
         for parts, route in self._routes.get((method, len(given)), ()):
-            params = {}
-            for part, segment in zip(parts, given, strict=True):
-                if part.startswith("{"):
-                    params[part[1:-1]] = unquote(segment)
-                elif part != segment.lower():
-                    break
-            else:
+            params = _params(parts, given)
+            if params is not None:
                 return route, params
+        for parts, route in self._open_ended:
+            head, tail = given[: len(parts) - 1], given[len(parts) - 1 :]
+            params = _params(parts[:-1], head) if tail and route.method == method else None
+            if params is not None:
+                return route, {**params, parts[-1][1:-2]: "/".join(map(unquote, tail))}
         return None
+
+
+def _params(parts: Sequence[str], given: Sequence[str]) -> dict[str, str] | None:
+    """Return the values of named segments; None where the path is another."""
+    params = {}
+    for part, segment in zip(parts, given, strict=True):
+        if part.startswith("{"):
+            params[part[1:-1]] = unquote(segment)
+        elif part != segment.lower():
+            return None
+    return params

@@ -128,9 +128,18 @@ class InstallAzurite:
         return "put Azurite into .aml-train from runner/aml_emulator/package-lock.json"
 
 
+@dataclass(frozen=True, kw_only=True)
+class CreateClientV1:
+    """Make an environment with azureml-core, whose pins are not those of ``.venv``."""
+
+    def __str__(self) -> str:
+        return "put azureml-core into .aml-train from requirements/client-v1.txt"
+
+
 Step = (
     AptInstall
     | CreateVenv
+    | CreateClientV1
     | StartDaemon
     | AwaitDaemon
     | PullImage
@@ -199,6 +208,18 @@ def decide_venv(facts: VenvFacts) -> Decision:
             problem=".venv is still not up to date after it was made", remedy="rm -rf .venv, and try again"
         )
     return CreateVenv()
+
+
+def decide_client_v1(*, up_to_date: bool, attempted: Attempted) -> Decision:
+    """Decide how azureml-core comes to be there, for the tests that ask with it."""
+    if up_to_date:
+        return None
+    if CreateClientV1 in attempted:
+        return Blocked(
+            problem="the environment of azureml-core is still not up to date after it was made",
+            remedy="rm -rf .aml-train/client-v1, and try again",
+        )
+    return CreateClientV1()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 from scripts.bootstrap.commands import CommandFailedError, Shell, last_line
-from scripts.bootstrap.sources import venv_source
+from scripts.bootstrap.sources import client_v1_source, venv_source
 
 _STAMP = ".aml-train-source"
+_CLIENT_V1 = Path(".aml-train/client-v1")
 _PACKAGE_FOLDERS = ("runner", "action")
 
 
@@ -39,6 +40,38 @@ def create_venv(shell: Shell, python: tuple[int, int]) -> None:
     _write(root / ".venv" / _STAMP, source)
 
 
+def has_client_v1(root: Path, python: tuple[int, int]) -> bool:
+    """Tell whether the environment of azureml-core was made from the present lock file."""
+    stamp = root / _CLIENT_V1 / _STAMP
+    return stamp.exists() and stamp.read_text(encoding="utf-8") == client_v1_source(root, python)
+
+
+def create_client_v1(shell: Shell, python: tuple[int, int]) -> None:
+    """Make the environment of azureml-core, with uv or with pip as `create_venv` does."""
+    stamp, target = shell.root / _CLIENT_V1 / _STAMP, str(_CLIENT_V1)
+    lock = ["--require-hashes", "-r", "requirements/client-v1.txt"]
+    stamp.unlink(missing_ok=True)
+    try:
+        uv = _get_uv(shell)
+    except CommandFailedError as error:
+        shell.say(f"    uv cannot be had ({last_line(error.output)}); pip does it, more slowly")
+        shell.run([_base_python(), "-m", "venv", "--clear", target])
+        shell.run_patiently([f"{target}/bin/python", "-m", "pip", "install", "--quiet", *lock])
+    else:
+        settings = _uv_settings()
+        shell.run([uv, "venv", "--clear", "--quiet", "--python", _base_python(), target], environment=settings)
+        install = [uv, "pip", "install", "--quiet", "--python", f"{target}/bin/python", "--compile-bytecode", *lock]
+        shell.run_patiently(install, environment=settings)
+    _write(stamp, client_v1_source(shell.root, python))
+
+
+def _uv_settings() -> dict[str, str]:
+    settings = {"UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "1"}
+    if "PIP_INDEX_URL" in os.environ:
+        settings["UV_DEFAULT_INDEX"] = os.environ["PIP_INDEX_URL"]
+    return settings
+
+
 def _base_python() -> str:
     """Return the interpreter beneath the environment that this may itself run in."""
     return getattr(sys, "_base_executable", None) or sys.executable
@@ -64,9 +97,7 @@ def install_into_tools(shell: Shell, requirements: str) -> None:
 
 
 def _install_with_uv(shell: Shell, uv: str) -> None:
-    environment = {"UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "1"}
-    if "PIP_INDEX_URL" in os.environ:
-        environment.setdefault("UV_DEFAULT_INDEX", os.environ["PIP_INDEX_URL"])
+    environment = _uv_settings()
     keep = "--allow-existing" if _is_of_this_python(shell.root / ".venv") else "--clear"
     shell.run([uv, "venv", keep, "--quiet", "--python", _base_python(), ".venv"], environment=environment)
     into = ["--quiet", "--python", ".venv/bin/python"]

@@ -26,6 +26,7 @@ from scripts.bootstrap.decisions import (
     VenvFacts,
     decide_base_image,
     decide_browser,
+    decide_client_v1,
     decide_emulator_image,
     decide_engine,
     decide_services,
@@ -38,8 +39,9 @@ BASE_IMAGE: Final = "python:3.11-slim-bookworm"
 PROFILES: Final[Mapping[str, tuple[str, ...]]] = {
     "venv": ("venv",),
     "demo": ("venv", "engine", "base-image", "emulator-image"),
-    "tests": ("venv", "engine", "base-image", "emulator-image", "services", "browser"),
-    "services": ("engine", "base-image", "emulator-image", "services", "browser"),
+    "tests": ("venv", "client-v1", "engine", "base-image", "emulator-image", "services", "browser"),
+    "services": ("client-v1", "engine", "base-image", "emulator-image", "services", "browser"),
+    "client-v1": ("client-v1",),
     "emulator-image": ("engine", "base-image", "emulator-image"),
 }
 
@@ -97,6 +99,9 @@ class Machine:
                         attempted=attempted,
                     )
                 )
+            case "client-v1":
+                ready = environment.has_client_v1(root, host.python)
+                return decide_client_v1(up_to_date=ready, attempted=attempted)
             case "engine":
                 return decide_engine(self._engine_facts(attempted))
             case "base-image":

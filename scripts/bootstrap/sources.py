@@ -62,6 +62,11 @@ def venv_source(root: Path, python: tuple[int, int]) -> str:
     return hash_files(root, paths, str(root), f"{python[0]}.{python[1]}")
 
 
+def client_v1_source(root: Path, python: tuple[int, int]) -> str:
+    """Return the hash of what the environment of azureml-core is made from."""
+    return hash_files(root, (root / "requirements/client-v1.txt",), str(root), f"{python[0]}.{python[1]}")
+
+
 def azurite_source(root: Path) -> str:
     """Return the hash of what Azurite is installed from."""
     folder = root / "runner/aml_emulator"

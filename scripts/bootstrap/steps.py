@@ -14,6 +14,7 @@ from scripts.bootstrap.decisions import (
     AptInstall,
     AwaitDaemon,
     BuildEmulatorImage,
+    CreateClientV1,
     CreateVenv,
     Host,
     ImportStandIn,
@@ -42,6 +43,8 @@ def perform(step: Step, shell: Shell, host: Host) -> None:
             _apt_install(shell, step, host)
         case CreateVenv():
             environment.create_venv(shell, host.python)
+        case CreateClientV1():
+            environment.create_client_v1(shell, host.python)
         case StartDaemon(systemd=systemd):
             daemon.start_daemon(shell, systemd=systemd)
         case AwaitDaemon():

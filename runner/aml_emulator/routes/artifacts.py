@@ -75,10 +75,7 @@ class Artifacts:
     def create(self, call: Call) -> dict[str, Any]:
         """Make files known, and return where each can be written."""
         run = known_run(self._services, call)
-        paths = [str(item.get("path") or "") for item in call.json().get("paths") or []]
-        for path in paths:
-            if not path or path.startswith("/") or ".." in path.split("/"):
-                raise bad_request(f"Not a path of an artifact: '{path}'")
+        paths = checked_paths(call)
         made = {path: self._services.store.runs.add_artifact(run.id, path) for path in paths}
         return {
             "artifacts": {path: _artifact(run, item) for path, item in made.items()},
@@ -104,6 +101,19 @@ class Artifacts:
             "path": path,
             "tags": None,
         }
+
+
+def checked_paths(call: Call) -> Sequence[str]:
+    """Return the paths of files that a client is about to upload.
+
+    Raises:
+        ServiceError: 400 for one that is none.
+    """
+    paths = [str(item.get("path") or "") for item in call.json().get("paths") or []]
+    for path in paths:
+        if not path or path.startswith("/") or ".." in path.split("/"):
+            raise bad_request(f"Not a path of an artifact: '{path}'")
+    return paths
 
 
 def _artifact(run: Run, artifact: Artifact) -> dict[str, Any]:

@@ -30,6 +30,8 @@ def routes(services: Services, jobs: JobService) -> Sequence[Route]:
     operations = "/subscriptions/{sub}/providers/Microsoft.MachineLearningServices/locations/{location}"
     return (
         Route(method="GET", path="{WS}/computes", handler=computes.list),
+        Route(method="GET", path="/rp/workspaces{WS}/computes", handler=computes.list),
+        Route(method="GET", path="/rp/workspaces{WS}/computes/{name}", handler=computes.get),
         Route(method="GET", path="{WS}/computes/{name}", handler=computes.get),
         Route(method="PUT", path="{WS}/computes/{name}", handler=computes.put),
         Route(method="PATCH", path="{WS}/computes/{name}", handler=computes.patch),

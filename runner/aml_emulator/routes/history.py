@@ -5,15 +5,16 @@ Shapes are those of the clients' generated models (``RunDetails``, ``GetRunDataR
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aml_emulator.errors import not_found
+from aml_emulator.errors import bad_request, not_found
 from aml_emulator.http import Call, Route
+from aml_emulator.jobs.check import JOB_NAME
 from aml_emulator.jobs.service import output_asset
 from aml_emulator.routes.shapes import USER, continued, iso
 from aml_emulator.services import Services
-from aml_emulator.store.runs import Run
+from aml_emulator.store.runs import ORDER, Run
 
 OUTPUT_TYPES = {
     "uri_file": "UriFile",
@@ -62,29 +63,80 @@ class History:
 
     def run(self, call: Call) -> dict[str, Any]:
         """Return a run."""
-        return self._run(known_run(self._services, call))
+        return self.view(known_run(self._services, call))
 
     def patch(self, call: Call) -> dict[str, Any]:
-        """Change a run's name, description, tags and properties; its status is the service's own."""
-        run, changes = known_run(self._services, call), call.json()
+        """Change a run, or make one: azureml-core begins runs of its own, and children of runs, like this."""
+        if self._services.store.runs.get(call.params["run"]) is not None:
+            known_run(self._services, call)
+        experiment = call.params.get("experiment")
+        if "experiment_id" in call.params:
+            found = self._services.store.runs.experiment_by_id(call.params["experiment_id"])
+            if found is None:
+                raise not_found(f"experiment '{call.params['experiment_id']}'")
+            experiment = found.name
+        return self.view(self.put(call.params["run"], call.json(), experiment=experiment))
+
+    def put(self, run_id: str, given: Mapping[str, Any], *, experiment: str | None) -> Run:
+        """Change a run's name, description, tags and properties, or make it; a status is the service's own to change.
+
+        Args:
+            run_id: its id.
+            given: fields of ``CreateRunDto``.
+            experiment: where a new run belongs; None where the request does not say.
+
+        Raises:
+            ServiceError: 404 for a run that is not there and cannot be made; 400 for an id that is none.
+        """
         store = self._services.store.runs
-        store.change(
-            run.id,
-            display_name=changes.get("displayName"),
-            description=changes.get("description"),
-            archived=changes.get("hidden"),
+        tags = {key: str(value) for key, value in (given.get("tags") or {}).items()}
+        properties = {key: str(value) for key, value in (given.get("properties") or {}).items() if value is not None}
+        with self._services.store.transaction():
+            known = store.get(run_id)
+            if known is None:
+                return self._made(run_id, given, experiment, tags, properties)
+            store.change(
+                run_id,
+                display_name=given.get("displayName") or given.get("name"),
+                description=given.get("description"),
+                archived=given.get("hidden"),
+            )
+            store.tag(run_id, tags, properties=properties)
+        return store.require(run_id)
+
+    def _made(
+        self,
+        run_id: str,
+        given: Mapping[str, Any],
+        experiment: str | None,
+        tags: Mapping[str, str],
+        properties: Mapping[str, str],
+    ) -> Run:
+        """Make a run that no job is, in the state that its maker says."""
+        store = self._services.store.runs
+        parent = given.get("parentRunId")
+        status = str(given.get("status") or "NotStarted")
+        owner = store.experiment(experiment, create=True) if experiment else None
+        if owner is None or given.get("runId") != run_id or (parent and store.get(str(parent)) is None):
+            raise not_found(f"run '{parent or run_id}'")
+        if not JOB_NAME.fullmatch(run_id) or status not in ORDER:
+            raise bad_request(f"A run cannot be made as '{run_id}' with the status '{status}'.")
+        return store.create(
+            run_id=run_id,
+            experiment_id=owner.id,
+            display_name=str(given.get("displayName") or given.get("name") or run_id),
+            description=given.get("description"),
+            parent_id=str(parent) if parent else None,
+            status=status,
+            tags=tags,
+            properties=properties,
+            started=self._services.clock() if status == "Running" else None,
         )
-        store.tag(
-            run.id,
-            {key: str(value) for key, value in (changes.get("tags") or {}).items()},
-            properties={key: str(value) for key, value in (changes.get("properties") or {}).items()},
-        )
-        return self._run(store.require(run.id))
 
     def children(self, call: Call) -> dict[str, Any]:
         """Return the direct children of a run."""
         runs = self._services.store.runs.children(known_run(self._services, call).id)
-        return continued(call, runs, key=lambda run: f"{run.created:020.6f} {run.id}", view=self._run)
+        return continued(call, runs, key=lambda run: f"{run.created:020.6f} {run.id}", view=self.view)
 
     def details(self, call: Call) -> dict[str, Any]:
         """Return a run with its logs, each with a URL that can be read by ranges while it grows."""
@@ -111,7 +163,7 @@ class History:
             "services": {},
             "inputDatasets": [],
             "outputDatasets": [],
-            "runDefinition": None,
+            "runDefinition": self._services.store.v1.definition(run.id),
             "logFiles": {
                 log.path: self._services.blobs.sas_url(folder.container, folder.name_of(log.path), hours=LOG_HOURS)
                 for log in logs
@@ -133,12 +185,13 @@ class History:
         if run is None:
             raise not_found(f"run '{body.get('runId')}'")
         return {
-            "runMetadata": self._run(run),
+            "runMetadata": self.view(run),
             "runDefinition": None,
             "jobSpecification": None,
         }
 
-    def _run(self, run: Run) -> dict[str, Any]:
+    def view(self, run: Run) -> dict[str, Any]:
+        """Return a run as run history shows it."""
         identity = self._services.identity
         user = {"userObjectId": identity.object_id, "userTenantId": identity.tenant_id, "userName": USER}
         asset = f"azureml://locations/{identity.location}/workspaces/{identity.workspace_id}/data"
@@ -217,13 +270,14 @@ class History:
         experiment = store.experiment_by_id(guid) if guid else store.experiment(name)
         if experiment is None:
             raise not_found(f"experiment '{name or guid}'")
-        return self._experiment(experiment.name)
+        return self.view_experiment(experiment.name)
 
     def create_experiment(self, call: Call) -> dict[str, Any]:
         """Create an experiment, or return the one of that name."""
-        return self._experiment(call.params["experiment"])
+        return self.view_experiment(call.params["experiment"])
 
-    def _experiment(self, name: str) -> dict[str, Any]:
+    def view_experiment(self, name: str) -> dict[str, Any]:
+        """Return an experiment as run history shows it, made if there is none."""
         experiment = self._services.store.runs.experiment(name, create=True)
         if experiment is None:
             raise not_found(f"experiment '{name}'")

@@ -38,6 +38,7 @@ def routes(services: Services) -> Sequence[Route]:
         Route(method="GET", path="/metadata/endpoints", handler=workspaces.endpoints, open=True),
         Route(method="GET", path="/discovery", handler=workspaces.discovery, open=True),
         Route(method="GET", path="/discovery/workspaces/{id}", handler=workspaces.discovery, open=True),
+        Route(method="GET", path="/subscriptions", handler=workspaces.subscriptions),
         Route(method="GET", path="{WS}", handler=workspaces.get),
         Route(method="GET", path=f"/subscriptions/{{sub}}/{provider}", handler=workspaces.list),
         Route(method="GET", path=f"{group}/{provider}", handler=workspaces.list),
@@ -97,6 +98,23 @@ class Workspaces:
         del call
         api = f"https://{self._services.identity.api_host}"
         return {**dict.fromkeys(DISCOVERED, api), "studio": "https://ml.azure.com"}
+
+    def subscriptions(self, call: Call) -> dict[str, Any]:
+        """Return the subscriptions: one."""
+        del call
+        identity = self._services.identity
+        return {
+            "value": [
+                {
+                    "id": f"/subscriptions/{identity.subscription_id}",
+                    "subscriptionId": identity.subscription_id,
+                    "displayName": "The local AzureML",
+                    "state": "Enabled",
+                    "tenantId": identity.tenant_id,
+                    "subscriptionPolicies": {},
+                }
+            ]
+        }
 
     def group(self, call: Call) -> dict[str, Any]:
         """Return the resource group."""

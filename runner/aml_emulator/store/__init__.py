@@ -13,6 +13,7 @@ from aml_emulator.store.database import Database, Reader
 from aml_emulator.store.datastores import DatastoreStore
 from aml_emulator.store.metrics import MetricStore
 from aml_emulator.store.runs import RunStore
+from aml_emulator.store.v1 import V1Store
 
 
 class Store:
@@ -29,6 +30,7 @@ class Store:
         self.metrics = MetricStore(self._db)
         self.assets = AssetStore(self._db, clock=clock)
         self.datastores = DatastoreStore(self._db, clock=clock)
+        self.v1 = V1Store(self._db)
         # A database in memory has no second connection.
         self._reader = None if str(path) == ":memory:" else Reader(Path(path))
         self.browse = Browse(self._reader or self._db)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 DATASTORES = """
 CREATE TABLE datastores (
@@ -19,6 +19,26 @@ CREATE TABLE datastores (
     created REAL NOT NULL,
     modified REAL NOT NULL
 ) WITHOUT ROWID;
+"""
+
+SDK_V1 = """
+CREATE TABLE run_definitions (           -- of runs that azureml-core submitted
+    run_id TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE,
+    body TEXT NOT NULL                   -- its RunConfiguration (JSON)
+) WITHOUT ROWID;
+CREATE TABLE metric_rows (               -- every value that azureml-core logged; numbers are in metrics, and only their ids here
+    id INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    metric_id TEXT NOT NULL,             -- the client's, by which a value that is sent twice counts once
+    name TEXT NOT NULL,
+    kind TEXT,                           -- uxMetricType; NULL: a number
+    columns TEXT,                        -- types by column (JSON)
+    created TEXT NOT NULL,
+    step INTEGER,
+    data TEXT,                           -- values by column (JSON)
+    UNIQUE (run_id, metric_id)
+);
+CREATE INDEX metric_rows_by_name ON metric_rows(run_id, name, id) WHERE data IS NOT NULL;
 """
 
 SCHEMA = (
@@ -115,14 +135,18 @@ CREATE TABLE operations (                -- long-running ones, which clients pol
 ) WITHOUT ROWID;
 """
     + DATASTORES
+    + SDK_V1
 )
 
 MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
     1: lambda connection: _run(connection, DATASTORES),
+    2: lambda connection: _run(connection, SDK_V1),
 }
 """For each version but the newest, what brings a database of it to the next one."""
 
 DATA_TABLES = (
+    "metric_rows",
+    "run_definitions",
     "operations",
     "versions",
     "containers",

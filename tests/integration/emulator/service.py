@@ -30,6 +30,17 @@ def azurite() -> str:
     return found
 
 
+def python_of_v1() -> str:
+    """Return the Python that has azureml-core, whose pins keep it apart from everything else."""
+    local = ROOT / ".aml-train" / "client-v1" / "bin" / "python"
+    found = os.environ.get("AML_TRAIN_CLIENT_V1") or (str(local) * local.exists())
+    if not found:
+        pytest.fail(
+            "azureml-core is not installed: python3 -m scripts.bootstrap --for client-v1, or set AML_TRAIN_CLIENT_V1"
+        )
+    return found
+
+
 class Emulator:
     """An emulator that can be stopped and started again on the same data and ports.
 
@@ -134,7 +145,13 @@ class Emulator:
         }
 
     def client(
-        self, step: str, *, script: str = "client_steps.py", seconds: float = CLIENT_SECONDS, **arguments: str
+        self,
+        step: str,
+        *,
+        script: str = "client_steps.py",
+        seconds: float = CLIENT_SECONDS,
+        python: str = sys.executable,
+        **arguments: str,
     ) -> dict[str, Any]:
         """Run one step of *script* in a process of its own; return what it says on its last line, JSON."""
         info = self.info
@@ -147,7 +164,7 @@ class Emulator:
         }
         done = subprocess.run(
             [
-                sys.executable,
+                python,
                 str(Path(__file__).with_name(script)),
                 step,
                 json.dumps({**scope, **arguments}),

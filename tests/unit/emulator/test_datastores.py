@@ -121,16 +121,18 @@ def test_addresses_lead_to_the_datastores_container(service: Service) -> None:
     assert str(service.services.datastore_uri(folder)).endswith("/datastores/images/paths/cats")
 
 
-def test_a_database_of_before_gets_the_table(tmp_path: Path) -> None:
+def test_a_database_of_before_gets_the_tables(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     Store(path).close()
     with sqlite3.connect(path) as old:
-        old.execute("DROP TABLE datastores")
+        for table in ("datastores", "run_definitions", "metric_rows"):
+            old.execute(f"DROP TABLE {table}")
         old.execute("PRAGMA user_version=1")
     old.close()
     store = Store(path)
     store.datastores.put("a", container="abc", properties={}, secret={})
     assert [one.name for one in store.datastores.all()] == ["a"]
+    assert store.v1.definition("none") is None
     store.close()
 
 

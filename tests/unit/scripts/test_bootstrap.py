@@ -266,7 +266,7 @@ def test_the_loop_ends_with_instructions_where_nothing_can_be_done(tmp_path: Pat
 
 
 def test_every_profile_names_known_needs(tmp_path: Path) -> None:
-    known = {"venv", "engine", "base-image", "emulator-image", "services", "browser"}
+    known = {"venv", "client-v1", "engine", "base-image", "emulator-image", "services", "browser"}
     assert set().union(*needs.PROFILES.values()) == known
     machine = needs.Machine(Shell(root=tmp_path, log=tmp_path / "log", say=lambda _: None), HOST)
     with pytest.raises(ValueError, match="'other' is none of the needs"):

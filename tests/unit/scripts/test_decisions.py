@@ -13,6 +13,7 @@ from scripts.bootstrap.decisions import (
     Blocked,
     BrowserFacts,
     BuildEmulatorImage,
+    CreateClientV1,
     CreateVenv,
     EmulatorImageFacts,
     EngineFacts,
@@ -27,6 +28,7 @@ from scripts.bootstrap.decisions import (
     VenvFacts,
     decide_base_image,
     decide_browser,
+    decide_client_v1,
     decide_emulator_image,
     decide_engine,
     decide_services,
@@ -332,6 +334,13 @@ def test_the_registry_is_installed_first() -> None:
 )
 def test_services_where_only_a_person_can_go_on(facts: ServiceFacts, problem: str, command: str) -> None:
     assert command in remedy(decide_services(facts), problem)
+
+
+def test_azureml_core_is_installed_once() -> None:
+    assert decide_client_v1(up_to_date=True, attempted=tried()) is None
+    assert decide_client_v1(up_to_date=False, attempted=tried()) == CreateClientV1()
+    again = decide_client_v1(up_to_date=False, attempted=tried(CreateClientV1))
+    assert remedy(again, "still not up to date") == "rm -rf .aml-train/client-v1, and try again"
 
 
 def test_a_browser_is_installed_where_debian_packages_one() -> None:

@@ -1,0 +1,98 @@
+"""What only azureml-core knows: run configurations, and metrics that are no numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aml_emulator.store.database import Database
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricRow:
+    """One value that azureml-core logged: text, a row of a table, or where an artifact lies.
+
+    Attributes:
+        metric_id: the client's id of the value.
+        kind: the client's word for what it is, for example ``azureml.v1.table``.
+        columns: the type of each column.
+        created: ISO 8601, as the client sent it.
+        data: the values by column; None for a number, which is among the run's metrics.
+    """
+
+    metric_id: str
+    name: str
+    kind: str | None
+    columns: Mapping[str, str]
+    created: str
+    step: int | None
+    data: Mapping[str, Any] | None
+
+
+class V1Store:
+    """Reads and writes what belongs to azureml-core alone."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def put_definition(self, run_id: str, body: Mapping[str, Any]) -> None:
+        """Keep the RunConfiguration that a run was submitted with."""
+        self._db.execute(
+            "INSERT INTO run_definitions (run_id, body) VALUES (?, ?) ON CONFLICT (run_id) DO NOTHING",
+            (run_id, json.dumps(dict(body))),
+        )
+
+    def definition(self, run_id: str) -> dict[str, Any] | None:
+        """Return the RunConfiguration of a run; None for one that something else submitted."""
+        row = self._db.row("SELECT body FROM run_definitions WHERE run_id = ?", (run_id,))
+        return None if row is None else dict(json.loads(row["body"]))
+
+    def add_rows(self, run_id: str, rows: Iterable[MetricRow]) -> list[MetricRow]:
+        """Keep values, and return those that were not known by their ids."""
+        new = []
+        with self._db.transaction():
+            for row in rows:
+                added = self._db.execute(
+                    "INSERT INTO metric_rows (run_id, metric_id, name, kind, columns, created, step, data)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, metric_id) DO NOTHING",
+                    (
+                        run_id,
+                        row.metric_id,
+                        row.name,
+                        None if row.data is None else row.kind,
+                        None if row.data is None else json.dumps(dict(row.columns)),
+                        row.created,
+                        row.step,
+                        None if row.data is None else json.dumps(dict(row.data)),
+                    ),
+                )
+                new += [row] if added else []
+        return new
+
+    def row_names(self, run_id: str) -> list[str]:
+        """Return the names under which something else than numbers was logged, the first one first."""
+        rows = self._db.rows(
+            "SELECT name FROM metric_rows WHERE run_id = ? AND data IS NOT NULL GROUP BY name ORDER BY min(id)",
+            (run_id,),
+        )
+        return [str(row["name"]) for row in rows]
+
+    def rows(self, run_id: str, name: str) -> list[MetricRow]:
+        """Return what was logged under a name, in the order in which it came; not the numbers."""
+        rows = self._db.rows(
+            "SELECT * FROM metric_rows WHERE run_id = ? AND name = ? AND data IS NOT NULL ORDER BY id", (run_id, name)
+        )
+        return [
+            MetricRow(
+                metric_id=row["metric_id"],
+                name=row["name"],
+                kind=row["kind"],
+                columns=json.loads(row["columns"]),
+                created=row["created"],
+                step=row["step"],
+                data=json.loads(row["data"]),
+            )
+            for row in rows
+        ]

@@ -1,0 +1,147 @@
+"""From azureml-core's RunConfiguration to a command job, by tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aml_emulator.errors import NotSupportedError, ServiceError
+from aml_emulator.jobs import runconfig
+from aml_emulator.jobs.check import check_job
+from tests.unit.emulator.parts import WS
+
+USER_MANAGED = {"python": {"userManagedDependencies": True, "interpreterPath": "/opt/py/bin/python"}}
+
+
+def config(**more: Any) -> dict[str, Any]:
+    """Return what azureml-core sends of a plain ScriptRunConfig."""
+    return {
+        "script": "train.py",
+        "arguments": [],
+        "target": "local-cluster",
+        "framework": "Python",
+        "communicator": "None",
+        "maxRunDurationSeconds": 2592000,
+        "nodeCount": 1,
+        "environment": {"environmentVariables": {"EXAMPLE_ENV_VAR": "EXAMPLE_VALUE"}, "docker": {"shmSize": "2g"}},
+        "docker": {"useDocker": False, "sharedVolumes": True, "arguments": [], "shmSize": "2g"},
+        "tensorflow": {"workerCount": 1, "parameterServerCount": 1},
+        "mpi": {"processCountPerNode": 1, "nodeCount": 1},
+        "pytorch": {"communicationBackend": "nccl", "processCount": None, "nodeCount": 1},
+        "command": "",
+        "environmentVariables": {},
+        **more,
+    }
+
+
+def job(**more: Any) -> dict[str, Any]:
+    """Return the job of a configuration."""
+    return runconfig.job(
+        config(**more),
+        experiment="exp",
+        compute_id=f"{WS}/computes/local-cluster",
+        code_id=f"{WS}/codes/abc/versions/1",
+        environment_id=f"{WS}/environments/env/versions/1",
+        parent=None,
+    )
+
+
+def test_a_plain_configuration_becomes_a_job_that_is_accepted() -> None:
+    found = job(environmentVariables={"A": "1"})
+    check_job(found)
+    assert found["command"] == "python train.py"
+    assert found["limits"] == {"timeout": "PT2592000S", "jobLimitsType": "Command"}
+    assert found["resources"] == {"instanceCount": 1, "shmSize": "2g"}
+    assert found["environmentVariables"] == {"EXAMPLE_ENV_VAR": "EXAMPLE_VALUE", "A": "1"}
+    assert "distribution" not in found
+
+
+@pytest.mark.parametrize(
+    ("given", "command"),
+    [
+        ({"arguments": ["--lr", 0.1, "--name", "it's"]}, "python train.py --lr 0.1 --name 'it'\"'\"'s'"),
+        ({"arguments": ["$HOME", ""]}, "python train.py '$HOME' ''"),
+        (
+            {"arguments": ["--data", "$AZUREML_DATAREFERENCE_in_1/a b"]},
+            "python train.py --data \"$AZUREML_DATAREFERENCE_in_1\"'/a b'",
+        ),
+        ({"environment": USER_MANAGED}, "/opt/py/bin/python train.py"),
+        # A conda environment has a python of its own, which leads the path.
+        ({"environment": {"python": {"interpreterPath": "/opt/py/bin/python"}}}, "python train.py"),
+        ({"script": "a b.py"}, "python 'a b.py'"),
+        ({"script": "", "command": "python -m train && echo ok"}, "python -m train && echo ok"),
+        ({"script": "", "command": ["python", "-c", "print(1)"]}, "python -c 'print(1)'"),
+    ],
+)
+def test_the_command(given: dict[str, Any], command: str) -> None:
+    assert job(**given)["command"] == command
+
+
+@pytest.mark.parametrize(
+    ("given", "distribution", "nodes"),
+    [
+        ({"communicator": "IntelMpi", "nodeCount": 2, "mpi": {"processCountPerNode": 4}},
+         {"distributionType": "Mpi", "processCountPerInstance": 4}, 2),
+        ({"communicator": "OpenMpi"}, {"distributionType": "Mpi", "processCountPerInstance": 1}, 1),
+        ({"framework": "PyTorch", "communicator": "Nccl", "nodeCount": 2, "pytorch": {"processCount": 8}},
+         {"distributionType": "PyTorch", "processCountPerInstance": 4}, 2),
+        ({"framework": "PyTorch", "communicator": "Gloo"},
+         {"distributionType": "PyTorch", "processCountPerInstance": 1}, 1),
+        ({"framework": "TensorFlow", "communicator": "ParameterServer",
+          "tensorflow": {"workerCount": 2, "parameterServerCount": 1}},
+         {"distributionType": "TensorFlow", "workerCount": 2, "parameterServerCount": 1}, 1),
+    ],
+)  # fmt: skip
+def test_how_processes_are_started(given: dict[str, Any], distribution: dict[str, Any], nodes: int) -> None:
+    found = job(**given)
+    assert found["distribution"] == distribution
+    assert found["resources"]["instanceCount"] == nodes
+
+
+def test_arguments_of_docker_and_shared_memory_come_from_the_run_before_the_environment() -> None:
+    of_environment = {"docker": {"arguments": ["--ipc=host"], "shmSize": "1g"}}
+    assert job(environment=of_environment, docker={})["resources"] == {
+        "instanceCount": 1,
+        "shmSize": "1g",
+        "dockerArgsList": ["--ipc=host"],
+    }
+    own = {"arguments": ["--cap-add", "SYS_NICE"], "shmSize": "4g"}
+    assert job(environment=of_environment, docker=own)["resources"]["shmSize"] == "4g"
+    assert job(environment=of_environment, docker=own)["resources"]["dockerArgsList"] == ["--cap-add", "SYS_NICE"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"target": ""}, "has no target"),
+        ({"script": ""}, "neither a script nor a command"),
+        ({"arguments": ["${{inputs.x}}"]}, "cannot hold an expression"),
+        ({"framework": "PyTorch", "communicator": "Nccl", "nodeCount": 2, "pytorch": {"processCount": 3}},
+         "3\\) is no multiple of the number of nodes \\(2"),
+    ],
+)  # fmt: skip
+def test_what_azureml_would_refuse_too(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(ServiceError, match=words) as caught:
+        job(**given)
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"target": "amlcompute"}, "the compute target 'amlcompute'"),
+        ({"framework": "PySpark"}, "runs of the framework 'PySpark'"),
+        ({"communicator": "Horovod"}, "the communicator 'Horovod'"),
+        ({"sourceDirectoryDataStore": "store"}, "'sourceDirectoryDataStore'"),
+        ({"datacaches": [{}]}, "'datacaches'"),
+        ({"kubernetescompute": {"instanceType": "gpu"}}, "'kubernetescompute.instanceType'"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_by_name(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(NotSupportedError, match=words):
+        job(**given)
+
+
+def test_who_the_run_signs_in_as() -> None:
+    assert job(credentialPassthrough=True)["identity"] == {"identityType": "UserIdentity"}

@@ -1,0 +1,252 @@
+"""The interfaces of azureml-core over the same state as all others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from aml_emulator.http import Route, Router
+from aml_emulator.jobs.v1_environments import lowered
+from tests.unit.emulator.parts import IDENTITY, WS, Service
+from tests.unit.emulator.test_runconfig import config
+
+API = IDENTITY.api_host
+HISTORY = f"/history/v1.0{WS}"
+METRICS = f"/metric/v2.0{WS}/runs/job-1"
+SNAPSHOT = "66666666-6666-6666-6666-666666666666"
+ENVIRONMENT = {
+    "name": "env",
+    "version": None,
+    "python": {"userManagedDependencies": True, "interpreterPath": "python", "condaDependencies": {"name": "x"}},
+    "environmentVariables": {},
+    "docker": {
+        "baseImage": "python:3.11",
+        "baseDockerfile": None,
+        "baseImageRegistry": {"address": None, "username": "u", "password": "hidden"},
+    },
+    "r": None,
+}
+
+
+def ask(service: Service, method: str, path: str, body: Any = None) -> Any:
+    """Return the answer of AzureML's own host, which has to be a success."""
+    answer = service.call(method, path, body, host=API)
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+def submit(service: Service, name: str = "job-1", **more: Any) -> Any:
+    """Submit a run as azureml-core does."""
+    uri = "azureml://datastores/workspaceblobstore/paths/Snapshots/one"
+    service.store.assets.put("codes", SNAPSHOT, "1", {"codeUri": uri})
+    body = {"Configuration": config(environment=ENVIRONMENT, **more), "SnapshotId": SNAPSHOT}
+    path = f"/execution/v1.0{WS}/experiments/exp/snapshotrun?runId={name}"
+    return service.call("POST", path, body, host=API)
+
+
+def test_a_run_of_v1_is_a_job_of_v2(service: Service) -> None:
+    assert submit(service).json == {"runId": "job-1"}
+    assert submit(service).json == {"runId": "job-1"}
+    assert [spec.run_id for spec in service.runner.submitted] == ["job-1"]
+    spec = service.runner.submitted[0]
+    assert (spec.command, spec.image, spec.shm_bytes) == ("python train.py", "python:3.11", 2 * 1024**3)
+    job = service.call("GET", f"{WS}/jobs/job-1").json["properties"]
+    assert job["experimentName"] == "exp"
+    assert job["properties"]["ContentSnapshotId"] == SNAPSHOT
+    details = ask(service, "GET", f"{HISTORY}/experiments/exp/runs/job-1/details")
+    assert details["runDefinition"]["script"] == "train.py"
+    assert "hidden" not in json.dumps(details)
+
+
+def test_a_job_of_v2_is_a_run_of_v1(service: Service) -> None:
+    service.submit("job-2")
+    found = ask(service, "POST", f"{HISTORY}/experiments/exp/runs:query", {"filter": "(ParentRunId eq null)"})
+    assert [run["runId"] for run in found["value"]] == ["job-2"]
+
+
+def test_a_snapshot_that_is_not_there(service: Service) -> None:
+    body = {"Configuration": config(environment=ENVIRONMENT), "SnapshotId": "gone"}
+    answer = service.call("POST", f"/execution/v1.0{WS}/experiments/exp/snapshotrun?runId=r", body, host=API)
+    assert answer.status == 400
+    assert "remove that folder" in answer.json["error"]["message"]
+
+
+def test_another_way_to_begin_a_run_is_refused(service: Service) -> None:
+    answer = service.call("POST", f"/execution/v1.0{WS}/experiments/exp/localrun?runId=r", {}, host=API)
+    assert answer.status == 501
+    assert "'localrun' (only 'snapshotrun'" in answer.json["error"]["message"]
+
+
+def test_runs_are_queried_in_pages_and_in_order(service: Service) -> None:
+    for number in range(3):
+        submit(service, f"job-{number}")
+    path, query = f"{HISTORY}/experiments/exp/runs:query", {"orderby": "CreatedUtc asc", "top": 2}
+    first = ask(service, "POST", path, query)
+    second = ask(service, "POST", path, {**query, "continuationToken": first["continuationToken"]})
+    assert [run["runId"] for run in first["value"] + second["value"]] == ["job-0", "job-1", "job-2"]
+    assert second["continuationToken"] is None
+    answer = service.call("POST", path, {"filter": "(Nothing eq 1)"}, host=API)
+    assert (answer.status, "by 'Nothing'" in answer.json["error"]["message"]) == (501, True)
+
+
+def value(name: str, number: Any, *, kind: str = "azureml.v1.scalar", type_: str = "double", **more: Any) -> Any:
+    """Return one metric of a batch."""
+    data = number if isinstance(number, dict) else {name: number}
+    one = {"metricId": f"{name}-{number}", "createdUtc": "2026-11-21T10:00:00Z", "data": data, **more}
+    return {"name": name, "columns": dict.fromkeys(data, type_), "value": [one], "properties": {"uxMetricType": kind}}
+
+
+def log(service: Service, *values: Any) -> None:
+    """Log a batch of metrics."""
+    assert ask(service, "POST", f"{METRICS}/batch", {"values": values}) == {"errors": []}
+
+
+def test_numbers_are_the_metrics_that_mlflow_sees(service: Service) -> None:
+    submit(service)
+    log(service, value("acc", 0.5), value("acc", 0.75))
+    log(service, value("acc", 0.75), value("acc", 0.9), value("loss", 2, type_="int", step=7))
+    latest = {metric.key: (metric.value, metric.step) for metric in service.store.metrics.latest("job-1")}
+    assert latest == {"acc": (0.9, 2), "loss": (2.0, 7)}
+    full = ask(service, "POST", f"{METRICS}/full", {"metricName": "acc"})
+    assert [one["data"]["acc"] for one in full["value"]] == [0.5, 0.75, 0.9]
+    assert full["properties"]["uxMetricType"] == "azureml.v1.scalar"
+
+
+def test_numbers_that_json_cannot_hold_are_named(service: Service) -> None:
+    submit(service)
+    log(service, value("bad", float("nan")), value("big", float("-inf")))
+    shown = [
+        ask(service, "POST", f"{METRICS}/full", {"metricName": name})["value"][0]["data"] for name in ("bad", "big")
+    ]
+    assert shown == [{"bad": "NaN"}, {"big": "-Infinity"}]
+
+
+def test_rows_text_and_truths_are_kept_as_they_came(service: Service) -> None:
+    submit(service)
+    log(service, value("table", {"x": 1, "y": 2.5}, kind="azureml.v1.table"))
+    log(service, value("words", "abc", type_="string"), value("truth", True, type_="bool"))
+    log(service, value("exact", 2**53 + 1, type_="int"))
+    names = ask(service, "POST", f"{METRICS}/list", {})["value"]
+    assert [one["metricKey"]["name"] for one in names] == ["table", "words", "truth", "exact"]
+    table = ask(service, "POST", f"{METRICS}/full", {"metricName": "table"})
+    assert (table["columns"], table["value"][0]["data"]) == ({"x": "double", "y": "double"}, {"x": 1, "y": 2.5})
+    assert ask(service, "POST", f"{METRICS}/full", {"metricName": "truth"})["value"][0]["data"] == {"truth": True}
+    assert ask(service, "POST", f"{METRICS}/full", {"metricName": "exact"})["value"][0]["data"]["exact"] == 2**53 + 1
+    assert service.store.metrics.latest("job-1") == []
+
+
+def test_a_metric_that_is_not_there(service: Service) -> None:
+    submit(service)
+    assert service.call("POST", f"{METRICS}/full", {"metricName": "none"}, host=API).status == 404
+
+
+def test_children_and_runs_of_ones_own_are_made_by_patching_them(service: Service) -> None:
+    submit(service)
+    child = {"runId": "child-1", "parentRunId": "job-1", "status": "NotStarted", "name": "first"}
+    made = ask(service, "PATCH", f"{HISTORY}/experiments/exp/runs/child-1", child)
+    assert (made["status"], made["parentRunId"], made["displayName"]) == ("NotStarted", "job-1", "first")
+    for name, status in (("Start", "Running"), ("Completed", "Completed"), ("Start", "Completed")):
+        event = {"name": f"Microsoft.MachineLearning.Run.{name}", "data": {"RunId": "child-1"}}
+        assert ask(service, "POST", f"{HISTORY}/experiments/exp/runs/child-1/events", event) == {}
+        assert ask(service, "GET", f"{HISTORY}/runs/child-1")["status"] == status
+    children = ask(service, "GET", f"{HISTORY}/experiments/exp/runs/job-1/children")
+    assert [run["runId"] for run in children["value"]] == ["child-1"]
+    # Without its own id in the body, a run that is not there is not made.
+    assert service.call("PATCH", f"{HISTORY}/experiments/exp/runs/other", {"tags": {}}, host=API).status == 404
+
+
+def test_several_children_at_once(service: Service) -> None:
+    submit(service)
+    runs = [{"runId": f"child-{n}", "parentRunId": "job-1", "status": "NotStarted"} for n in range(3)]
+    made = ask(service, "POST", f"{HISTORY}/experiments/exp/batch/runs", {"runs": runs})
+    assert sorted(made["runs"]) == ["child-0", "child-1", "child-2"]
+    events = [{"name": "Microsoft.MachineLearning.Run.Start", "data": {"RunId": f"child-{n}"}} for n in range(4)]
+    heard = ask(service, "POST", f"{HISTORY}/experiments/exp/batch/events", {"events": events})
+    assert [error["event"]["data"]["RunId"] for error in heard["errors"]] == ["child-3"]
+    assert service.store.runs.require("child-2").status == "Running"
+
+
+def test_a_job_is_cancelled_by_an_event_and_by_the_execution_service(service: Service) -> None:
+    for name in ("job-1", "job-2"):
+        submit(service, name)
+    event = {"name": "Microsoft.MachineLearning.Run.Canceled", "data": {"RunId": "job-1"}}
+    ask(service, "POST", f"{HISTORY}/experiments/exp/runs/job-1/events", event)
+    answer = service.call("POST", f"/execution/v1.0{WS}/experiments/exp/runId/job-2/cancel", host=API)
+    assert answer.status == 202
+    assert [service.store.runs.require(name).status for name in ("job-1", "job-2")] == ["CancelRequested"] * 2
+    # A client cannot say that a job has completed: that is the service's to tell.
+    event = {"name": "Microsoft.MachineLearning.Run.Completed", "data": {"RunId": "job-1"}}
+    ask(service, "POST", f"{HISTORY}/experiments/exp/runs/job-1/events", event)
+    assert service.store.runs.require("job-1").status == "CancelRequested"
+
+
+def test_tags_are_removed_by_name(service: Service) -> None:
+    submit(service)
+    service.store.runs.tag("job-1", {"a": "1", "b": "2"})
+    assert ask(service, "DELETE", f"{HISTORY}/experiments/exp/runs/job-1/tags", ["a"])["tags"] == {"b": "2"}
+
+
+def test_an_environment_is_registered_once_and_seen_by_both(service: Service) -> None:
+    path = f"/environment/v1.0{WS}/environments/env"
+    given = {key.capitalize(): item for key, item in ENVIRONMENT.items()}
+    assert ask(service, "PUT", path, given)["version"] == "1"
+    assert ask(service, "PUT", path, given)["version"] == "1"
+    other = {**given, "Docker": {"baseImage": "python:3.12"}}
+    assert ask(service, "PUT", path, other)["version"] == "2"
+    of_v2 = service.call("GET", f"{WS}/environments/env/versions/1").json["properties"]
+    assert of_v2["image"] == "python:3.11"
+    found = ask(service, "GET", f"{path}/versions/1")
+    assert (found["docker"]["baseImage"], found["python"]["condaDependencies"]) == ("python:3.11", {"name": "x"})
+    assert found["docker"]["baseImageRegistry"] == {"address": None, "username": "u", "password": None}
+    assert ask(service, "GET", path)["version"] == "2"
+    refused = service.call("PUT", f"{path}/versions/1", other, host=API)
+    assert (refused.status, "cannot be changed" in refused.json["error"]["message"]) == (400, True)
+
+
+def test_an_environment_of_v2_is_read_by_v1(service: Service) -> None:
+    service.environment("plain")
+    service.environment("conda", condaFile="name: x\ndependencies: [pip]\n")
+    listed = ask(service, "GET", f"/environment/v1.0{WS}/environments/")["value"]
+    managed = {one["name"]: one["python"]["userManagedDependencies"] for one in listed}
+    assert managed == {"conda": False, "plain": True}
+
+
+def test_a_run_of_an_environment_that_was_not_registered_keeps_it(service: Service) -> None:
+    submit(service)
+    first = service.store.runs.require("job-1").job
+    submit(service, "job-2")
+    second = service.store.runs.require("job-2").job
+    assert first is not None
+    assert second is not None
+    assert first["environmentId"] == second["environmentId"]
+    assert "/environments/env/versions/Autosave_" in first["environmentId"]
+    # It is nobody's by name.
+    assert ask(service, "GET", f"/environment/v1.0{WS}/environments/")["value"] == []
+
+
+def test_passwords_of_registries_are_not_kept() -> None:
+    assert "hidden" not in json.dumps(lowered({"Docker": {"baseImageRegistry": {"password": "hidden"}}}))
+
+
+def test_a_compute_is_found_by_the_resource_provider_too(service: Service) -> None:
+    assert ask(service, "GET", f"/rp/workspaces{WS}/computes/local-cluster")["name"] == "local-cluster"
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/a/x", {"name": "x"}),
+        ("/a/x/y%20z/w", {"name": "x", "path": "y z/w"}),
+        ("/b/x/y", None),
+    ],
+)
+def test_a_route_may_end_in_any_number_of_segments(path: str, found: dict[str, str] | None) -> None:
+    def handle(call: Any) -> None:
+        del call
+
+    open_ended = Route(method="GET", path="/a/{name}/{path*}", handler=handle)
+    router = Router([open_ended, Route(method="GET", path="/a/{name}", handler=handle)])
+    match = router.find("GET", path)
+    assert (None if match is None else match[1]) == found
