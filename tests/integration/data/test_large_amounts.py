@@ -100,8 +100,8 @@ def test_into_a_job(two: TwoTargets, many: dict[str, str]) -> None:
     assert f"{FILES + 1} files {hashlib.sha256(lines.encode()).hexdigest()}" in seen["log"]
     artefacts = f"azureml://jobs/{seen['name']}/outputs/artifacts"
     assert "user_logs/std_log.txt" in two.run("ls", "-r", artefacts)
-    two.run("download", f"{artefacts}/paths/user_logs/std_log.txt", "log.txt")
-    assert (two.folder / "log.txt").read_text() == seen["log"]
+    two.run("download", f"{artefacts}/paths/user_logs/std_log.txt", "many_log.txt")
+    assert (two.folder / "many_log.txt").read_text() == seen["log"]
 
 
 def test_to_another_target(two: TwoTargets, many: dict[str, str]) -> None:
@@ -117,8 +117,8 @@ def test_to_another_target(two: TwoTargets, many: dict[str, str]) -> None:
 
 
 def test_down_from_there(two: TwoTargets, many: dict[str, str]) -> None:
-    down = two.folder / "down"
-    command = ("download", f"azure::{PATH}", "down")
+    down = two.folder / "many_down"
+    command = ("download", f"azure::{PATH}", "many_down")
 
     def received() -> int:
         return max((part.stat().st_size for part in down.glob(".large.bin.*.part")), default=0)
@@ -129,6 +129,7 @@ def test_down_from_there(two: TwoTargets, many: dict[str, str]) -> None:
     kill_when(two, lambda: received() > 200_000_000, *command)
     two.azure.admin("DELETE", "faults")
     assert not (down / "large.bin").exists()
+    assert received() > 200_000_000
     done = two.run(*command)
     assert "received 1 file (" in done
     assert f"{FILES:,} were there already" in done
