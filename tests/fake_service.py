@@ -10,7 +10,7 @@ from typing import Any, Literal
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.job import JobSpec
-from aml_train.jobs.service import JobView, ModelView, NewModel
+from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NewModel
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 
@@ -46,6 +46,9 @@ class FakeService:
     artifacts: Sequence[str] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
     log: bytes = b""
+    logs: dict[str, bytes] = field(default_factory=dict)
+    replaced: set[str] = field(default_factory=set)
+    sizes: Mapping[str, str | Exception] = field(default_factory=dict)
     error: str | None = None
     codes: Sequence[str] = ()
     jobs: dict[str, JobView] = field(default_factory=dict)
@@ -84,6 +87,7 @@ class FakeService:
             )
             self.jobs[name] = view
         files = {"user_logs/std_log.txt": f"fake://{name}"} if self.log else {}
+        files |= {path: f"log:{path}" for path in self.logs}
         return replace(view, log_files=files, **self.dates)
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
@@ -130,9 +134,19 @@ class FakeService:
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
         if self.log_fails:
             raise ServiceError("The log could not be read: storage answered 503", transient=True)
-        data = self.log[offset:]
+        whole = self.logs[url.removeprefix("log:")] if url.startswith("log:") else self.log
+        if len(whole) < offset or (offset and url.removeprefix("log:") in self.replaced):
+            self.replaced.discard(url.removeprefix("log:"))
+            raise LogBeganAnewError("shorter")
+        data = whole[offset:]
         for start in range(0, len(data), 7):
             yield data[start : start + 7]
+
+    def vm_size(self, compute: str) -> str | None:
+        size = self.sizes.get(compute)
+        if isinstance(size, Exception):
+            raise size
+        return size
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         return {key: values[-1] for key, values in self.history_of.get(name, self.metrics).items()}

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 from aml_train.errors import AmlTrainError, Fault, InvalidError
-from aml_train.events import Event, ImageChecked, LogLine, RuleDecided, RunFinished, TestsFinished
+from aml_train.events import Event, ImageChecked, LogsEnded, RuleDecided, RunFinished, TestsFinished, rank_label
+from aml_train.masking import Masker
+from aml_train.tracebacks import Traceback, innermost
 from aml_train_action.commands import ANNOTATIONS_SHOWN, annotation
 from aml_train_action.log import Channel
-from aml_train_action.masking import Masker
 from aml_train_action.text import harmless, lines_of
-from aml_train_action.tracebacks import TracebackFinder, innermost
 
 #: One is kept for the verdict.
 _MOST: Final = ANNOTATIONS_SHOWN - 1
@@ -67,15 +67,14 @@ class Annotations:
         self._channel = channel
         self._masker = masker
         self._places = places
-        self._finder = TracebackFinder()
+        self._tracebacks: tuple[Traceback, ...] = ()
         self._count = 0
 
     def __call__(self, event: Event) -> None:
         """Annotate what *event* says."""
         match event:
-            case LogLine():
-                if event.source == "job":
-                    self._finder.feed(event.origin, event.text)
+            case LogsEnded():
+                self._tracebacks = event.tracebacks
             case ImageChecked():
                 self._checks(event)
             case TestsFinished():
@@ -118,10 +117,15 @@ class Annotations:
                 self._write(str(finding), file, line, f"The image: {finding.check}", level="warning")
 
     def _exception(self) -> None:
-        found, code = self._finder.last, self._places.code
-        place = innermost(found, code) if found and code else None
-        if found and place:
-            self._error(found.message, self._places.relative(place[0]), place[1], "The job's exception")
+        """Annotate the best traceback that leads into the repository."""
+        code = self._places.code
+        if code is None:
+            return
+        for found in self._tracebacks:
+            if place := innermost(found, code):
+                rank = f", {rank_label(found.rank)}" if found.rank else ""
+                self._error(found.message, self._places.relative(place[0]), place[1], f"The job's exception{rank}")
+                return
 
     def _verdict(self, status: str, message: str, hint: str | None) -> None:
         self._write(f"{message}\n{hint}" if hint else message, None, None, f"aml-train: {status}")

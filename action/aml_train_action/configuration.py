@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aml_train.errors import InvalidError
 from aml_train_action.inputs import Inputs
-from aml_train_action.masking import identifier, named_secret
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
@@ -29,22 +27,6 @@ def load(inputs: Inputs) -> tuple[Config, tuple[str, ...]]:
     azure = inputs.azure.without_workspace() if inputs.target == "local" else inputs.azure
     changes = azure.changes(target)
     return (_load(inputs, *changes) if changes else config), changes
-
-
-def secrets_in(config: Config) -> Iterator[str]:
-    """Yield the values of variables in *config*, of the job, the image and the tests, whose names say that they are secret.
-
-    References of AzureML (``${{…}}``) are none.
-    """
-    written: Sequence[Mapping[str, object]] = (
-        config.job.document.get("environment_variables") or {},
-        config.image.env if config.image else {},
-        config.tests.env if config.tests else {},
-    )
-    for variables in written:
-        for name, value in variables.items():
-            if named_secret(name) and not identifier(name) and "${{" not in str(value):
-                yield str(value)
 
 
 def _load(inputs: Inputs, *changes: str) -> Config:

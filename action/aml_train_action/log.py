@@ -10,7 +10,7 @@ import datetime
 import io
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final, Literal, Protocol
 
 from aml_train.events import (
@@ -20,6 +20,7 @@ from aml_train.events import (
     JobStatusChanged,
     JobSubmitted,
     LogLine,
+    LogLines,
     ModelRegistered,
     Notice,
     Progress,
@@ -29,10 +30,10 @@ from aml_train.events import (
     StageStarted,
     TestsFinished,
 )
+from aml_train.masking import Masker, MaskingStream
 from aml_train.units import duration, size, slowest
 from aml_train_action.commands import annotation, command
-from aml_train_action.masking import Masker, MaskingStream
-from aml_train_action.text import harmless, lines_of, pieces
+from aml_train_action.text import harmless, harmless_lines, lines_of, pieces
 
 LogLevel = Literal["debug", "info", "warning"]
 
@@ -84,13 +85,32 @@ class Channel:
     def text(self, text: str, *, sign: str = " ") -> None:
         """Write *text*, of whatever origin, so that nothing in it takes effect. Nothing of it is lost."""
         with self._lock:
-            if self._paused is None:
-                self._paused = self._new_token()
-                self._stream.write(command("stop-commands", self._paused) + "\n")
+            self._pause()
             for line in lines_of(text):
                 for piece in pieces(self._masker.mask(line), _WIDEST):
                     self._stream.write(f"{sign} {piece}\n")
             self._stream.flush()
+
+    def lines(self, lines: Sequence[str], *, sign: str, label: str) -> None:
+        """Write many *lines*, each behind *label*, as :meth:`text` does, in a hundredth of its time."""
+        # No secret holds the end of a line: all lines are looked through as one text.
+        shown = self._masker.mask("\n".join(harmless_lines([label, *lines])))
+        label, *masked = shown.split("\n")
+        head = f"{sign} {label}"
+        with self._lock:
+            self._pause()
+            if max(map(len, masked), default=0) + len(label) <= _WIDEST:
+                self._stream.write("".join(f"{head}{line}\n" for line in masked))
+            else:
+                for line in masked:
+                    for piece in pieces(label + line, _WIDEST):
+                        self._stream.write(f"{sign} {piece}\n")
+            self._stream.flush()
+
+    def _pause(self) -> None:
+        if self._paused is None:
+            self._paused = self._new_token()
+            self._stream.write(command("stop-commands", self._paused) + "\n")
 
     def command(self, line: str) -> None:
         """Write a command of our own, as :mod:`aml_train_action.commands` makes it.
@@ -183,6 +203,9 @@ class GitHubLog:
             case LogLine():
                 if self._level != "warning":
                     self._foreign(event)
+            case LogLines():
+                if self._level != "warning":
+                    self._lines(event)
             case Notice():
                 if event.level == "warning":
                     self._channel.command(annotation("warning", self._masker.mask(event.text), title="aml-train"))
@@ -253,16 +276,29 @@ class GitHubLog:
             self._say("·", f"{event.label}: {done}{of}{'' if event.unit == 'bytes' else ' ' + event.unit}")
 
     def _foreign(self, event: LogLine) -> None:
-        # One log needs no name; the logs of several ranks do.
-        named = event.source == "job" and not event.origin.endswith("std_log.txt")
-        name = f"{event.origin}: " if named else ""
-        key = event.source, event.origin
-        if not event.more and key not in self._pieces:
-            self._channel.text(name + event.text, sign="│")
+        self._line(event.source, event.origin, "", event.text, more=event.more)
+
+    def _lines(self, event: LogLines) -> None:
+        """Show lines of a job's log: all that are whole at once, and a line that comes in pieces by itself."""
+        label = f"{harmless(event.label)}: " if event.label else ""
+        lines = event.text.split("\n")
+        if (event.source, event.origin) in self._pieces:
+            first = lines.pop(0)
+            self._line(event.source, event.origin, label, first, more=event.more and not lines)
+        last = lines.pop() if event.more and lines else None
+        if lines:
+            self._channel.lines(lines, sign="│", label=label)
+        if last is not None:
+            self._line(event.source, event.origin, label, last, more=True)
+
+    def _line(self, source: str, origin: str, label: str, text: str, *, more: bool) -> None:
+        key = source, origin
+        if not more and key not in self._pieces:
+            self._channel.text(label + text, sign="│")
             return
         # A piece of a longer line: a secret may be cut in two.
-        for line in (self._part(*key, event.text) if event.more else self._whole(*key, event.text)).split("\n"):
-            self._channel.text(name + line, sign="│")
+        for line in (self._part(*key, text) if more else self._whole(*key, text)).split("\n"):
+            self._channel.text(label + line, sign="│")
 
     def _part(self, source: str, origin: str, text: str) -> str:
         """Return what may be shown of a line's piece by now."""

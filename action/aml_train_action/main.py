@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from aml_train_action.annotations import Annotations, Places
-from aml_train_action.configuration import load, secrets_in
+from aml_train_action.configuration import load
 from aml_train_action.file_commands import append, write_outputs
 from aml_train_action.inputs import Inputs, read_inputs
 from aml_train_action.log import GitHubLog
@@ -63,6 +63,8 @@ def _command(here: Session) -> None:
     for notice in inputs.notices:
         here.annotate("notice", notice)
     with library_logs(here.channel) if inputs.log_level == "debug" else contextlib.nullcontext():
+        from aml_train.config_secrets import secrets_in
+
         config, changes = load(inputs)
         for secret in secrets_in(config):
             here.hide(secret)
@@ -124,6 +126,6 @@ def _run(here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str])
             supersede=inputs.supersede,
             register=inputs.register,
         )
-        run_prepared(prepared, options, listeners=listeners[attach:])
+        run_prepared(prepared, options, listeners=listeners[attach:], masker=here.masker)
     finally:
         log.close()

@@ -15,6 +15,8 @@ from aml_train.events import (
     JobStatusChanged,
     JobSubmitted,
     LogLine,
+    LogLines,
+    LogsEnded,
     MetricsSettled,
     ModelRegistered,
     Notice,
@@ -72,6 +74,7 @@ class Record:
     histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     rules: list[RuleDecided] = field(default_factory=list)
     model: ModelRegistered | None = None
+    logs: LogsEnded | None = None
     notices: list[str] = field(default_factory=list)
 
     @property
@@ -89,7 +92,7 @@ class Record:
 
     def __call__(self, event: Event) -> None:
         """Take note of one event."""
-        if isinstance(event, LogLine | Progress):
+        if isinstance(event, LogLine | LogLines | Progress):
             return
         event = masked(event, self.mask)
         match event:
@@ -107,6 +110,8 @@ class Record:
                 self.job = event
             case JobStatusChanged():
                 self.job_status = event.status
+            case LogsEnded():
+                self.logs = event
             case MetricsSettled():
                 self.metrics, self.histories = event.metrics, event.histories
             case RuleDecided():

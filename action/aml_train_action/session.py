@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from aml_train.errors import AmlTrainError, CancelledError
+from aml_train.masking import Masker, MaskingStream, known_secrets
 from aml_train_action.annotations import Annotations, Places
 from aml_train_action.commands import Level, annotation, command
 from aml_train_action.inputs import Step, read_step
 from aml_train_action.log import Channel, ChannelText
-from aml_train_action.masking import Masker, MaskingStream, known_secrets
 from aml_train_action.record import Record
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from aml_train.events import rank_label
 from aml_train.units import duration, size, slowest
 from aml_train_action.charts import chart
 from aml_train_action.markdown import block, code, escape, link
@@ -76,6 +77,7 @@ def render_summary(record: Record, *, title: str, reproduce: str, text: str = ""
         _outputs(record),
         _checks(record),
         _facts(record),
+        *_logs(record),
         _charts(record),
         _metrics(record),
         _stages(record),
@@ -167,6 +169,32 @@ def _outputs(record: Record) -> Section:
         if failure.output
     ]
     return Section(name="output of failed tests", importance=3, head="### Output of failed tests\n", rows=rows)
+
+
+def _logs(record: Record) -> list[Section]:
+    """The tracebacks of a job that did not pass, and the last lines of each rank, folded."""
+    logs = record.logs
+    if logs is None or (record.status in _SIGNS and record.exit_code == 0):
+        return []
+    tracebacks = [
+        f"<details{' open' if number == 0 else ''}><summary>{_whose(one.origin, one.rank)}: {escape(one.message, most=300)}</summary>"
+        f"{block(one.text, most=_OUTPUT)}</details>"
+        for number, one in enumerate(logs.tracebacks)
+    ]
+    first = logs.tracebacks[0].origin if logs.tracebacks else None
+    tails = [
+        f"<details><summary>{_whose(tail.origin, tail.rank)}, {size(tail.size)}</summary>"
+        f"{block(chr(10).join(tail.lines), most=_OUTPUT)}</details>"
+        for tail in sorted(logs.tails, key=lambda tail: tail.origin != first)
+    ]
+    return [
+        Section(name="the job's tracebacks", importance=6, head="### Tracebacks of the job\n", rows=tracebacks),
+        Section(name="the last lines of the logs", importance=3, head="### Last lines of the logs\n", rows=tails),
+    ]
+
+
+def _whose(origin: str, rank: str) -> str:
+    return f"{escape(rank_label(rank), most=100)} ({code(origin, most=200)})" if rank else code(origin, most=200)
 
 
 def _checks(record: Record) -> Section:

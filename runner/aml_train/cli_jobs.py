@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aml_train.jobs.azure_v2 import AzureV2
     from aml_train.jobs.browse import Filter, JobRow
     from aml_train.jobs.clock import Clock
-    from aml_train.lines import Piece
+    from aml_train.jobs.logs import LogText
 
 _FOLLOW_PAUSE: Final = 0.5
 
@@ -180,33 +180,37 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     """
     import fnmatch
 
-    from aml_train.console import printable
+    from aml_train.console import printable_lines
     from aml_train.jobs.browse import read_job
     from aml_train.jobs.endings import failure_of
-    from aml_train.jobs.logs import LogFollower
+    from aml_train.jobs.log_names import log_name
+    from aml_train.jobs.logs import LogFollower, addresses
 
     read_job(service, job)
     shown: list[str] = []
 
-    def say(path: str, piece: Piece) -> None:
-        if shown[-1:] != [path]:
+    def say(text: LogText) -> None:
+        if shown[-1:] != [text.name.path]:
             if several:
-                click.echo(f"==> {path} <==")
-            shown.append(path)
-        click.echo(printable(piece.text), nl=not piece.more)
+                click.echo(f"==> {text.name.path} <==")
+            shown[:] = [text.name.path]
+        click.echo(printable_lines(text.text), nl=not text.more)
 
     follower = LogFollower(service, say)
     clock = _clock()
     while True:
         view = service.details(job)
-        files = {path: url for path, url in view.log_files.items() if fnmatch.fnmatchcase(path, pattern)}
-        several = len(files) > 1
+        names = sorted(
+            (log_name(path) for path in view.log_files if fnmatch.fnmatchcase(path, pattern)),
+            key=lambda name: name.order,
+        )
+        several = len(names) > 1
         ended = view.status.terminal
-        follower.follow(files, final=ended or not follow)
+        follower.follow(addresses(names, view.log_files), final=ended or not follow)
         if ended or not follow:
             break
         clock.sleep(_FOLLOW_PAUSE)
-    if not files and not follow:
+    if not names and not follow:
         known = ", ".join(sorted(view.log_files)) or "none yet"
         click.echo(f"note: no log is called {pattern}; there are: {known}", err=True)
     if (

@@ -17,6 +17,8 @@ from aml_train.events import (
     JobStatusChanged,
     JobSubmitted,
     LogLine,
+    LogLines,
+    LogsEnded,
     MetricsSettled,
     ModelPromoted,
     ModelRegistered,
@@ -92,9 +94,9 @@ class ConsoleListener:
             case Progress():
                 self._progress(event)
             case LogLine():
-                # One log needs no name; the logs of several ranks do.
-                named = event.source == "job" and not event.origin.endswith("std_log.txt")
-                self._say("│", event.source, f"{event.origin}: {event.text}" if named else event.text, "dim")
+                self._say("│", event.source, event.text, "dim")
+            case LogLines():
+                self._lines(event)
             case Notice():
                 warning = event.level == "warning"
                 self._say("!" if warning else "·", "", event.text, "yellow" if warning else "cyan")
@@ -113,6 +115,22 @@ class ConsoleListener:
         if self._bars is not None:
             self._bars.stop()
             self._bars = None
+
+    def _lines(self, event: LogLines) -> None:
+        """Show lines of a log as they are, many at a time: rendered one by one they would take longer than the job."""
+        label = f"{printable(event.label)}: " if event.label else ""
+        # An escape sequence without an end must not take the next lines with it.
+        text = printable_lines(event.text) if "\x1b" in event.text else printable(event.text)
+        if self._bars is not None:
+            for line in text.split("\n"):
+                self._say("│", event.source, label + line, "dim")
+            return
+        with self._console.capture() as capture:
+            self._console.print(Text(f"│ {event.source:<{_NAME_WIDTH}}", style="dim"), end="")
+        head = capture.get() + label
+        file = self._console.file
+        file.write(head + text.replace("\n", "\n" + head) + "\n")
+        file.flush()
 
     def _say(self, mark: str, name: str, text: str, style: str) -> None:
         # Text objects are never read as markup: foreign output cannot style itself.
@@ -143,6 +161,9 @@ class ConsoleListener:
                     self._facts["studio" if event.studio_url.startswith("https:") else "page"] = event.studio_url
             case MetricsSettled():
                 self._metrics = event.metrics
+            case LogsEnded():
+                if len(event.tails) > 1:
+                    self._facts["logs"] = f"{len(event.tails)} logs, {size(sum(tail.size for tail in event.tails))}"
             case ModelRegistered():
                 self._facts["model"] = f"{event.model} version {event.version}" + (
                     " (registered earlier)" if event.found else ""

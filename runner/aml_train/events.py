@@ -10,12 +10,13 @@ import datetime
 import enum
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from aml_train.checks import Finding
+from aml_train.tracebacks import Traceback
 
 Stage = Literal[
     "resolve",
@@ -87,6 +88,57 @@ class LogLine(Event):
     text: str
     origin: str = ""
     more: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogLines(Event):
+    """Lines of a job's log, as many as arrived together. Never to be trusted. The ``--json`` file has a ``log-line`` for each.
+
+    *text* is the lines, joined by line feeds, without the end of the last one, which goes on in the next event of the same *origin*
+    where *more* says so. *origin* is the log's path. *rank* is which of the job's processes wrote it, such as ``0`` or ``worker 1``;
+    empty where the path does not tell. *several* says that other ranks write logs, too.
+    """
+
+    origin: str
+    text: str
+    rank: str = ""
+    several: bool = False
+    more: bool = False
+    source: Source = "job"
+
+    @property
+    def label(self) -> str:
+        """What people must be told with each line; empty where there is nothing to be confused with."""
+        if not self.rank:
+            return "" if self.origin.endswith("std_log.txt") else self.origin
+        return rank_label(self.rank) if self.several else ""
+
+
+def rank_label(rank: str) -> str:
+    """Return a rank as people read it: ``rank 3``; ``worker 1`` stays as it is."""
+    return f"rank {rank}" if rank.isdecimal() else rank
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogTail:
+    """The last *lines* of one log of a job, of which *size* bytes were read; *origin* and *rank* as in :class:`LogLines`."""
+
+    origin: str
+    rank: str
+    lines: tuple[str, ...]
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogsEnded(Event):
+    """Nothing more comes of the job's logs: the last lines of each, and the tracebacks in them.
+
+    *tracebacks* are those that explain a failure best, the best one first: of the rank that failed, then in the order of arrival.
+    """
+
+    job: str
+    tails: tuple[LogTail, ...]
+    tracebacks: tuple[Traceback, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,9 +330,30 @@ def _jsonable(value: object) -> object:
 
 
 def to_json(event: Event) -> str:
-    """Return *event* as one line of JSON, its name under ``event``. It is ASCII: no reader finds a line's end in a text."""
+    """Return *event* as one line of JSON, its name under ``event``; the lines of a log as one line of JSON each.
+
+    It is ASCII: no reader finds a line's end in a text.
+    """
+    if isinstance(event, LogLines):
+        return "\n".join(_log_lines(event))
     fields = {f.name: getattr(event, f.name) for f in dataclasses.fields(event)}
     return json.dumps({"event": event.name, **fields}, default=_jsonable)
+
+
+def _log_lines(event: LogLines) -> Iterator[str]:
+    known = {
+        "event": "log-line",
+        "at": event.at.isoformat(),
+        "source": event.source,
+        "origin": event.origin,
+        "rank": event.rank,
+    }
+    # What all lines have in common is written once: a log may have millions.
+    head = json.dumps(known)[:-1] + ', "text": '
+    *lines, last = event.text.split("\n")
+    for line in lines:
+        yield f'{head}{json.dumps(line)}, "more": false}}'
+    yield f'{head}{json.dumps(last)}, "more": {json.dumps(event.more)}}}'
 
 
 class Broadcast:

@@ -59,6 +59,50 @@ class LineSplitter:
         return [one for piece in self._pieces.feed(data, final=final) for one in lines_in(piece)]
 
 
+class LineBlocks:
+    """As :class:`LineSplitter`, many lines at a time: the text of a piece is lines that line feeds join, and only the last may go on.
+
+    What is made of a stretch of bytes costs about as much as decoding it, however many lines it has.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._rest = ""
+
+    def feed(self, data: bytes, *, final: bool = False) -> list[Piece]:
+        """Return what *data* completes; with *final* also the last line without an end."""
+        text = self._rest + self._decoder.decode(data, final)
+        end = text.rfind("\n")
+        found = _blocks(text[:end].split("\n")) if end >= 0 else []
+        self._rest = text[end + 1 :] if end >= 0 else text
+        *pieces, rest = _cut(self._rest, ended=False)
+        self._rest = rest.text
+        for piece in pieces:
+            found += _blocks_of([piece])
+        if final and self._rest:
+            found += _blocks([self._rest])
+            self._rest = ""
+        return found
+
+
+def _blocks(lines: list[str]) -> list[Piece]:
+    """Return whole *lines* as blocks; those that are too long, or were rewritten, take the slow way."""
+    if max(map(len, lines)) <= LONGEST_LINE and not any("\r" in line for line in lines):
+        return [Piece("\n".join(lines))]
+    return _blocks_of([piece for line in lines for piece in _cut(line, ended=True)])
+
+
+def _blocks_of(pieces: list[Piece]) -> list[Piece]:
+    found: list[Piece] = []
+    waiting: list[str] = []
+    for line in (one for piece in pieces for one in lines_in(piece)):
+        waiting.append(line.text)
+        if line.more:
+            found.append(Piece("\n".join(waiting), more=True))
+            waiting.clear()
+    return [*found, Piece("\n".join(waiting))] if waiting else found
+
+
 def lines_in(piece: Piece) -> list[Piece]:
     """Return the lines that carriage returns make of *piece*; only the last one may go on."""
     *before, last = states(piece.text)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aml_train.attempts import Attempt
+from aml_train.events import LogsEnded
 from aml_train.gate.decide import Decision
 from aml_train.image.spec import JobImage, Tested
 from aml_train.jobs.service import JobView, ModelView
@@ -68,6 +69,7 @@ class Outcome:
     job: JobView | None = None
     attached: bool = False
     attempts: list[Attempt] = field(default_factory=list)
+    logs: LogsEnded | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     decision: Decision | None = None
     model: ModelView | None = None
@@ -82,6 +84,11 @@ class Outcome:
         if self.attempts:
             facts["attempts"] = [dataclasses.asdict(attempt) for attempt in self.attempts]
             facts["ending"] = self.attempts[-1].ending
+        if self.logs:
+            facts["logs"] = [{"origin": one.origin, "rank": one.rank, "bytes": one.size} for one in self.logs.tails]
+            if self.logs.tracebacks:
+                first = self.logs.tracebacks[0]
+                facts["traceback"] = {"origin": first.origin, "rank": first.rank, "message": first.message}
         if self.decision and self.decision.rules:
             facts["gate"] = "passed" if self.decision.met else "failed"
         if self.model:

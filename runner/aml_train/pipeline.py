@@ -19,6 +19,7 @@ from aml_train.events import (
     JobSubmitted,
     Listener,
     LogLine,
+    LogsEnded,
     MetricsSettled,
     ModelRegistered,
     Notice,
@@ -35,10 +36,12 @@ from aml_train.jobs.cancel import tell_to_cancel
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.data_versions import pin_data
 from aml_train.jobs.job import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, JobSpec
+from aml_train.jobs.job_logs import JobLogs
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.watch import Limits, Pace, Watch
 from aml_train.live_job import LiveJob
+from aml_train.masking import Masker
 from aml_train.models import check_written, lineage, register
 from aml_train.outcome import Options, Outcome
 from aml_train.plan import Plan
@@ -111,6 +114,7 @@ class Execution:
         clock: time; passed in so that tests need not wait.
         listener: is told everything that happens.
         prewarm: is told as soon as a submission is certain.
+        masker: knows the secrets that the job's logs are not to show.
     """
 
     def __init__(
@@ -122,6 +126,7 @@ class Execution:
         clock: Clock,
         listener: Listener,
         prewarm: Prewarm | None = None,
+        masker: Masker | None = None,
     ) -> None:
         self._plan = plan
         self._open_target = open_target
@@ -129,6 +134,7 @@ class Execution:
         self._clock = clock
         self._listener = listener
         self._prewarm = prewarm or Prewarm()
+        self._masker = masker
         self._live: LiveJob | None = None
         self._spec: JobSpec | None = None
         self._ours = not options.attach
@@ -344,7 +350,12 @@ class Execution:
                 run=bounds.run_timeout,
                 spent=self._clock.now() - began,
             )
-            watching = Watch(service, view.name, clock=self._clock, pace=pace, limits=limits, listener=self._listener)
+            logs = JobLogs(
+                service, view.name, self._watched, every=self._plan.watch.logs == "all", masker=self._masker
+            )
+            watching = Watch(
+                service, view.name, clock=self._clock, pace=pace, limits=limits, listener=self._listener, logs=logs
+            )
             ended, failure = watching.run()
             most = self._plan.retry.preempted
             again = may_follow(ended, failure, cancelled=watching.timing.cancelled, tags=view.tags, most=most)
@@ -382,6 +393,11 @@ class Execution:
             JobSubmitted(job=view.name, attached=attached, studio_url=view.studio_url, attempt=number_of(view.name))
         )
         return view
+
+    def _watched(self, event: Event) -> None:
+        if isinstance(event, LogsEnded):
+            self.outcome.logs = event
+        self._listener(event)
 
     def _decide(self, service: JobService, name: str) -> Decision:
         gate = self._plan.gate

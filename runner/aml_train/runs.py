@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from aml_train.config.model import Config, TargetConfig
+from aml_train.config_secrets import secrets_in
 from aml_train.errors import InvalidError
 from aml_train.events import Broadcast, Event, Listener, to_json
 from aml_train.jobs.clock import Clock, elapsed
+from aml_train.masking import Masker, known_secrets
 from aml_train.outcome import Options, Outcome
 from aml_train.pipeline import Execution, OpenTarget, Prewarm
 from aml_train.plan import Plan, make_plan
@@ -227,8 +229,16 @@ def json_listener(path: Path | None) -> Iterator[list[Listener]]:
         yield [write]
 
 
-def run_prepared(prepared: PreparedRun, options: Options, *, listeners: Sequence[Listener]) -> Outcome:
-    """Execute the plan; each of *listeners* is told everything that happens, in their order."""
+def run_prepared(
+    prepared: PreparedRun, options: Options, *, listeners: Sequence[Listener], masker: Masker | None = None
+) -> Outcome:
+    """Execute the plan; each of *listeners* is told everything that happens, in their order.
+
+    *masker* knows the secrets that a job's logs are not to show: by default those of the environment and the configuration.
+    """
+    if masker is None:
+        known = known_secrets(prepared.outer, identifiers=False)
+        masker = Masker({*known, *secrets_in(prepared.config)})
     prewarm = Prewarm()
     listener = Broadcast(*listeners, prewarm)
 
@@ -240,6 +250,7 @@ def run_prepared(prepared: PreparedRun, options: Options, *, listeners: Sequence
         clock=clock,
         listener=listener,
         prewarm=prewarm,
+        masker=masker,
     ).run()
 
 

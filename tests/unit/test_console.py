@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from rich.console import Console
 
 from aml_train.checks import Finding
 from aml_train.console import ConsoleListener, printable
@@ -14,6 +16,9 @@ from aml_train.events import (
     ImageChecked,
     ImageReady,
     LogLine,
+    LogLines,
+    LogsEnded,
+    LogTail,
     MetricsSettled,
     ModelRegistered,
     Notice,
@@ -69,6 +74,51 @@ def test_foreign_lines_cannot_take_the_terminal_over() -> None:
     assert printable("a ##[error]b") == "a ##\u200b[error]b"
     assert "[red]markup[/red] red" in shown(LogLine(source="job", text=evil))
     assert "\x1b" not in shown(LogLine(source="job", text=evil))
+
+
+def test_the_lines_of_several_ranks_say_whose_they_are() -> None:
+    one = LogLines(text="a\n\nb", origin="user_logs/std_log_process_3.txt", rank="3")
+    assert shown(one) == "│ job      a\n│ job      \n│ job      b\n"
+    assert shown(dataclasses.replace(one, several=True)) == (
+        "│ job      rank 3: a\n│ job      rank 3: \n│ job      rank 3: b\n"
+    )
+    assert shown(LogLines(text="a", origin="system_logs/x.log")) == "│ job      system_logs/x.log: a\n"
+
+
+def test_an_escape_sequence_without_an_end_hides_no_other_line() -> None:
+    assert shown(LogLines(text="\x1b]0;title\nnext\x1b[2J", origin="std_log.txt")) == "│ job      \n│ job      next\n"
+
+
+def test_on_a_terminal_lines_are_plain_behind_a_dim_head() -> None:
+    file = io.StringIO()
+    console = ConsoleListener(file)
+    console._console = Console(
+        file=file, force_terminal=True, color_system="standard", highlight=False, soft_wrap=True
+    )
+    console(LogLines(text="a [red]b\x1b[31mc\nd", origin="std_log.txt"))
+    assert file.getvalue() == "\x1b[2m│ job      \x1b[0ma [red]bc\n\x1b[2m│ job      \x1b[0md\n"
+
+
+def test_each_line_of_a_log_is_a_line_of_json() -> None:
+    event = LogLines(
+        text='a\n"\\n\u2028"\nlast', origin="user_logs/std_log_process_1.txt", rank="1", several=True, more=True
+    )
+    lines = [json.loads(line) for line in to_json(event).split("\n")]
+    common = {
+        "event": "log-line", "at": event.at.isoformat(), "source": "job",
+        "origin": "user_logs/std_log_process_1.txt", "rank": "1",
+    }  # fmt: skip
+    assert lines == [
+        {**common, "text": "a", "more": False},
+        {**common, "text": '"\\n\u2028"', "more": False},
+        {**common, "text": "last", "more": True},
+    ]
+
+
+def test_the_end_of_several_logs_is_in_the_report() -> None:
+    tails = tuple(LogTail(origin=f"{rank}", rank=f"{rank}", lines=("x",), size=1500) for rank in range(8))
+    text = shown(LogsEnded(job="j", tails=tails), RunFinished(status="passed", exit_code=0, message="done"))
+    assert "logs       8 logs, 12.0 kB" in text
 
 
 def test_long_work_is_told_every_quarter_of_a_minute_without_a_terminal() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.lines import LONGEST_LINE, LinePieces, LineSplitter, Piece, states
+from aml_train.lines import LONGEST_LINE, LineBlocks, LinePieces, LineSplitter, Piece, states
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,25 @@ def test_every_split_of_the_bytes_gives_the_same_lines(lines: list[str], width: 
     reader = LinePieces()
     found = [line for i in range(0, len(data), width) for line in reader.feed(data[i : i + width])]
     assert found == [Piece(line) for line in lines]
+
+
+_WORDS = st.sampled_from(["a", "\n", "\r", "é", "10%", "x" * LONGEST_LINE, "y" * (LONGEST_LINE - 1), "\n\n"])
+
+
+@given(st.lists(st.lists(_WORDS, max_size=6).map("".join), max_size=5))
+def test_blocks_are_the_same_lines_many_at_a_time(parts: list[str]) -> None:
+    lines, blocks = LineSplitter(), LineBlocks()
+    one = [piece for part in parts for piece in lines.feed(part.encode())] + lines.feed(b"", final=True)
+    found = [piece for part in parts for piece in blocks.feed(part.encode())] + blocks.feed(b"", final=True)
+    apart: list[Piece] = []
+    for block in found:
+        *whole, last = block.text.split("\n")
+        apart += [*map(Piece, whole), Piece(last, block.more)]
+    assert apart == one
+
+
+def test_many_lines_are_one_block() -> None:
+    blocks = LineBlocks()
+    assert blocks.feed(b"a\nb\nc") == [Piece("a\nb")]
+    assert blocks.feed(b"d\n\ne\n") == [Piece("cd\n\ne")]
+    assert blocks.feed(b"", final=True) == []

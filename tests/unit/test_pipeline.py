@@ -14,6 +14,7 @@ from aml_train.events import (
     ImageReady,
     JobSubmitted,
     LogLine,
+    LogLines,
     MetricsSettled,
     Notice,
     RuleDecided,
@@ -213,7 +214,7 @@ def test_a_job_that_completes_at_once_is_seen_as_whole_as_any_other() -> None:
     clock = FakeClock()
     outcome, events = run(make_plan({"acc": [">= 0.95"]}), service, clock=clock)
     assert (outcome.status, outcome.attached) == ("passed", False)
-    assert [event.text for event in events if isinstance(event, LogLine)] == ["one", "two"]
+    assert "\n".join(event.text for event in events if isinstance(event, LogLines)) == "one\ntwo"
     assert clock.sleeps == [pytest.approx(0.3)], "its metrics may still be on their way"
 
 

@@ -132,6 +132,7 @@ def wait_config(found: Mapping[str, Any]) -> WaitConfig:
         timeout=found.get("timeout"),
         queue_timeout=found.get("queue-timeout"),
         run_timeout=found.get("run-timeout"),
+        logs=found.get("logs", WaitConfig.logs),
         on_cancel=found.get("on-cancel", WaitConfig.on_cancel),
     )
 

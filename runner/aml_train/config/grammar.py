@@ -138,6 +138,10 @@ DOCUMENT: Final = Record(
                     "timeout": Key(Duration(), "Bound of the whole job, over all its attempts; no bound by default."),
                     "queue-timeout": Key(Duration(), "Bound of the time before the job runs; no bound by default."),
                     "run-timeout": Key(Duration(), "Bound of the time since the job runs; no bound by default."),
+                    "logs": Key(
+                        Choice(words=("user", "all")),
+                        "Which logs are shown: `user` (the default), those of the job's processes; or `all`: AzureML's own, too.",
+                    ),
                     "on-cancel": Key(
                         Choice(words=("cancel", "detach")),
                         "What an interrupted run does to its job: `cancel` (the default), or `detach`: it goes on.",

@@ -247,6 +247,7 @@ class WaitConfig:
     timeout: float | None = None
     queue_timeout: float | None = None
     run_timeout: float | None = None
+    logs: Literal["user", "all"] = "user"
     on_cancel: Literal["cancel", "detach"] = "cancel"
 
 

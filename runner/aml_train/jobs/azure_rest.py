@@ -21,10 +21,15 @@ from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
-from aml_train.jobs.service import JobView, ModelView, Placement
+from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, Placement
 from aml_train.jobs.states import JobStatus, parse_status
 
-_API: Final = {"workspace": "2024-10-01-preview", "jobs": "2024-01-01-preview", "models": "2023-08-01-preview"}
+_API: Final = {
+    "workspace": "2024-10-01-preview",
+    "computes": "2024-10-01-preview",
+    "jobs": "2024-01-01-preview",
+    "models": "2023-08-01-preview",
+}
 _TIMEOUT: Final = (10.0, 60.0)
 #: A workflow that is cancelled has ten seconds, all in all: https://docs.github.com/actions/reference/workflows-and-actions/workflow-cancellation
 _URGENT: Final = (3.0, 5.0)
@@ -171,6 +176,7 @@ class AzureRest:
         self._resource: Mapping[str, Any] | None = None
         self._location = ""
         self._hosts: Mapping[str, str] | None = None
+        self._created: dict[str, str] = {}
 
     @property
     def credential(self) -> SignIn:
@@ -403,13 +409,20 @@ class AzureRest:
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
         """See :meth:`aml_train.jobs.service.JobService.read_log`.
 
-        Blob storage answers 416 where nothing is behind *offset*, and 404 where the log has not been created yet.
+        Blob storage answers 416 where nothing is behind *offset*, with the log's length, and 404 where the log has not been created yet.
+        A blob that took another's place has another time of creation
+        (https://learn.microsoft.com/rest/api/storageservices/get-blob#response-headers).
         """
         try:
             with self._session.get(
                 url, headers={"Range": f"bytes={offset}-"}, stream=True, timeout=_TIMEOUT
             ) as response:
-                if response.status_code in (requests.codes.not_found, requests.codes.requested_range_not_satisfiable):
+                if response.status_code == requests.codes.requested_range_not_satisfiable:
+                    length = response.headers.get("Content-Range", "").rpartition("/")[2]
+                    if length.isdecimal() and int(length) < offset:
+                        raise LogBeganAnewError(f"the log has {length} bytes, of which {offset} were read")
+                    return
+                if response.status_code == requests.codes.not_found:
                     return
                 if response.status_code == requests.codes.ok and offset:
                     raise ServiceError("The log's storage does not answer to ranges.")
@@ -418,9 +431,25 @@ class AzureRest:
                     raise ServiceError(
                         f"The log could not be read: storage answered {response.status_code}", transient=True
                     )
+                self._see_creation(url, response.headers.get("x-ms-creation-time", ""), offset)
                 yield from response.iter_content(_CHUNK)
         except requests.RequestException as error:
             raise ServiceError(f"The log could not be read: {type(error).__name__}", transient=True) from error
+
+    def _see_creation(self, url: str, created: str, offset: int) -> None:
+        """Remember when a log's blob was created; raise where that is another time than before."""
+        address = urlsplit(url)
+        place = address.netloc + address.path
+        before, self._created[place] = self._created.get(place, created), created
+        if offset and created != before:
+            raise LogBeganAnewError(f"the log was created anew at {created}")
+
+    def vm_size(self, compute: str) -> str | None:
+        """See :meth:`aml_train.jobs.service.JobService.vm_size`."""
+        url, what = self.arm(f"/computes/{quote(compute)}"), f"Asking for the compute {compute}"
+        found = self.read(url, what, params={"api-version": _API["computes"]}) or {}
+        size = ((found.get("properties") or {}).get("properties") or {}).get("vmSize")
+        return str(size) if size else None
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """See :meth:`aml_train.jobs.service.JobService.last_metrics`."""

@@ -186,7 +186,7 @@ def failure_of(
         status: a terminal status.
         job: the job's name.
         reason: the service's own explanation, if it gave one.
-        tail: the last lines of the job's log.
+        tail: what its logs tell of the failure: the first traceback, and the last lines of each rank, under a line that says so.
         codes: the error's code and the codes of its inner errors, the outermost first.
 
     Raises:
@@ -198,5 +198,5 @@ def failure_of(
         return None
     says = consequence.says.format(exit_code=exit_code_of(reason))
     because = f": {reason}" if reason else ""
-    log = f"\nThe last lines of its log:\n{tail}" if tail and ending is not Ending.CANCELLED else ""
+    log = f"\n{tail}" if tail and ending is not Ending.CANCELLED else ""
     return consequence.error(f"The job {job} {says}{because}{log}", hint=consequence.remedy.format())

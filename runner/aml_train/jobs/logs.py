@@ -1,56 +1,185 @@
-"""Follow a run's logs: each byte is downloaded once, memory is bounded, lines come out whole."""
+"""Follow a run's logs: each byte is downloaded once, memory is bounded, secrets are taken out, many lines are passed on at a time."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
-from aml_train.jobs.service import JobService
-from aml_train.lines import LineSplitter, Piece
+from aml_train.events import LogTail
+from aml_train.jobs.log_names import LogName
+from aml_train.jobs.service import JobService, LogBeganAnewError
+from aml_train.lines import LineBlocks, Piece
+from aml_train.masking import Masker, Scrubber, without_signatures
 
-#: How many last lines are kept for the report.
+#: How many last lines of each log are kept for the report, and how many characters of them.
 TAIL_LINES: Final = 30
 _TAIL_WIDTH: Final = 2000
+_TAIL_SIZE: Final = 16_000
+#: What is remembered of the last bytes, to know the log again after it was written anew.
+_KNOWN_BYTES: Final = 256
+_BEGAN_ANEW: Final = "--- this log begins anew: the job has probably been preempted and started again ---"
 
-LineSink = Callable[[str, Piece], None]
+
+@dataclass(frozen=True, kw_only=True)
+class LogText:
+    """Lines of one log, as many as arrived together.
+
+    Attributes:
+        name: the log.
+        text: the lines, joined by line feeds, without the end of the last one.
+        more: the last line goes on with the next text of the same log.
+        several: several ranks write logs, so that people need to be told whose lines these are.
+    """
+
+    name: LogName
+    text: str
+    more: bool = False
+    several: bool = False
+
+
+#: A log, and the address that it can be read at by ranges.
+LogAddress = tuple[LogName, str]
+LogSink = Callable[[LogText], None]
+
+
+class Tail:
+    """The last lines of a log: at most ``TAIL_LINES``, of bounded width and size."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=TAIL_LINES)
+        self._open = False
+
+    def add(self, piece: Piece) -> None:
+        """Take lines, joined by line feeds."""
+        lines = piece.text.rsplit("\n", TAIL_LINES)
+        if self._open and self._lines and "\n" not in lines[0]:
+            # The line's beginning is there already; of a line that is too long, no more is kept.
+            first, *lines = lines
+            self._lines[-1] = (self._lines[-1] + first)[:_TAIL_WIDTH]
+        self._lines.extend(line[:_TAIL_WIDTH] for line in lines)
+        self._open = piece.more
+
+    def lines(self) -> tuple[str, ...]:
+        """Return the lines."""
+        kept: deque[str] = deque()
+        room = _TAIL_SIZE
+        for line in reversed(self._lines):
+            room -= len(line) + 1
+            if room < 0:
+                break
+            kept.appendleft(line)
+        return tuple(kept)
+
+
+@dataclass(kw_only=True)
+class _Log:
+    """What is known of one log. *offset* counts bytes as storage has them."""
+
+    name: LogName
+    scrubber: Scrubber
+    blocks: LineBlocks = field(default_factory=LineBlocks)
+    tail: Tail = field(default_factory=Tail)
+    offset: int = 0
+    total: int = 0
+    recent: bytes = b""
+
+    def take(self, data: bytes) -> None:
+        self.offset += len(data)
+        self.total += len(data)
+        self.recent = (self.recent + data[-_KNOWN_BYTES:])[-_KNOWN_BYTES:]
 
 
 class LogFollower:
-    """Follows every log of one run.
+    """Follows logs of one run.
 
     Args:
         service: reads the logs by ranges.
-        sink: takes each line, or piece of one, with the path of its log.
+        sink: takes the lines.
+        masker: knows the secrets; they are replaced before anything else sees the text, wherever the bytes are cut.
     """
 
-    def __init__(self, service: JobService, sink: LineSink) -> None:
+    def __init__(self, service: JobService, sink: LogSink, *, masker: Masker | None = None) -> None:
         self._service = service
         self._sink = sink
-        self._offsets: dict[str, int] = {}
-        self._splitters: dict[str, LineSplitter] = {}
-        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._masker = masker or Masker()
+        self._logs: dict[str, _Log] = {}
 
-    @property
-    def tail(self) -> str:
-        """The last lines that were seen, of all logs, in the order of arrival."""
-        return "\n".join(self._tail)
+    def tails(self) -> tuple[LogTail, ...]:
+        """Return the last lines of each log that has any, in the order of the ranks."""
+        logs = sorted(self._logs.values(), key=lambda log: log.name.order)
+        found = ((log, log.tail.lines()) for log in logs)
+        return tuple(
+            LogTail(origin=log.name.path, rank=log.name.rank, lines=lines, size=log.total)
+            for log, lines in found
+            if lines
+        )
 
-    def follow(self, log_files: Mapping[str, str], *, final: bool = False) -> None:
+    def follow(self, logs: Iterable[LogAddress], *, final: bool = False) -> None:
         """Read what is new in each log. With *final* the last unfinished lines are passed on as well.
+
+        Args:
+            logs: each log and the address to read it at, in the order in which they are to be read.
 
         Raises:
             ServiceError: if a log cannot be read; calling again goes on where reading stopped.
         """
-        for path, url in sorted(log_files.items()):
-            splitter = self._splitters.setdefault(path, LineSplitter())
-            for data in self._service.read_log(url, self._offsets.get(path, 0)):
-                self._offsets[path] = self._offsets.get(path, 0) + len(data)
-                self._pass_on(path, splitter.feed(data))
+        given = list(logs)
+        for name, _ in given:
+            if name.path not in self._logs:
+                self._logs[name.path] = _Log(name=name, scrubber=Scrubber(self._masker))
+        for name, url in given:
+            log = self._logs[name.path]
+            for data in self._unread(log, url):
+                log.take(data)
+                self._pass_on(log, data)
             if final:
-                self._pass_on(path, splitter.feed(b"", final=True))
+                self._pass_on(log, b"", final=True)
 
-    def _pass_on(self, path: str, pieces: list[Piece]) -> None:
-        for piece in pieces:
-            self._tail.append(piece.text[:_TAIL_WIDTH])
-            self._sink(path, piece)
+    def _unread(self, log: _Log, url: str) -> Iterator[bytes]:
+        try:
+            yield from self._service.read_log(url, log.offset)
+        except LogBeganAnewError:
+            yield from self._again(log, url)
+
+    def _again(self, log: _Log, url: str) -> Iterator[bytes]:
+        """Go on with a log that is another blob now, which may well hold what was read; otherwise begin at its start."""
+        found, known = b"", False
+        try:
+            for data in self._service.read_log(url, log.offset - len(log.recent)):
+                if known:
+                    yield data
+                    continue
+                found += data
+                if len(found) >= len(log.recent):
+                    known = found.startswith(log.recent)
+                    if not known:
+                        break
+                    yield found[len(log.recent) :]
+        except LogBeganAnewError:
+            known = False  # it is shorter still
+        if known:
+            return
+        self._pass_on(log, b"", final=True)
+        self._sink(LogText(name=log.name, text=_BEGAN_ANEW))
+        log.offset, log.recent = 0, b""
+        log.blocks, log.scrubber = LineBlocks(), Scrubber(self._masker)
+        yield from self._service.read_log(url, 0)
+
+    def _pass_on(self, log: _Log, data: bytes, *, final: bool = False) -> None:
+        several = self._several
+        for piece in log.blocks.feed(log.scrubber.feed(data, final=final), final=final):
+            text = without_signatures(piece.text)
+            log.tail.add(Piece(text, piece.more))
+            self._sink(LogText(name=log.name, text=text, more=piece.more, several=several))
+
+    @property
+    def _several(self) -> bool:
+        return sum(bool(log.name.rank) for log in self._logs.values()) > 1
+
+
+def addresses(names: Iterable[LogName], log_files: Mapping[str, str]) -> Iterator[LogAddress]:
+    """Yield each of *names* with its address."""
+    for name in names:
+        yield name, log_files[name.path]

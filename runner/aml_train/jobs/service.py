@@ -93,6 +93,10 @@ class NewModel:
     properties: Mapping[str, str]
 
 
+class LogBeganAnewError(Exception):
+    """A log is another blob than before, or shorter than what was read of it: its job may have been started again."""
+
+
 class JobService(Protocol):
     """A workspace's jobs, metrics and models.
 
@@ -136,7 +140,14 @@ class JobService(Protocol):
         """
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
-        """Yield the bytes of a log from *offset* on, as far as they are written."""
+        """Yield the bytes of a log from *offset* on, as far as they are written.
+
+        Raises:
+            LogBeganAnewError: before the first byte; told once of each new blob.
+        """
+
+    def vm_size(self, compute: str) -> str | None:
+        """Return the VM size of a cluster's nodes; None where the compute has none, or is not there."""
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """Return every metric's last value."""

@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
 from aml_train.errors import AmlTrainError, ServiceError
-from aml_train.events import JobStatusChanged, Listener, LogLine, Notice
+from aml_train.events import JobStatusChanged, Listener, Notice
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.cancel import await_end, tell_to_cancel
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.endings import failure_of
-from aml_train.jobs.logs import LogFollower
+from aml_train.jobs.job_logs import JobLogs, told
 from aml_train.jobs.pace import Cadence
 from aml_train.jobs.pace import Pace as Pace
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.timing import Exceeded, Timing
 from aml_train.jobs.timing import Limits as Limits
-from aml_train.lines import Piece
+from aml_train.masking import Masker
 
 _METRIC_READS: Final = 6
 _MAY_RUN: Final = "The job may still be running; run the same command again to attach to it."
@@ -32,9 +32,21 @@ _MOST_TAILED: Final = 8
 
 
 def watch(
-    service: JobService, name: str, *, clock: Clock, pace: Pace, limits: Limits, listener: Listener
+    service: JobService,
+    name: str,
+    *,
+    clock: Clock,
+    pace: Pace,
+    limits: Limits,
+    listener: Listener,
+    every_log: bool = False,
+    masker: Masker | None = None,
 ) -> tuple[JobView, AmlTrainError | None]:
     """Follow the job until it has ended; its log lines and statuses go to *listener*.
+
+    Args:
+        every_log: AzureML's own logs as well.
+        masker: knows the secrets that the logs may hold.
 
     Returns:
         the job's last view, and the error that it ends the run with (None for Completed).
@@ -44,14 +56,23 @@ def watch(
         CancelledError: when the job may not cost more; as above.
         ServiceError: if the service stays away longer than our patience, or reports an unknown status.
     """
-    return Watch(service, name, clock=clock, pace=pace, limits=limits, listener=listener).run()
+    logs = JobLogs(service, name, listener, every=every_log, masker=masker)
+    return Watch(service, name, clock=clock, pace=pace, limits=limits, listener=listener, logs=logs).run()
 
 
 class Watch:
     """One watch; see :func:`watch`. *timing* tells what was seen of the job's times."""
 
     def __init__(
-        self, service: JobService, name: str, *, clock: Clock, pace: Pace, limits: Limits, listener: Listener
+        self,
+        service: JobService,
+        name: str,
+        *,
+        clock: Clock,
+        pace: Pace,
+        limits: Limits,
+        listener: Listener,
+        logs: JobLogs | None = None,
     ) -> None:
         self._service = service
         self._name = name
@@ -59,11 +80,10 @@ class Watch:
         self._pace = pace
         self._limits = limits
         self._listener = listener
-        self._follower = LogFollower(service, self._pass_on)
+        self._logs = logs or JobLogs(service, name, listener)
         self._cadence = Cadence(pace, clock.now())
         self.timing = Timing(clock.now())
         self._view: JobView | None = None
-        self._grew = False
         self._outage: float | None = None
         self._failed_at = 0.0
 
@@ -72,7 +92,8 @@ class Watch:
         while True:
             view = self._look()
             if view is not None and view.status.terminal and self._is_over(view):
-                tail = "" if view.status is JobStatus.COMPLETED else self._follower.tail
+                logs = self._logs.end(view.error)
+                tail = "" if view.status is JobStatus.COMPLETED else told(logs)
                 return view, failure_of(view.status, job=self._name, reason=view.error, tail=tail, codes=view.codes)
             now = self._clock.now()
             over = self.timing.exceeded(now, self._limits, self._name)
@@ -104,7 +125,7 @@ class Watch:
                 text = f"AzureML has put the job {self._name} back into the queue: its nodes were taken away."
                 self._listener(Notice(text=text, level="warning"))
             self._view = view
-            self._follower.follow(view.log_files, final=view.status.terminal and self._is_over(view))
+            self._logs.read(view, final=view.status.terminal and self._is_over(view))
         except ServiceError as error:
             if not error.transient:
                 raise
@@ -120,28 +141,19 @@ class Watch:
         """Wait until the job is to be asked for again, and read its logs meanwhile."""
         now = self._clock.now()
         until = now + self._cadence.pause(now)
-        urls = self._view.log_files if self._view is not None and self._outage is None else {}
-        tailed = dict(sorted(urls.items())[:_MOST_TAILED])
-        self._cadence.heard(now, grew=self._has_grown())
+        tailed = self._logs.first(_MOST_TAILED) if self._outage is None else ()
+        self._cadence.heard(now, grew=self._logs.has_grown())
         while (left := until - self._clock.now()) > 0:
             pause = min(_TAIL_PAUSE, self._pace.log * len(tailed))
             self._clock.sleep(min(left, pause) if tailed else left)
             if tailed and left > pause:
                 try:
-                    self._follower.follow(tailed)
+                    self._logs.read_some(tailed)
                 except ServiceError:
-                    tailed = {}  # The next look renews the addresses, or finds an outage.
+                    tailed = ()  # The next look renews the addresses, or finds an outage.
                     continue
-                if self._cadence.heard(self._clock.now(), grew=self._has_grown()):
+                if self._cadence.heard(self._clock.now(), grew=self._logs.has_grown()):
                     return
-
-    def _pass_on(self, path: str, piece: Piece) -> None:
-        self._grew = True
-        self._listener(LogLine(source="job", text=piece.text, origin=path, more=piece.more))
-
-    def _has_grown(self) -> bool:
-        grew, self._grew = self._grew, False
-        return grew
 
     def _outlast(self, error: ServiceError) -> None:
         """Bear an outage as long as our patience lasts. While the machine slept nobody was asked: that does not count."""
@@ -161,6 +173,7 @@ class Watch:
 
     def _end(self, over: Exceeded) -> NoReturn:
         """Cancel the job, wait until that is confirmed, and end the run."""
+        self._logs.end()
         self._listener(Notice(text=f"{over.text}: cancelling it.", level="warning"))
         try:
             if tell_to_cancel(self._service, self._name, clock=self._clock):

@@ -16,7 +16,7 @@ import requests
 
 from aml_train.config.load import load_config
 from aml_train.engine import connect
-from aml_train.events import Event, JobStatusChanged, JobSubmitted, LogLine, ModelRegistered, Notice
+from aml_train.events import Event, JobStatusChanged, JobSubmitted, LogLines, ModelRegistered, Notice
 from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.service import JobView
 from aml_train.outcome import Options, Outcome
@@ -208,7 +208,9 @@ def test_a_watch_of_24_hours(client: Client, monkeypatch: pytest.MonkeyPatch) ->
     assert (outcome.exit_code, outcome.status) == (0, "passed"), outcome.message
     assert 24 <= night.hours < 24.1
     assert not night.due
-    lines = [(hour, event.text) for hour, event in client.heard if isinstance(event, LogLine)]
+    lines = [
+        (hour, line) for hour, event in client.heard if isinstance(event, LogLines) for line in event.text.split("\n")
+    ]
     assert [text for _, text in lines if text.startswith("hour ")] == [f"hour {hour}" for hour in range(1, 24)]
     late = [text for at, text in lines if text.startswith("hour ") and at - int(text[5:]) > 0.02]
     assert late == ["hour 13"], "each line is heard with the next look, unless GitHub has no assertion for it"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from aml_train.config.load import load_config
-from aml_train.events import Event, LogLine
+from aml_train.events import Event, LogLines
 from aml_train.outcome import Options
 from aml_train.runs import prepare_run, run_prepared
 
@@ -37,7 +37,7 @@ def run(folder: Path) -> dict[str, Any]:
         "attached": outcome.attached,
         "job": outcome.job and outcome.job.name,
         "model": outcome.model and [outcome.model.name, outcome.model.version],
-        "log": [event.text for event in events if isinstance(event, LogLine) and event.source == "job"],
+        "log": [line for event in events if isinstance(event, LogLines) for line in event.text.split("\n")],
         "seconds": time.monotonic() - began,
     }
 

@@ -8,11 +8,11 @@ import pytest
 
 from aml_train.checks import Finding
 from aml_train.errors import Fault, InvalidError, ServiceError
-from aml_train.events import Event, ImageChecked, LogLine, RuleDecided, RunFinished, TestFailure, TestsFinished
+from aml_train.events import Event, ImageChecked, LogsEnded, RuleDecided, RunFinished, TestFailure, TestsFinished
+from aml_train.masking import Masker
+from aml_train.tracebacks import Traceback, TracebackFinder, innermost
 from aml_train_action.annotations import Annotations, Places
 from aml_train_action.log import Channel
-from aml_train_action.masking import Masker
-from aml_train_action.tracebacks import Traceback, TracebackFinder, innermost
 from tests.unit.action.runner_model import Done, Runner, unescape
 
 TRACEBACK = """\
@@ -57,6 +57,12 @@ def annotated(
 
 def finished(status: str = "job-failed", exit_code: int = 5) -> RunFinished:
     return RunFinished(status=status, exit_code=exit_code, message="The job failed.", hint="Look.")
+
+
+def logs_ended(rank: str = "") -> LogsEnded:
+    finder = TracebackFinder()
+    finder.feed("user_logs/std_log.txt", TRACEBACK, rank=rank)
+    return LogsEnded(job="j", tails=(), tracebacks=finder.found())
 
 
 def test_faults_stand_at_their_lines(workspace: Path) -> None:
@@ -128,44 +134,31 @@ def test_the_verdict_is_among_the_ten_that_github_shows(workspace: Path) -> None
 
 
 def test_the_jobs_exception_stands_at_the_innermost_line_of_the_repository(workspace: Path) -> None:
-    lines = [LogLine(source="job", text=line, origin="std_log.txt") for line in TRACEBACK.splitlines()]
-    done = annotated(workspace, *lines, finished())
+    done = annotated(workspace, logs_ended(), finished())
     assert done[0] == Done(
         "error", "file=p/src/digits/data.py,line=7,title=The job's exception", "ValueError: no data: 100%25"
     )
     assert len(done) == 2
 
 
+def test_the_exception_of_the_first_rank_that_leads_into_the_repository_is_annotated(workspace: Path) -> None:
+    launcher = Traceback(
+        frames=(("/opt/torch/site-packages/run.py", 1),), message="ChildFailedError: train.py", rank="0"
+    )
+    found = dataclasses.replace(logs_ended(), tracebacks=(launcher, *logs_ended("3").tracebacks))
+    done = annotated(workspace, found, finished())
+    assert done[0].properties == "file=p/src/digits/data.py,line=7,title=The job's exception%2C rank 3"
+    assert len(done) == 2
+
+
 def test_a_traceback_in_a_job_that_passed_is_no_error(workspace: Path) -> None:
-    lines = [LogLine(source="job", text=line, origin="std_log.txt") for line in TRACEBACK.splitlines()]
-    assert annotated(workspace, *lines, finished("passed", 0)) == []
+    assert annotated(workspace, logs_ended(), finished("passed", 0)) == []
 
 
 def test_secrets_are_masked_and_long_messages_cut(workspace: Path) -> None:
     done = annotated(workspace, ServiceError("token=verysecret " + "x" * 10_000), secrets=("verysecret",))
     assert "verysecret" not in done[0].data
     assert done[0].data.endswith("%0A… (the log has all of it)")
-
-
-@pytest.mark.parametrize("prefix", ["", "[rank0]: ", "[1,0]<stderr>:", "[default3]:"])
-def test_tracebacks_behind_the_prefixes_of_launchers(prefix: str) -> None:
-    finder = TracebackFinder()
-    for line in TRACEBACK.splitlines():
-        finder.feed("log", prefix + line)
-    assert finder.last is not None
-    assert finder.last.message == "ValueError: no data: 100%"
-    assert finder.last.frames[0] == ("/mnt/azureml/cr/j/1/exe/wd/train.py", 12)
-    assert len(finder.last.frames) == 3
-
-
-def test_tracebacks_of_several_ranks_do_not_mix() -> None:
-    finder = TracebackFinder()
-    finder.feed("a", "Traceback (most recent call last):")
-    finder.feed("b", "Traceback (most recent call last):")
-    finder.feed("a", '  File "a.py", line 1, in x')
-    finder.feed("b", '  File "b.py", line 2, in x')
-    finder.feed("b", "KeyError: 'b'")
-    assert finder.last == Traceback(frames=(("b.py", 2),), message="KeyError: 'b'")
 
 
 @pytest.mark.parametrize(

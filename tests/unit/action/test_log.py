@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from aml_train.events import (
     JobStatusChanged,
     JobSubmitted,
     LogLine,
+    LogLines,
     ModelRegistered,
     Notice,
     Progress,
@@ -26,9 +28,9 @@ from aml_train.events import (
     TestsFinished,
 )
 from aml_train.lines import LONGEST_LINE
+from aml_train.masking import Masker
 from aml_train_action.annotations import Annotations, Places
 from aml_train_action.log import Channel, ChannelText, GitHubLog, LogLevel
-from aml_train_action.masking import Masker
 from tests.unit.action.runner_model import COMMANDS, Done, Runner
 
 HOSTILE = [
@@ -134,6 +136,7 @@ def _events() -> st.SearchStrategy[Event]:
     stage: st.SearchStrategy[Stage] = st.sampled_from(["image", "tests", "watch"])
     return st.one_of(
         st.builds(LogLine, source=st.sampled_from(["build", "tests", "job"]), text=word, origin=word),
+        st.builds(LogLines, text=word, origin=word, rank=word, several=st.booleans(), more=st.booleans()),
         st.builds(StageStarted, stage=stage, title=word),
         st.builds(StageFinished, stage=stage, summary=word, seconds=st.just(1.0)),
         st.builds(Notice, text=word, level=st.sampled_from(["info", "warning"])),
@@ -230,9 +233,45 @@ def test_a_piece_that_has_no_successor_is_shown_at_the_end() -> None:
 
 
 def test_the_logs_of_ranks_carry_their_names() -> None:
-    assert "│ user_logs/rank_1.txt: hello" in logged(
-        LogLine(source="job", text="hello", origin="user_logs/rank_1.txt")
-    )
+    one = LogLines(text="hello\nworld", origin="user_logs/std_log_process_1.txt", rank="1")
+    assert "│ hello\n│ world\n" in logged(one)
+    assert "│ rank 1: hello\n│ rank 1: world\n" in logged(dataclasses.replace(one, several=True))
+    system = LogLines(text="hello", origin="system_logs/x.log")
+    assert "│ system_logs/x.log: hello\n" in logged(system)
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_hostile_lines_among_others_are_shown_and_not_obeyed(line: str) -> None:
+    event = LogLines(text=f"before\n{line}\nafter", origin="user_logs/std_log.txt", rank=line, several=True)
+    read = Runner().read(logged(event, dataclasses.replace(event, more=True), event))
+    assert read.done == []
+    assert read.token is None
+    assert sum("before" in one for one in read.shown) == 3
+
+
+def test_a_secret_over_the_border_of_two_readings_is_masked() -> None:
+    def lines(text: str, *, more: bool = False) -> LogLines:
+        return LogLines(text=text, origin="user_logs/std_log.txt", more=more)
+
+    text = logged(
+        lines("one verysecret\ntwo very", more=True), lines("se", more=True), lines("cret\nthree\nfour verysec", more=True),
+        lines("ret end"), secrets=("verysecret",),
+    )  # fmt: skip
+    shown = [part for part in text.splitlines() if part.startswith("│")]
+    assert "secret" not in "".join(part.removeprefix("│ ") for part in shown)
+    assert "│ one ***" in shown
+    assert "│ three" in shown
+    assert "".join(part.removeprefix("│ ") for part in shown) == "one ***two ***threefour *** end"
+
+
+def test_what_many_lines_show_is_what_each_would() -> None:
+    lines = [*HOSTILE, "plain", "", "x" * 130_000, "\x1b[31mverysecret\x1b[0m", "very\x1b[1msecret"]
+    together = logged(LogLines(text="\n".join(lines), origin="std_log.txt"), secrets=("verysecret",))
+    apart = logged(*(LogLines(text=line, origin="std_log.txt") for line in lines), secrets=("verysecret",))
+    assert [line for line in together.splitlines() if line.startswith("│")] == [
+        line for line in apart.splitlines() if line.startswith("│")
+    ]
+    assert "verysecret" not in together
 
 
 def test_quiet_leaves_foreign_output_out() -> None:

@@ -22,12 +22,17 @@ from aml_train.events import (
     JobSubmitted,
     Listener,
     LogLine,
+    LogLines,
+    LogsEnded,
+    LogTail,
     MetricsSettled,
     Notice,
     RunFinished,
     StageStarted,
 )
+from aml_train.masking import Masker
 from aml_train.outcome import Group, Options, Outcome
+from aml_train.tracebacks import Traceback
 from aml_train_action.main import main
 from aml_train_action.outputs import outputs_of
 from aml_train_action.record import Record
@@ -105,7 +110,8 @@ def pipeline(
         environments.append(environment)
         return object()
 
-    def execute(_prepared: object, options: Options, *, listeners: Sequence[Listener]) -> Outcome:
+    def execute(_prepared: object, options: Options, *, listeners: Sequence[Listener], masker: Masker) -> Outcome:
+        assert masker.longest
         run(listeners, options)
         return Outcome()
 
@@ -354,6 +360,12 @@ def test_thirty_secrets_in_every_place_and_disguise_show_nowhere(
             for event in (
                 LogLine(source="build", text=f"build {text} end"),
                 LogLine(source="job", text=text, origin=f"user_logs/{text}.txt"),
+                LogLines(text=f"a\n{text}\nb", origin=f"user_logs/{text}.txt", rank=text, several=True),
+                LogsEnded(
+                    job="j",
+                    tails=(LogTail(origin=text, rank=text, lines=(text,), size=1),),
+                    tracebacks=(Traceback(frames=((text, 1),), message=text, text=text, origin=text, rank=text),),
+                ),
                 StageStarted(stage="watch", title=text),
                 Notice(text=text, level="warning"),
                 JobSubmitted(job=text, attached=False, studio_url=f"https://x/{text}"),

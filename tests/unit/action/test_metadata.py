@@ -10,11 +10,11 @@ from typing import Any, get_args
 import pytest
 import yaml
 
+from aml_train.masking import known_secrets, named_secret
 from aml_train_action.azure_inputs import AzureInputs
 from aml_train_action.inputs import INPUTS, Command, Inputs, OnCancel
 from aml_train_action.legacy import LEGACY_INPUTS
 from aml_train_action.log import LogLevel
-from aml_train_action.masking import known_secrets, named_secret
 from aml_train_action.outputs import OUTPUTS
 
 ROOT = Path(__file__).parents[3]

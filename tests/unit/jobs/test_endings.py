@@ -97,7 +97,7 @@ def test_the_error_says_what_why_and_the_remedy() -> None:
     error = failure_of(S.FAILED, job="j", reason=SCRIPT, tail="ValueError: no data", codes=("UserError",))
     assert error is not None
     assert error.message.startswith("The job j failed: its command ended with exit code 1: Execution failed.")
-    assert error.message.endswith("\nThe last lines of its log:\nValueError: no data")
+    assert error.message.endswith("\nValueError: no data")
     assert "Correct what" in (error.hint or "")
     lost = failure_of(S.FAILED, job="j", reason=PREEMPTED, tail="", codes=("UserError",))
     assert lost is not None

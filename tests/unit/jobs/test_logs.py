@@ -1,16 +1,125 @@
 from __future__ import annotations
 
-from aml_train.jobs.logs import LogFollower
-from tests.fake_service import FakeService
+from collections.abc import Iterator
+
+import pytest
+
+from aml_train.errors import ServiceError
+from aml_train.jobs.log_names import log_name
+from aml_train.jobs.logs import TAIL_LINES, LogFollower, LogText, Tail
+from aml_train.lines import LONGEST_LINE, Piece
+from aml_train.masking import Masker
+from tests.fake_service import FakeService, lost
+
+STD = "user_logs/std_log.txt"
+
+
+class Following:
+    """A follower of logs in memory, and what it passes on."""
+
+    def __init__(self, *secrets: str, **logs: bytes) -> None:
+        self.service = FakeService(logs={f"user_logs/std_log{name}.txt": data for name, data in logs.items()})
+        self.seen: list[LogText] = []
+        self.follower = LogFollower(self.service, self.seen.append, masker=Masker(secrets))
+
+    def look(self, *, final: bool = False) -> str:
+        """Look at the logs once; return all the text so far."""
+        names = [log_name(path) for path in self.service.logs]
+        self.follower.follow([(name, f"log:{name.path}") for name in names], final=final)
+        return self.text()
+
+    def text(self, path: str = STD) -> str:
+        return "".join(one.text + "\n" * (not one.more) for one in self.seen if one.name.path == path)
 
 
 def test_each_byte_is_read_once() -> None:
-    service = FakeService(log=b"one\ntw")
-    seen: list[tuple[str, str]] = []
-    follower = LogFollower(service, lambda path, piece: seen.append((path, piece.text)))
-    follower.follow({"std": "u"})
-    service.log += b"o\nthree"
-    follower.follow({"std": "u"})
-    follower.follow({"std": "u"}, final=True)
-    assert seen == [("std", "one"), ("std", "two"), ("std", "three")]
-    assert follower.tail == "one\ntwo\nthree"
+    one = Following(**{"": b"one\ntw"})
+    assert one.look() == "one\n"
+    one.service.logs[STD] += b"o\nthree"
+    assert one.look() == "one\ntwo\n"
+    assert one.look(final=True) == "one\ntwo\nthree\n"
+    assert one.look(final=True) == "one\ntwo\nthree\n"
+    (tail,) = one.follower.tails()
+    assert (tail.lines, tail.size, tail.rank) == (("one", "two", "three"), 13, "")
+
+
+def test_after_an_outage_reading_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = "\n".join(f"line {number}" for number in range(100)).encode()
+    one = Following(**{"": data})
+    read = one.service.read_log
+    asked: list[int] = []
+
+    def breaking(url: str, offset: int) -> Iterator[bytes]:
+        asked.append(offset)
+        for number, part in enumerate(read(url, offset)):
+            if number == 3 and len(asked) < 5:
+                raise lost("reset")
+            yield part
+
+    monkeypatch.setattr(one.service, "read_log", breaking)
+    for _ in range(4):
+        with pytest.raises(ServiceError, match="reset"):
+            one.look()
+    assert one.look(final=True) == data.decode() + "\n"
+    assert asked == [0, 21, 42, 63, 84]
+
+
+def test_every_rank_has_its_own_lines_and_tail() -> None:
+    logs = {f"_process_{rank}": f"hello of {rank}\nrest {rank}".encode() for rank in range(12)}
+    one = Following(**logs)
+    one.look(final=True)
+    assert {(text.name.rank, text.text, text.several) for text in one.seen} >= {("11", "hello of 11", True)}
+    assert [tail.rank for tail in one.follower.tails()] == [str(rank) for rank in range(12)]
+    assert one.follower.tails()[3].lines == ("hello of 3", "rest 3")
+
+
+@pytest.mark.parametrize("second", [b"other\n", b"other, and much longer than the first one was\n"])
+def test_a_log_that_begins_anew_is_told_from_its_start(second: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Following(**{"": b"first attempt\nbroken of"})
+    one.look()
+    one.service.replaced.add(STD)
+    one.service.logs[STD] = second
+    text = one.look(final=True)
+    assert text.startswith("first attempt\nbroken of\n--- this log begins anew")
+    assert text.endswith("---\n" + second.decode())
+
+
+def test_a_log_that_was_put_in_place_again_goes_on() -> None:
+    one = Following(**{"": b"x" * 1000 + b"\nfirst\n"})
+    one.look()
+    one.service.replaced.add(STD)
+    one.service.logs[STD] += b"second\n"
+    assert one.look(final=True) == "x" * 1000 + "\nfirst\nsecond\n"
+
+
+@pytest.mark.parametrize("cut", range(1, 24))
+def test_a_secret_is_taken_out_wherever_the_bytes_are_cut(cut: int) -> None:
+    data = b"token=very-secret-word! more"
+    one = Following("very-secret-word", **{"": data[:cut]})
+    one.look()
+    one.service.logs[STD] = data
+    assert one.look(final=True) == "token=***! more\n"
+    assert one.follower.tails()[0].lines == ("token=***! more",)
+
+
+def test_signatures_of_addresses_are_taken_out() -> None:
+    one = Following(**{"": b"GET https://a.blob/x?sv=1&sig=abc%2Fdef&se=2\n"})
+    assert one.look() == "GET https://a.blob/x?sv=1&sig=***&se=2\n"
+
+
+def test_a_secret_at_the_cut_of_a_long_line_does_not_show_in_pieces() -> None:
+    data = b"x" * (LONGEST_LINE - 5) + b"very-secret-word" + b"y" * 10
+    one = Following("very-secret-word", **{"": data})
+    assert one.look(final=True) == "x" * (LONGEST_LINE - 5) + "***" + "y" * 10 + "\n"
+
+
+def test_a_tail_is_bounded_in_lines_width_and_size() -> None:
+    tail = Tail()
+    tail.add(Piece("\n".join(str(number) for number in range(100))))
+    assert tail.lines() == tuple(str(number) for number in range(100 - TAIL_LINES, 100))
+    tail.add(Piece("begun", more=True))
+    tail.add(Piece(" and ended\nlast"))
+    assert tail.lines()[-2:] == ("begun and ended", "last")
+    tail.add(Piece("\n".join("x" * 10_000 for _ in range(100))))
+    assert len(tail.lines()) == 7
+    assert {len(line) for line in tail.lines()} == {2000}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from aml_train.errors import CancelledError, JobFailedError, NotRespondingError, ServiceError, TimedOutError
-from aml_train.events import Event, JobStatusChanged, LogLine, Notice
+from aml_train.events import Event, JobStatusChanged, LogLines, Notice
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.service import JobView
 from aml_train.jobs.states import JobStatus
@@ -38,7 +38,7 @@ def test_each_status_is_told_once_and_the_log_whole() -> None:
     assert view.status is S.COMPLETED
     told = [event.status for event in events if isinstance(event, JobStatusChanged)]
     assert told == ["Queued", "Running", "Finalizing", "Completed"]
-    assert [event.text for event in events if isinstance(event, LogLine)] == ["one", "two", "last"]
+    assert "\n".join(event.text for event in events if isinstance(event, LogLines)) == "one\ntwo\nlast"
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_log_that_cannot_be_read_between_two_looks_is_read_at_the_next() -> No
     clock.on_sleep = fail
     _, failure, events = _watch(service, clock)
     assert failure is None
-    assert [event.text for event in events if isinstance(event, LogLine)] == ["one", "two"]
+    assert [event.text for event in events if isinstance(event, LogLines)] == ["one", "two"]
 
 
 def test_metrics_settle_when_two_reads_agree() -> None:

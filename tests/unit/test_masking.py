@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aml_train.masking import MASK, Masker, MaskingStream, derive, known_secrets, maskable, parts_of
 from aml_train_action.commands import annotation
-from aml_train_action.masking import MASK, Masker, MaskingStream, derive, known_secrets, maskable, parts_of
 
 SECRET = "s3cr3t/Val+ue~with=signs"
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n-----END PRIVATE KEY-----\n"
@@ -139,7 +139,7 @@ def test_a_line_of_ten_megabytes_in_pieces_holds_no_more_than_a_secret_back() ->
         stream.write(chunk[:1_010])
         stream.write(chunk[1_010:])
         written += len(chunk)
-        assert len(stream._held) < masker.longest
+        assert len(stream._scrubber._held) < masker.longest
     stream.close()
     assert written > 10_000_000
     assert sink.getvalue() == (b"******" + b"x" * 64_000) * 160

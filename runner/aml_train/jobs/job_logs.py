@@ -1,0 +1,156 @@
+"""All there is to learn from a job's logs while it runs: lines for the listeners, last lines and tracebacks for the report, warnings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from aml_train.errors import ServiceError
+from aml_train.events import Listener, LogLines, LogsEnded, LogTail, Notice, rank_label
+from aml_train.jobs.infiniband import NcclWatch, has_infiniband
+from aml_train.jobs.log_names import chosen
+from aml_train.jobs.logs import TAIL_LINES, LogAddress, LogFollower, LogText, addresses
+from aml_train.jobs.service import JobService, JobView, Placement
+from aml_train.masking import Masker
+from aml_train.tracebacks import Traceback, TracebackFinder
+
+#: What the message of a failed run holds at most; the event has more.
+_LINES_OF_SEVERAL: Final = 60
+_FEWEST_LINES: Final = 5
+_MOST_RANKS: Final = 16
+_MOST_TRACEBACKS: Final = 8
+_RANK: Final = re.compile(r"\brank[ =:#]{0,2}(\d{1,9})\b", re.I)
+#: What a rank raises because another one has ended (torch.distributed, gloo, NCCL, mpi4py, launchers).
+_CONSEQUENCE: Final = re.compile(
+    r"ChildFailedError|CalledProcessError|DistNetworkError|DistBackendError|DistStoreError|Connection (?:closed|reset) by|"
+    r"ConnectionResetError|BrokenPipeError|KeyboardInterrupt|SignalException|MPI_ABORT|Socket Timeout|NCCL (?:error|communicator)"
+)
+
+
+class JobLogs:
+    """The logs of one job.
+
+    Args:
+        service: reads them.
+        job: the job's name.
+        listener: is told the lines, and at the end what they come to.
+        every: AzureML's own logs are told as well.
+        masker: knows the secrets.
+    """
+
+    def __init__(
+        self, service: JobService, job: str, listener: Listener, *, every: bool = False, masker: Masker | None = None
+    ) -> None:
+        self._service = service
+        self._job = job
+        self._listener = listener
+        self._every = every
+        self._follower = LogFollower(service, self._take, masker=masker)
+        self._tracebacks = TracebackFinder()
+        self._nccl = NcclWatch()
+        self._warned = False
+        self._known: tuple[LogAddress, ...] = ()
+        self._grew = False
+
+    def read(self, view: JobView, *, final: bool) -> None:
+        """Read what is new in the logs that *view* names; with *final* to their ends.
+
+        Raises:
+            ServiceError: if a log cannot be read; calling again goes on where reading stopped.
+        """
+        names = chosen(view.log_files, every=self._every)
+        self._known = tuple(addresses(names, view.log_files))
+        self.read_some(self._known, final=final)
+
+    def first(self, most: int) -> tuple[LogAddress, ...]:
+        """Return the first *most* of the logs that were read last."""
+        return self._known[:most]
+
+    def read_some(self, logs: Sequence[LogAddress], *, final: bool = False) -> None:
+        """Read what is new in *logs*; as :meth:`read`."""
+        self._follower.follow(logs, final=final)
+        if self._nccl.on_sockets and not self._warned:
+            self._warn()
+
+    def has_grown(self) -> bool:
+        """Tell whether a log has grown since this was asked last."""
+        grew, self._grew = self._grew, False
+        return grew
+
+    def end(self, reason: str | None = None) -> LogsEnded:
+        """Tell, and return, what the logs come to. *reason* is AzureML's explanation, which may name the rank that failed."""
+        ended = LogsEnded(
+            job=self._job,
+            tails=self._follower.tails(),
+            tracebacks=best(self._tracebacks.found(), failed=_RANK.findall(reason or "")),
+        )
+        if ended.tails:
+            self._listener(ended)
+        return ended
+
+    def _take(self, text: LogText) -> None:
+        name = text.name
+        self._grew = True
+        if not name.system:
+            self._tracebacks.feed(name.path, text.text, rank=name.rank)
+            self._nccl.feed(text.text)
+        self._listener(
+            LogLines(origin=name.path, rank=name.rank, text=text.text, more=text.more, several=text.several)
+        )
+
+    def _warn(self) -> None:
+        """Warn of NCCL on sockets where the job's nodes have InfiniBand; asked once, and then never again."""
+        try:
+            view = self._service.find(self._job)
+            place = (view.placement if view else None) or Placement()
+            size = place.size or (self._service.vm_size(place.compute) if place.compute else None)
+        except ServiceError as error:
+            if error.transient:
+                return
+            self._warned = True
+            text = f"NCCL uses sockets; whether the nodes have InfiniBand is not known: {error.message}"
+            self._listener(Notice(text=text))
+            return
+        self._warned = True
+        if size and has_infiniband(size):
+            self._listener(Notice(text=self._nccl.warning(size, place.nodes), level="warning"))
+
+
+def best(found: Sequence[Traceback], *, failed: Sequence[str]) -> tuple[Traceback, ...]:
+    """Return the tracebacks that explain a failure, the best first.
+
+    First those of the ranks that AzureML names in *failed*, then the others as they arrived; what a rank raises because another one has
+    ended comes last.
+    """
+
+    def order(one: Traceback) -> tuple[bool, bool]:
+        return one.rank not in failed, _CONSEQUENCE.search(one.message) is not None
+
+    return tuple(sorted(found, key=order)[:_MOST_TRACEBACKS])
+
+
+def told(ended: LogsEnded) -> str:
+    """Return the last lines of every log, and the first traceback, as the message of a failed run tells them."""
+    tails, parts = ended.tails, []
+    lines = TAIL_LINES if len(tails) == 1 else max(_FEWEST_LINES, _LINES_OF_SEVERAL // max(1, len(tails)))
+    ends = {tail.origin: "\n".join(tail.lines[-lines:]) for tail in tails}
+    # The rank whose traceback stands above comes first.
+    first = ended.tracebacks[0] if ended.tracebacks else None
+    # What stands whole among the last lines is not told twice.
+    if first is not None and (len(tails) > 1 or first.text not in ends.get(first.origin, "")):
+        parts.append(f"The first traceback{_of(first.origin, first.rank, tails)}:\n{first.text}")
+    shown = sorted(tails, key=lambda tail: first is None or tail.origin != first.origin)
+    parts += [
+        f"The last lines of its log{_of(tail.origin, tail.rank, tails)}:\n{ends[tail.origin]}"
+        for tail in shown[:_MOST_RANKS]
+    ]
+    if len(shown) > _MOST_RANKS:
+        parts.append(f"… and the logs of {len(shown) - _MOST_RANKS} more ranks.")
+    return "\n".join(parts)
+
+
+def _of(origin: str, rank: str, tails: Sequence[LogTail]) -> str:
+    if len(tails) == 1:
+        return ""
+    return f", {rank_label(rank)}" if rank else f", {origin}"

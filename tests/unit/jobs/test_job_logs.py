@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pytest
+
+from aml_train.errors import ServiceError
+from aml_train.events import Event, LogLines, LogsEnded, LogTail, Notice
+from aml_train.jobs.job_logs import JobLogs, best, told
+from aml_train.jobs.service import JobView, Placement
+from aml_train.jobs.states import JobStatus
+from aml_train.tracebacks import Traceback
+from tests.fake_service import FakeService, lost
+
+SOCKETS = b"n:1:1 [0] NCCL INFO NET/IB : No device found.\nn:1:1 [0] NCCL INFO Using network Socket\n"
+RAISED = 'Traceback (most recent call last):\n  File "train.py", line 3, in f\n{}: {}\n'
+
+
+def heard(
+    service: FakeService, *, every: bool = False, looks: int = 1, reason: str | None = None
+) -> tuple[list[Event], LogsEnded]:
+    service.script = [JobStatus.RUNNING] * (looks - 1) + [JobStatus.FAILED]
+    service.jobs["j"] = JobView(name="j", status=JobStatus.QUEUED, placement=Placement(compute="gpu", nodes=2))
+    events: list[Event] = []
+    logs = JobLogs(service, "j", events.append, every=every)
+    for _ in range(looks):
+        view = service.details("j")
+        logs.read(view, final=view.status.terminal)
+    return events, logs.end(reason)
+
+
+def ranks(**texts: str) -> dict[str, bytes]:
+    return {f"user_logs/std_log_process_{name.removeprefix('r')}.txt": text.encode() for name, text in texts.items()}
+
+
+def test_lines_carry_path_and_rank_and_azuremls_own_come_on_demand() -> None:
+    logs = {**ranks(r0="a\n", r1="b\n"), "system_logs/x.log": b"system\n"}
+    events, _ = heard(FakeService(logs=logs))
+    lines = [event for event in events if isinstance(event, LogLines)]
+    assert [(line.origin, line.rank, line.label, line.text) for line in lines] == [
+        ("user_logs/std_log_process_0.txt", "0", "rank 0", "a"),
+        ("user_logs/std_log_process_1.txt", "1", "rank 1", "b"),
+    ]
+    events, _ = heard(FakeService(logs=logs), every=True)
+    assert [event.label for event in events if isinstance(event, LogLines)][-1] == "system_logs/x.log"
+
+
+@pytest.mark.parametrize("path", ["user_logs/std_log.txt", "user_logs/std_log_process_0.txt"])
+def test_one_log_needs_no_label(path: str) -> None:
+    events, _ = heard(FakeService(logs={path: b"a\n"}))
+    assert [event.label for event in events if isinstance(event, LogLines)] == [""]
+
+
+def test_the_report_has_the_last_lines_of_every_rank_and_the_first_traceback_first() -> None:
+    service = FakeService(
+        logs=ranks(
+            r0="start 0\n" + RAISED.format("torch.distributed.DistBackendError", "NCCL error"),
+            r1="start 1\n" + RAISED.format("ValueError", "bad label"),
+            r2="start 2\n",
+        )
+    )
+    events, ended = heard(service)
+    assert [tail.rank for tail in ended.tails] == ["0", "1", "2"]
+    assert [one.message for one in ended.tracebacks] == [
+        "ValueError: bad label",
+        "torch.distributed.DistBackendError: NCCL error",
+    ]
+    assert events[-1] == ended
+    text = told(ended)
+    assert text.startswith("The first traceback, rank 1:\nTraceback (most recent call last):\n")
+    assert text.index("The last lines of its log, rank 1:\nstart 1") < text.index(
+        "The last lines of its log, rank 0:"
+    )
+    assert "The last lines of its log, rank 2:\nstart 2" in text
+
+
+def test_the_rank_that_azureml_names_comes_first() -> None:
+    logs = ranks(r1=RAISED.format("E", "1"), r4=RAISED.format("E", "4"))
+    _, ended = heard(FakeService(logs=logs), reason="The process of rank 4 ended with exit code 1.")
+    assert [one.rank for one in ended.tracebacks] == ["4", "1"]
+
+
+def test_one_log_is_told_without_its_traceback_twice() -> None:
+    _, ended = heard(FakeService(log=b"a\n" + RAISED.format("E", "x").encode()))
+    assert told(ended) == "The last lines of its log:\na\n" + RAISED.format("E", "x").rstrip()
+    _, ended = heard(FakeService(log=RAISED.format("E", "x").encode() + b"later\n" * 50))
+    assert told(ended).startswith("The first traceback:\nTraceback")
+    assert told(ended).count("Traceback") == 1
+
+
+def test_many_ranks_are_told_in_bounded_space() -> None:
+    tails = tuple(LogTail(origin=f"{n}", rank=f"{n}", lines=("x",) * 30, size=60) for n in range(100))
+    found = tuple(Traceback(frames=(), message=f"E: {n}", origin=f"{n}", rank=f"{n}", text="T") for n in range(100))
+    text = told(LogsEnded(job="j", tails=tails, tracebacks=best(found, failed=["77"])))
+    assert text.startswith("The first traceback, rank 77:\nT\nThe last lines of its log, rank 77:")
+    assert text.endswith("… and the logs of 84 more ranks.")
+    assert len(text.splitlines()) < 120
+
+
+def test_no_logs_are_no_report() -> None:
+    events, ended = heard(FakeService())
+    assert events == []
+    assert told(ended) == ""
+
+
+def warnings(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice) and event.level == "warning"]
+
+
+def test_nccl_on_sockets_is_warned_of_once_where_the_nodes_have_infiniband() -> None:
+    service = FakeService(logs=ranks(r0=SOCKETS.decode(), r1=SOCKETS.decode()), sizes={"gpu": "Standard_ND96asr_v4"})
+    (text,) = warnings(heard(service, looks=3)[0])
+    assert "NCCL uses sockets, although nodes of Standard_ND96asr_v4 have InfiniBand" in text
+
+
+@pytest.mark.parametrize("sizes", [{"gpu": "Standard_NC24ads_A100_v4"}, {}])
+def test_nccl_on_sockets_is_well_where_there_is_nothing_better(sizes: dict[str, str]) -> None:
+    assert warnings(heard(FakeService(log=SOCKETS, sizes=sizes))[0]) == []
+
+
+def test_a_size_that_cannot_be_asked_for_is_asked_for_again_or_told() -> None:
+    service = FakeService(log=SOCKETS, sizes={"gpu": lost()})
+    assert [event for event in heard(service, looks=2)[0] if isinstance(event, Notice)] == []
+    service = FakeService(log=SOCKETS, sizes={"gpu": ServiceError("403 to GET computes")})
+    (notice,) = [event for event in heard(service, looks=2)[0] if isinstance(event, Notice)]
+    assert notice.text == "NCCL uses sockets; whether the nodes have InfiniBand is not known: 403 to GET computes"
