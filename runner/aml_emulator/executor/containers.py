@@ -15,6 +15,9 @@ from aml_emulator.executor.engine_words import EngineFault, fault_text
 from aml_emulator.executor.output import JobOutput, resume
 from aml_emulator.executor.spec import LOG_PATH, BlobStore, RunSink, RunSpec
 
+TERMINATED = 128 + 15
+"""The status of a command that SIGTERM ended."""
+
 LOGGER = logging.getLogger(__name__)
 
 
@@ -34,11 +37,17 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class _End:
-    """How a process ended. *uptime* is the machine's, in seconds: the same clock on all nodes."""
+    """How a process ended. *uptime* is the machine's, in seconds: one clock for all nodes, in steps of 10 ms."""
 
     process: ranks.Process
     code: int
     uptime: float
+    position: int
+
+    @property
+    def order(self) -> tuple[float, bool, int]:
+        """Sorts by time; in one step those come later that were told to end, and those that ended later on their node."""
+        return self.uptime, self.code == TERMINATED, self.position
 
 
 class Containers:
@@ -127,7 +136,7 @@ class Containers:
         """Tell how the command ended, once all has been waited for and stored."""
         failed = [end for end in self._ends() if end.code != 0]
         if failed:
-            first = min(failed, key=lambda end: (end.uptime, end.process.rank))
+            first = min(failed, key=lambda end: end.order)
             process = first.process
             return Verdict(
                 code=first.code,
@@ -156,12 +165,14 @@ class Containers:
 
     def _ends(self) -> list[_End]:
         """Return how the processes ended that lived to tell it."""
+        processes = ranks.processes(self._spec)
         found = []
-        for process in ranks.processes(self._spec):
-            path = f"{launch.FOLDER}/{launch.end_name(process.rank)}"
-            words = b"".join(self._engine.file(self.ids[process.node], path)).split()
-            if len(words) == 2:
-                found.append(_End(process=process, code=int(words[0]), uptime=float(words[1])))
+        for container_id in self.ids if processes else ():
+            lines = b"".join(self._engine.file(container_id, launch.ENDS)).splitlines()
+            for position, words in enumerate(line.split() for line in lines):
+                if len(words) == 3:
+                    rank, code, uptime = int(words[0]), int(words[1]), float(words[2])
+                    found.append(_End(process=processes[rank], code=code, uptime=uptime, position=position))
         return found
 
 

@@ -41,6 +41,9 @@ DEFAULT_SHM_BYTES = 2 * 1024**3
 
 STOP_GRACE_SECONDS = 5
 
+FOLLOWED = b"followed:"
+"""What is put before the output that :meth:`Engine.follow_file` gives."""
+
 VOLUME_PATH = "/mnt/azureml/cr/shared"
 """Where a job's nodes find what they share."""
 
@@ -58,6 +61,25 @@ class OutputStream:
         """Give back the connection. The stream's own close() leaves its socket open, and fails on one that has ended."""
         if self._stream is not None:
             self._stream._response.close()
+
+
+class _Marked(OutputStream):
+    """What comes after ``FOLLOWED``; nothing where that does not come.
+
+    Where a container ends just then, the engine's own complaint takes the place of the output.
+    """
+
+    def __iter__(self) -> Iterator[bytes]:
+        head = b""
+        for chunk in super().__iter__():
+            if head == FOLLOWED:
+                yield chunk
+                continue
+            head += chunk
+            if head.startswith(FOLLOWED):
+                head, rest = FOLLOWED, head[len(FOLLOWED) :]
+                if rest:
+                    yield rest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,11 +300,11 @@ class Engine:
 
         Nothing comes from an image that has no ``tail``; once the container has ended, :meth:`file` has it all.
         """
-        script = 'command -v tail >/dev/null || exit 0; exec tail -c +1 -f "$0" 2>/dev/null'
-        command = ["/bin/sh", "-c", script, path]
+        script = 'command -v tail >/dev/null || exit 0; printf "$1"; exec tail -c +1 -f "$0" 2>/dev/null'
+        command = ["/bin/sh", "-c", script, path, FOLLOWED.decode()]
         try:
             made = self._api.exec_create(container_id, command, stdout=True, stderr=False, user="0")
-            return OutputStream(self._api.exec_start(made["Id"], stream=True))
+            return _Marked(self._api.exec_start(made["Id"], stream=True))
         except APIError:
             if self.state(container_id)["Running"]:
                 raise

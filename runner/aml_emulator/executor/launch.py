@@ -32,14 +32,13 @@ def process_path(index: int) -> str:
     return f"{FOLDER}/process-{index}"
 
 
+ENDS: Final = f"{FOLDER}/ends"
+"""Where a line is added for each process of the node that has ended: rank, exit status, the machine's uptime in seconds."""
+
+
 def output_path(rank: int) -> str:
     """Return the file that a process writes its output to."""
     return f"{FOLDER}/output-{rank}"
-
-
-def end_name(rank: int) -> str:
-    """Return the name of the file, in ``FOLDER``, with the exit status of a process and the uptime at its end."""
-    return f"end-{rank}"
 
 
 _BEGIN = "exec 2>&1; "
@@ -62,7 +61,7 @@ aml_run() {{
   "$shell" -c "$2" >>"{FOLDER}/output-$1" 2>&1 3>&-
   aml_code=$?
   read -r aml_uptime aml_idle </proc/uptime
-  printf '%s %s\\n' "$aml_code" "$aml_uptime" >"{FOLDER}/end-$1"
+  printf '%s %s %s\\n' "$1" "$aml_code" "$aml_uptime" >>"{ENDS}"
   return "$aml_code"
 }}
 """

@@ -277,8 +277,8 @@ class Run:
             for container_id in containers:
                 self._engine.start(container_id)
         with _abandoned_on_error(outputs):
-            go(self.spec, self._engine, containers, environment["NO_PROXY"])
             processes = self._followed(followed(self.spec, self._engine, containers, self._logs))
+            go(self.spec, self._engine, containers, environment["NO_PROXY"])
         return Containers(self.spec, self._engine, containers, outputs, processes)
 
     def _names(self) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ import pytest
 
 from aml_emulator.executor.ranks import MPI_LOG_PATH, log_paths
 from aml_emulator.executor.spec import Folder, OutputSpec, RunSpec
+from aml_train.config.model import SetupCommand
+from aml_train.prologue import script
 from tests.executor_fakes import RecordingSink
 from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean
 
@@ -103,6 +105,40 @@ def test_the_first_process_that_fails_ends_the_job_on_all_nodes_with_its_exit_co
     assert sink.error.message.endswith("The last lines of its output:\nup\nbroken")
     assert bench.rank_log(spec, 2) in ("up\ntold\n", "up\n", "")
     assert_clean(engine, bench)
+
+
+def test_processes_that_end_at_once_leave_their_whole_output_and_the_first_failure_counts(
+    bench: Bench, engine: docker.DockerClient
+) -> None:
+    lines = "".join(f"{number}\n" for number in range(20_000))
+    quick = [bench.submit("seq 0 19999", launcher="pytorch", processes=2) for _ in range(2)]
+    failing = [
+        bench.submit("[ $RANK != 1 ] || exit 9; sleep 3600", launcher="pytorch", processes=2) for _ in range(2)
+    ]
+    for spec, sink in quick:
+        assert sink.wait(PATIENCE) == "Completed", sink.error
+        assert [bench.rank_log(spec, rank) for rank in (0, 1)] == [lines, lines]
+    for _, sink in failing:
+        assert sink.wait(PATIENCE) == "Failed"
+        assert sink.error is not None
+        assert (sink.error.exit_code, "Rank 1 of" in sink.error.message) == (9, True), sink.error.message
+    assert_clean(engine, bench)
+
+
+def test_setup_runs_once_on_each_node_before_all_of_its_processes(bench: Bench) -> None:
+    prologue = script((SetupCommand(command="echo once >> /tmp/made", where="aml-train.yml:1"),), (), {})
+    spec, sink = bench.submit(
+        f"{prologue}wc -l < /tmp/made",
+        launcher="pytorch",
+        nodes=2,
+        processes=2,
+        service_environment={"AZUREML_RUN_ID": "r"},
+    )
+    assert sink.wait(PATIENCE) == "Completed", (sink.error, told(bench, spec))
+    logs = [bench.rank_log(spec, rank) for rank in RANKS]
+    assert [log.splitlines()[-1] for log in logs] == ["1"] * 4
+    assert ["setup 1 of 1" in first + second for first, second in (logs[:2], logs[2:])] == [True, True]
+    assert "".join(logs).count("setup 1 of 1") == 2
 
 
 @pytest.mark.parametrize("launcher", ["pytorch", "mpi"])
