@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Final, Literal
 
 from aml_train.errors import AmlTrainError, Fault, InvalidError
-from aml_train.events import Event, ImageChecked, LogsEnded, RuleDecided, RunFinished, TestsFinished, rank_label
+from aml_train.events import (
+    Event,
+    ImageChecked,
+    LogsEnded,
+    ModelPromoted,
+    RuleDecided,
+    RunFinished,
+    TestsFinished,
+    rank_label,
+)
 from aml_train.masking import Masker
 from aml_train.tracebacks import Traceback, innermost
 from aml_train_action.commands import ANNOTATIONS_SHOWN, annotation
@@ -88,6 +97,10 @@ class Annotations:
                     self._error(event.reason, file, line, title)
                 elif event.verdict == "warned":
                     self._write(event.reason, file, line, title, level="warning")
+            case ModelPromoted():
+                after = f" Version {event.previous} is archived." if event.previous else ""
+                text = f"{event.model} version {event.version} is in {event.stage} now.{after}"
+                self._write(text, None, None, f"aml-train: {event.action}", level="notice")
             case RunFinished():
                 if event.status == "job-failed":
                     self._exception()
@@ -142,7 +155,7 @@ class Annotations:
         line: int | None,
         title: str,
         *,
-        level: Literal["error", "warning"] = "error",
+        level: Literal["error", "warning", "notice"] = "error",
     ) -> None:
         text = "\n".join(lines_of(self._masker.mask(message)))
         shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "\n… (the log has all of it)"

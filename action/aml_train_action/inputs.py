@@ -18,8 +18,9 @@ from aml_train.outcome import Group
 from aml_train_action.azure_inputs import AzureInputs, read_azure
 from aml_train_action.legacy import LEGACY_INPUTS, translate
 from aml_train_action.log import LogLevel
+from aml_train_action.promotion_inputs import PromotionInputs, read_promotion
 
-Command = Literal["run", "attach", "validate", "plan"]
+Command = Literal["run", "attach", "validate", "plan", "promote", "rollback"]
 OnCancel = Literal["cancel", "detach"]
 
 #: Name → default of every input of action.yml, but for those of former actions.
@@ -45,6 +46,11 @@ INPUTS: Final[Mapping[str, str]] = {
     "supersede": "false",
     "job-name": "",
     "register": "auto",
+    "model": "",
+    "to": "",
+    "expect": "",
+    "reason": "",
+    "dry-run": "false",
     "fresh": "false",
     "force-build": "false",
     "working-directory": ".",
@@ -74,6 +80,7 @@ class Inputs:
         supersede: whether older runs of the same pull request or branch are cancelled.
         job_name: the job that ``attach`` attaches to; None for the one that the configuration leads to.
         register: whether the model is registered.
+        promotion: what is to get into which stage; None for other commands.
         fresh: whether to train again.
         force_build: whether to build again.
         directory: the project folder; absolute, inside the workspace.
@@ -91,6 +98,7 @@ class Inputs:
     supersede: bool = False
     job_name: str | None = None
     register: bool = True
+    promotion: PromotionInputs | None = None
     fresh: bool
     force_build: bool
     directory: Path
@@ -107,6 +115,8 @@ class Inputs:
             words += ["-C", self.directory.relative_to(workspace).as_posix()]
         for option, value in (("--config", self.config), ("--job", self.job), ("--target", self.target)):
             words += [option, str(value)] if value else []
+        if self.promotion is not None:
+            return (*words, *self.promotion.words())
         for change in (*self.sets, *changes):
             words += ["--set", change]
         if self.command == "run":
@@ -131,6 +141,8 @@ class Step:
         state: file for what the post action must know; None outside GitHub.
         group: the pull request or branch that the run belongs to; None outside GitHub.
         branch: what the commit's branch is called in the image's tags; None where there is none.
+        actor: who has started the run.
+        run_url: address of the run; None outside GitHub.
     """
 
     workspace: Path
@@ -140,6 +152,8 @@ class Step:
     state: Path | None = None
     group: Group | None = None
     branch: str | None = None
+    actor: str = "unknown"
+    run_url: str | None = None
 
 
 def read_step(environment: Mapping[str, str]) -> Step:
@@ -158,7 +172,15 @@ def read_step(environment: Mapping[str, str]) -> Step:
         state=path("GITHUB_STATE"),
         group=_group(environment),
         branch=_branch(environment),
+        # Who runs a workflow again is not who ran it first: the former is meant.
+        actor=environment.get("GITHUB_TRIGGERING_ACTOR") or environment.get("GITHUB_ACTOR") or Step.actor,
+        run_url=_run_url(environment),
     )
+
+
+def _run_url(environment: Mapping[str, str]) -> str | None:
+    parts = [environment.get(name, "") for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")]
+    return "{}/{}/actions/runs/{}".format(*parts) if all(parts) else None
 
 
 def _branch(environment: Mapping[str, str]) -> str | None:
@@ -218,6 +240,13 @@ def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
     if text("job-name") and command != "attach":
         remedy = "write `command: attach`; a name for a new job is `set: job.name=NAME`"
         faults.append(Fault(where="with.job-name", what=f"`command: {command}` attaches to no job", remedy=remedy))
+    promotion = read_promotion(
+        text,
+        command=command,
+        dry_run=_boolean("dry-run", text("dry-run"), faults),
+        sets=bool(given.get("set", "").strip()),
+        faults=faults,
+    )
     inputs = Inputs(
         command=command,
         config=path("config"),
@@ -229,6 +258,7 @@ def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
         supersede=_boolean("supersede", text("supersede"), faults),
         job_name=text("job-name") or None,
         register=_registers(text("register"), environment, faults),
+        promotion=promotion,
         fresh=_boolean("fresh", text("fresh"), faults),
         force_build=_boolean("force-build", text("force-build"), faults),
         directory=directory,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from aml_train_action.annotations import Annotations, Places
@@ -21,6 +21,7 @@ from aml_train_action.summary import render_summary
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
+    from aml_train.events import Listener
     from aml_train.runs import PreparedRun
 
 
@@ -86,6 +87,12 @@ def _command(here: Session) -> None:
             here.text = render_plan(_prepare(here, config, seen).plan)
             here.record.end("planned", 0, "Nothing was changed.")
             here.channel.text(here.text)
+        elif inputs.promotion is not None:
+            from aml_train_action.promoting import promote
+
+            here.record.reason = here.record.mask(inputs.promotion.reason)
+            with _listeners(here, inputs, config) as listeners:
+                promote(here, inputs, config, seen, listeners)
         else:
             _run(here, inputs, config, seen)
 
@@ -104,17 +111,8 @@ def _run(here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str])
     from aml_train.outcome import Options
     from aml_train.runs import run_prepared
 
-    code = config.job.code
-    places = Places(
-        workspace=here.step.workspace,
-        directory=inputs.directory,
-        project=config.directory,
-        code=code.parent if code is not None and code.is_file() else code,
-    )
     attach = inputs.command == "attach"
-    log = GitHubLog(here.channel, here.masker, level=inputs.log_level)
-    listeners = (State(here.step.state), here.record, log, Annotations(here.channel, here.masker, places))
-    try:
+    with _listeners(here, inputs, config) as listeners:
         prepared = _prepare(here, config, seen, image=inputs.job_name is None)
         options = Options(
             fresh=inputs.fresh,
@@ -126,6 +124,23 @@ def _run(here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str])
             supersede=inputs.supersede,
             register=inputs.register,
         )
-        run_prepared(prepared, options, listeners=listeners[attach:], masker=here.masker)
+        # Who only attaches to a job does not answer for it.
+        answering: tuple[Listener, ...] = listeners if attach else (State(here.step.state), *listeners)
+        run_prepared(prepared, options, listeners=answering, masker=here.masker)
+
+
+@contextlib.contextmanager
+def _listeners(here: Session, inputs: Inputs, config: Config) -> Iterator[tuple[Listener, ...]]:
+    """Give what keeps a record of what happens, and what shows it."""
+    code = config.job.code
+    places = Places(
+        workspace=here.step.workspace,
+        directory=inputs.directory,
+        project=config.directory,
+        code=code.parent if code is not None and code.is_file() else code,
+    )
+    log = GitHubLog(here.channel, here.masker, level=inputs.log_level)
+    try:
+        yield here.record, log, Annotations(here.channel, here.masker, places)
     finally:
         log.close()

@@ -26,6 +26,9 @@ OUTPUTS: Final = (
     "model-name",
     "model-version",
     "model-id",
+    "stage",
+    "promoted-version",
+    "previous-version",
 )
 #: GitHub takes 1 MB of outputs from a whole job, counted in UTF-16.
 _MOST_CHARACTERS: Final = 100_000
@@ -49,6 +52,11 @@ def outputs_of(record: Record) -> dict[str, str]:
     if record.model:
         name, version = record.model.model, record.model.version
         values |= {"model-name": name, "model-version": version, "model-id": f"{name}:{version}"}
+    if "promotion" in record.facts:
+        name, version = str(record.facts["model"]), str(record.facts["promoted_version"])
+        values |= {"model-name": name, "model-version": version, "model-id": f"{name}:{version}"}
+        values |= {"stage": str(record.facts["stage"]), "promoted-version": version}
+        values["previous-version"] = str(record.facts.get("previous_version") or "")
     return values
 
 

@@ -18,6 +18,7 @@ from aml_train.events import (
     LogLines,
     LogsEnded,
     MetricsSettled,
+    ModelPromoted,
     ModelRegistered,
     Notice,
     Progress,
@@ -51,7 +52,7 @@ def masked(value: _Value, mask: Callable[[str], str]) -> _Value:
 class Record:
     """A listener that keeps the last word on everything. What never happened is None or empty.
 
-    A run that ends early leaves what it had reached. *directory* is the project folder, once it is known. *mask* replaces
+    A run that ends early leaves what it had reached. *facts* are what it told at its end; *reason* is why a model is promoted. *directory* is the project folder, once it is known. *mask* replaces
     secrets in every text before it is kept: once it is escaped for Markdown or JSON, nobody would know it again.
     """
 
@@ -75,6 +76,9 @@ class Record:
     rules: list[RuleDecided] = field(default_factory=list)
     model: ModelRegistered | None = None
     logs: LogsEnded | None = None
+    promoted: ModelPromoted | None = None
+    reason: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
 
     @property
@@ -118,11 +122,13 @@ class Record:
                 self.rules.append(event)
             case ModelRegistered():
                 self.model = event
+            case ModelPromoted():
+                self.promoted = event
             case Notice():
                 if len(self.notices) < _MOST_NOTICES:
                     self.notices.append(event.text)
             case RunFinished():
                 self.end(event.status, event.exit_code, event.message, event.hint)
-                self.experiment = event.facts.get("experiment")
+                self.facts, self.experiment = event.facts, event.facts.get("experiment")
             case _:
                 pass

@@ -14,6 +14,7 @@ from aml_train.units import duration, size, slowest
 from aml_train_action.charts import chart
 from aml_train_action.markdown import block, code, escape, link
 from aml_train_action.outputs import choose_metrics
+from aml_train_action.promotion_summary import lineage_rows, promotion_rows
 from aml_train_action.record import Record
 
 LIMIT: Final = 1_048_576
@@ -29,10 +30,15 @@ _SIGNS: Final = {
     "submitted": "🕓",
     "valid": "✅",
     "planned": "📋",
+    "promoted": "✅",
+    "rolled-back": "↩️",
+    "unchanged": "✅",
+    "dry-run": "📋",
     "cancelled": "⚪",
     "timed-out": "⚪",
 }
 
+_LINEAGE: Final = "### Where the version comes from\n\n| | | | |\n|---|---|---|---|"
 _FINDINGS: Final = {"error": "❌", "warning": "⚠️"}
 
 
@@ -72,12 +78,14 @@ def render_summary(record: Record, *, title: str, reproduce: str, text: str = ""
     sections = [
         _verdict(record, title),
         _message(record, text),
+        Section(name="the promotion", importance=9, head="| | |\n|---|---|", rows=promotion_rows(record)),
         _gate(record),
         _failures(record),
         _outputs(record),
         _checks(record),
         _facts(record),
         *_logs(record),
+        Section(name="the lineage", importance=5, head=_LINEAGE, rows=lineage_rows(record)),
         _charts(record),
         _metrics(record),
         _stages(record),

@@ -1,4 +1,4 @@
-"""examples/release-pipeline under act, with the local AzureML in Azure's place: propose and merge."""
+"""examples/release-pipeline under act, with the local AzureML in Azure's place: propose, merge, release, roll back."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from scripts.act_demo import run_act
 from tests.e2e.azure import Azure
 from tests.e2e.conftest import ROOT, edit
 from tests.e2e.oidc import ISSUER, REPOSITORY, Provider
+from tests.e2e.test_act import failed_with
 
 #: What GitHub calls whoever asks for a token, by event.
 SUBJECTS = {
@@ -30,6 +31,13 @@ PULL_REQUEST = {
     "number": 7,
     "pull_request": {"number": 7, "head": {"ref": "better"}, "base": {"ref": "main"}},
 }
+
+
+def release(tag: str) -> dict[str, object]:
+    """Return what GitHub tells of a release."""
+    return {"action": "published", "release": {"tag_name": tag}}
+
+
 #: A script of a user, who asks azure-ai-ml.
 MODELS = """\
 import json, sys
@@ -109,14 +117,62 @@ def repository(azure: Azure, github: Provider, tmp_path: Path) -> Repository:
     return Repository(folder, model, azure, github, {**way, **github.environment()}, variables)
 
 
-def test_a_proposed_model_is_gated_and_a_merged_one_is_registered(repository: Repository) -> None:
-    merged = repository.happens("push")
-    assert merged.returncode == 0, merged.stdout
-    assert f"the candidate is {repository.model}:1" in merged.stdout
-    assert repository.stages() == {"1": "candidate"}
+def failed(done: subprocess.CompletedProcess[str]) -> list[int]:
+    """Return the exit codes of the steps of aml-train that failed, where the workflow failed by them."""
+    assert done.returncode != 0, done.stdout
+    return failed_with(done)
 
-    edit(repository.folder / "job.yml", "degree: 3", "degree: 4")
-    proposed = repository.happens("pull_request", PULL_REQUEST)
-    assert proposed.returncode == 0, proposed.stdout
-    assert "written, and not registered" in proposed.stdout
+
+def test_a_model_is_proposed_merged_released_and_rolled_back(repository: Repository) -> None:
+    def passes(event: str, payload: Mapping[str, object] | None = None) -> str:
+        done = repository.happens(event, payload)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    name, job = repository.model, repository.folder / "job.yml"
+
+    assert f"the candidate is {name}:1" in passes("push")
     assert repository.stages() == {"1": "candidate"}
+    assert f"{name}:1 is in production, after version none" in passes("release", release("v1"))
+    assert repository.stages() == {"1": "production"}
+
+    # Two ideas. What is proposed is compared with what is in production, and registered when it is merged.
+    edit(job, "steps: 300", "steps: 250")
+    assert f"the candidate is {name}:2" in passes("push")
+    edit(job, "steps: 250", "steps: 300")
+    edit(job, "degree: 3", "degree: 4")
+    proposed = passes("pull_request", PULL_REQUEST)
+    assert f"that of {name} version 1 (stage production)" in proposed
+    assert "written, and not registered" in proposed
+    assert repository.stages() == {"1": "production", "2": "candidate"}
+    merged = passes("push")
+    assert "which has completed" in merged, "the pull request's job is found again"
+    assert f"the candidate is {name}:3" in merged
+    before = repository.versions()
+
+    # The newest candidate gets into production; the other one is worse than that.
+    assert f"{name}:3 is in production, after version 1" in passes("release", release("v2"))
+    assert repository.stages() == {"1": "archived", "2": "candidate", "3": "production"}
+    refused = repository.happens("release", release("v3"))
+    assert failed(refused) == [6]
+    assert "version 2 does not meet the gate of production" in refused.stdout
+    assert repository.stages() == {"1": "archived", "2": "candidate", "3": "production"}
+    after = repository.versions()
+    lineage = ("aml-train.job", "aml-train.image-digest", "aml-train.commit", "aml-train.model-source")
+    for version, tags in before.items():
+        assert {tag: tags.get(tag) for tag in lineage} == {tag: after[version].get(tag) for tag in lineage}
+
+    edit(job, "degree: 4", "degree: 1")
+    worse = repository.happens("pull_request", PULL_REQUEST)
+    assert failed(worse) == [6]
+    assert f"that of {name} version 3 (stage production)" in worse.stdout
+
+    back = passes("workflow_dispatch", {"inputs": {"reason": "wrong on Sundays"}})
+    assert "rolled-back" in back
+    versions = repository.versions()
+    assert {version: tags["aml-train.stage"] for version, tags in versions.items()} == {
+        "1": "production",
+        "2": "candidate",
+        "3": "archived",
+    }
+    assert versions["1"]["aml-train.promotion-reason"] == "wrong on Sundays"

@@ -16,6 +16,7 @@ from aml_train_action.inputs import INPUTS, Command, Inputs, OnCancel
 from aml_train_action.legacy import LEGACY_INPUTS
 from aml_train_action.log import LogLevel
 from aml_train_action.outputs import OUTPUTS
+from aml_train_action.promotion_inputs import COMMANDS, PROMOTION_INPUTS, PromotionInputs
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples/workflows/.github/workflows"
@@ -64,23 +65,29 @@ def test_the_migration_page_has_every_former_input() -> None:
         assert f"| `{name}` |" in page
 
 
+def reusable(name: str) -> tuple[Any, Any, Any]:
+    """Return a reusable workflow, its `workflow_call`, and its step with the action."""
+    document = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text(encoding="utf-8"))
+    (step,) = [one for one in document["jobs"][name]["steps"] if one.get("uses") == "org/aml-train@v1"]
+    return document, document[True]["workflow_call"], step  # YAML 1.1 takes the key `on` for a boolean
+
+
 def test_the_reusable_workflow_hands_on_every_input_and_output(action: Any) -> None:
-    document = yaml.safe_load((ROOT / ".github/workflows/train.yml").read_text(encoding="utf-8"))
-    call = document[True]["workflow_call"]  # YAML 1.1 takes the key `on` for a boolean
-    (step,) = [one for one in document["jobs"]["train"]["steps"] if one.get("uses") == "org/aml-train@v1"]
+    document, call, step = reusable("train")
+    named = [name for name in INPUTS if name not in PROMOTION_INPUTS]
     inputs, secrets = call["inputs"], call["secrets"]
     assert set(secrets) == {"client-secret", "creds"}
     assert not any(one["required"] for one in secrets.values())
-    assert step["with"] == {
-        name: f"${{{{ {'secrets' if name in secrets else 'inputs'}.{name} }}}}" for name in INPUTS
-    }
-    assert {*inputs, *secrets} == {*INPUTS, "runs-on", "timeout-minutes"}
+    assert step["with"] == {name: f"${{{{ {'secrets' if name in secrets else 'inputs'}.{name} }}}}" for name in named}
+    assert {*inputs, *secrets} == {*named, "runs-on", "timeout-minutes"}
     for name in INPUTS.keys() & inputs.keys():
         boolean = INPUTS[name] in ("true", "false")
         assert inputs[name]["type"] == ("boolean" if boolean else "string"), name
         assert inputs[name]["default"] == (INPUTS[name] == "true" if boolean else INPUTS[name]), name
-        assert inputs[name]["description"] == action["inputs"][name]["description"].replace("`", ""), name
-    outputs = [name for name in OUTPUTS if name != "run-url"]
+        # Promotions have a workflow of their own.
+        description = action["inputs"][name]["description"].partition("; promote")[0]
+        assert inputs[name]["description"] == description.replace("`", ""), name
+    outputs = [name for name in OUTPUTS if name not in ("run-url", "stage", "promoted-version", "previous-version")]
     assert document["jobs"]["train"]["outputs"] == {
         name: f"${{{{ steps.train.outputs.{name} }}}}" for name in outputs
     }
@@ -88,6 +95,34 @@ def test_the_reusable_workflow_hands_on_every_input_and_output(action: Any) -> N
         name: f"${{{{ jobs.train.outputs.{name} }}}}" for name in outputs
     }
     assert "permissions" not in document, "the caller's permissions count, id-token: write among them"
+
+
+def test_the_reusable_promotion_says_what_the_action_says(action: Any) -> None:
+    document, call, step = reusable("promote")
+    job, inputs, secrets = document["jobs"]["promote"], call["inputs"], call["secrets"]
+    assert (document["permissions"], job["permissions"]) == ({}, {"contents": "read", "id-token": "write"})
+    assert job["environment"] == "${{ inputs.approval }}"
+    assert all(f"inputs.{name}" in job["concurrency"]["group"] for name in ("model", "to", "target"))
+    assert job["concurrency"]["cancel-in-progress"] is False
+    assert inputs["model"]["required"]
+    assert {*inputs, *secrets} == {*step["with"], "version", "approval", "runs-on", "timeout-minutes"}
+    for name, value in step["with"].items():
+        if name != "model":
+            assert value == f"${{{{ {'secrets' if name in secrets else 'inputs'}.{name} }}}}"
+    assert (
+        {*PROMOTION_INPUTS, "command", "config", "target", "client-id", "creds"} <= set(step["with"]) <= set(INPUTS)
+    )
+    for name in step["with"].keys() & inputs.keys() - {"command", "model"}:
+        default = inputs[name]["default"]
+        assert (str(default).lower() if default is False else default) == (
+            "production" if name == "to" else INPUTS[name]
+        )
+        assert inputs[name]["description"] == action["inputs"][name]["description"].replace("`", ""), name
+    assert {name: one["value"] for name, one in call["outputs"].items()} == {
+        name: f"${{{{ jobs.promote.outputs.{name} }}}}" for name in job["outputs"]
+    }
+    assert job["outputs"] == {name: f"${{{{ steps.promote.outputs.{name} }}}}" for name in job["outputs"]}
+    assert {"stage", "promoted-version", "previous-version", "gate"} <= set(job["outputs"]) <= set(OUTPUTS)
 
 
 def test_inputs_of_secrets_are_masked() -> None:
@@ -98,7 +133,9 @@ def test_inputs_of_secrets_are_masked() -> None:
 
 
 def test_words_of_the_action_are_those_of_the_typed_inputs(action: Any) -> None:
-    fields = {field.name for kind in (Inputs, AzureInputs) for field in dataclasses.fields(kind)}
+    kinds = (Inputs, AzureInputs, PromotionInputs)
+    fields = {field.name for kind in kinds for field in dataclasses.fields(kind)}
+    assert set(COMMANDS) <= set(get_args(Command))
     others = {"set": "sets", "working-directory": "directory", "timeout": "sets", "on-cancel": "sets"}
     for name in INPUTS:
         assert others.get(name, name.replace("-", "_")) in fields, name
@@ -129,7 +166,7 @@ DOCUMENTED = [
 
 
 def test_workflows_are_documented() -> None:
-    assert len(DOCUMENTED) == 10
+    assert len(DOCUMENTED) == 12
 
 
 @pytest.mark.parametrize(("page", "text"), DOCUMENTED)
@@ -139,7 +176,8 @@ def test_every_input_and_output_of_a_documented_workflow_exists(page: str, text:
     steps = [one for job in jobs for one in (job, *job.get("steps", ())) if "org/aml-train" in one.get("uses", "")]
     assert steps, page
     for step in steps:
-        assert set(step.get("with", {})) <= set(INPUTS)
+        called = re.fullmatch(r"org/aml-train/\.github/workflows/(\w+)\.yml@v1", step["uses"])
+        assert set(step.get("with", {})) <= set(reusable(called[1])[1]["inputs"] if called else INPUTS)
     used = re.findall(r"(?:steps|needs)\.\w+\.outputs\.([\w-]+)", text)
     assert set(used) <= set(OUTPUTS)
 
@@ -154,6 +192,9 @@ def test_documented_workflows_are_the_files_that_are_checked() -> None:
             assert body == files[name], f"{page}: {name}"
         if page == "docs/workflows.md":
             assert {name for name, _ in found} == set(files)
+            others = re.findall(r"```yaml\n# (examples/\S+)\n(.*?)```", text, re.S)
+            assert dict(others) == {name: (ROOT / name).read_text(encoding="utf-8") for name, _ in others}
+            assert others
 
 
 def test_the_dockerfile_is_safe_for_the_classic_builder() -> None:

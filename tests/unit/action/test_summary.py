@@ -243,6 +243,7 @@ def test_outputs_of_a_whole_run() -> None:
             }
         ),
         "model-name": "digits", "model-version": "3", "model-id": "digits:3",
+        "stage": "", "promoted-version": "", "previous-version": "",
     }  # fmt: skip
 
 

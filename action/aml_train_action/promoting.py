@@ -1,0 +1,78 @@
+"""`command: promote` and `command: rollback`: the pipeline's promotions, asked for by a workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from aml_train.errors import Fault, InvalidError
+from aml_train.events import Broadcast, Listener
+from aml_train_action.inputs import Inputs
+from aml_train_action.session import Session
+
+if TYPE_CHECKING:
+    from aml_train.config.model import Config
+    from aml_train.promotion.promote import Promoter
+    from aml_train.promotion.request import Promotion, Request
+
+
+def promote(
+    here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str], listeners: Sequence[Listener]
+) -> None:
+    """Do it, and tell the listeners everything, how it ended among it.
+
+    Args:
+        here: the step.
+        inputs: what the workflow asks for.
+        config: the checked-in policy, and the workspace.
+        seen: the environment with what the inputs say of Azure.
+        listeners: told everything.
+
+    Raises:
+        InvalidError: no model is named, or the target's workspace is not said.
+        ServiceError: the sign-in fails.
+    """
+    from aml_train.promotion.open import carry_out, open_promoter
+    from aml_train_action.oidc import github_assertion
+
+    request = _request(here, inputs, config)
+    listener = Broadcast(*listeners)
+    promoter: Promoter = open_promoter(
+        config.target,
+        config.directory,
+        environment=seen,
+        listener=listener,
+        assertion=github_assertion(here.environment, fetched=here.hide),
+        fetched=here.hide,
+    )
+
+    def work() -> Promotion:
+        return promoter.rollback(request) if inputs.command == "rollback" else promoter.promote(request)
+
+    carry_out(work, listener)
+
+
+def _request(here: Session, inputs: Inputs, config: Config) -> Request:
+    from aml_train.config.model import StagePolicy
+    from aml_train.promotion.request import Request
+
+    wanted = inputs.promotion
+    if wanted is None:  # pragma: no cover - the inputs of these commands have it
+        raise AssertionError(f"{inputs.command} without its inputs")
+    model = wanted.model or (config.model.name if config.model else None)
+    if model is None:
+        what = "which model? The configuration has no `model`"
+        raise InvalidError([Fault(where="with.model", what=what, remedy="write NAME or NAME:VERSION")])
+    bootstrap = config.baseline is not None and config.baseline.bootstrap
+    policy = config.promote.get(wanted.to.lower()) or StagePolicy(rules=config.gate, bootstrap=bootstrap)
+    return Request(
+        model=model,
+        version=wanted.version,
+        stage=wanted.to,
+        actor=here.step.actor,
+        policy=policy,
+        expect=wanted.expect,
+        reason=wanted.reason,
+        run_url=here.step.run_url,
+        dry_run=wanted.dry_run,
+    )

@@ -1,0 +1,202 @@
+"""`command: promote` and `command: rollback`, over a workspace in memory."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_train.errors import InvalidError
+from aml_train.events import Listener
+from aml_train.promotion.promote import Promoter
+from aml_train_action.inputs import read_inputs, read_step
+from aml_train_action.main import main
+from aml_train_action.promotion_inputs import PROMOTION_INPUTS, PromotionInputs
+from tests.fake_promotion import Place
+from tests.unit.action.runner_model import Runner
+from tests.unit.action.test_commands import _read_outputs
+
+CONFIG = """\
+job: {command: python train.py, environment: 'azureml:e:1'}
+gate: {acc: '>= 0.1'}
+model: {name: digits, path: outputs/model, stage: candidate}
+promote:
+  production:
+    from: candidate
+    gate: {acc: '>= baseline'}
+    bootstrap: true
+"""
+SECRET = "the-real-secret-value"
+GITHUB = {
+    "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "octo/digits", "GITHUB_RUN_ID": "42", "GITHUB_ACTOR": "ann",
+    "GITHUB_TRIGGERING_ACTOR": "bob", "MY_TOKEN": SECRET,
+}  # fmt: skip
+
+
+@dataclass
+class Ran:
+    code: int
+    log: Runner
+    outputs: dict[str, str]
+    summary: str
+
+
+@pytest.fixture
+def act(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    (tmp_path / "aml-train.yml").write_text(CONFIG)
+
+    def run(place: Place, **given: str) -> Ran:
+        def opened(_target: object, _directory: object, *, listener: Listener, **_more: Any) -> Promoter:
+            return replace(place.promoter(), listener=listener)
+
+        monkeypatch.setattr("aml_train.promotion.open.open_promoter", opened)
+        out, summary, stdout = tmp_path / "out", tmp_path / "sum", io.BytesIO()
+        for file in (out, summary):
+            file.unlink(missing_ok=True)
+        files = {"GITHUB_WORKSPACE": str(tmp_path), "GITHUB_OUTPUT": str(out), "GITHUB_STEP_SUMMARY": str(summary)}
+        inputs = {f"INPUT_{name.replace('__', '-').upper()}": value for name, value in given.items()}
+        code = main({**GITHUB, **files, **inputs}, stdout)
+        log = Runner().read(stdout.getvalue().decode())
+        return Ran(code, log, _read_outputs(out.read_text()), html.unescape(summary.read_text()))
+
+    return run
+
+
+def told(ran: Ran, name: str) -> list[str]:
+    return [command.data for command in ran.log.done if command.name == name]
+
+
+def test_a_candidate_takes_the_place_of_what_is_in_production(act: Callable[..., Ran]) -> None:
+    place = Place()
+    place.add(0.5, "production")
+    place.add(0.6, "candidate")
+    ran = act(place, command="promote", to="Production", reason=f"better | {SECRET}")
+    assert ran.code == 0
+    assert place.stages() == {"1": "archived", "2": "production"}
+    tags = place.tags("2")
+    assert tags["aml-train.promoted-by"] == "bob"
+    assert tags["aml-train.promotion-run"] == "https://github.com/octo/digits/actions/runs/42"
+    expected = {
+        "status": "promoted", "gate": "passed", "model-name": "digits", "model-version": "2", "model-id": "digits:2",
+        "stage": "production", "promoted-version": "2", "previous-version": "1", "job-name": "",
+    }  # fmt: skip
+    assert {name: ran.outputs[name] for name in expected} == expected
+    (rule,) = json.loads(ran.outputs["gate-report"])["rules"]
+    assert (rule["metric"], rule["verdict"], rule["limit"]) == ("acc", "met", 0.5)
+    assert told(ran, "notice") == ["digits version 2 is in production now. Version 1 is archived."]
+    for text in ("promoted", "| in it now | <code>digits</code> version 2 |", "| archived |", "| asked for by | bob |",
+                 "why | better | *** |", "### Gate", "### Where the version comes from", "aml-train promote --to Production"):  # fmt: skip
+        assert text in ran.summary.replace("\\", ""), text
+    assert SECRET not in ran.summary
+
+
+def test_a_worse_candidate_is_refused_at_the_rules_line(act: Callable[..., Ran]) -> None:
+    place = Place()
+    place.add(0.5, "production")
+    place.add(0.4, "candidate")
+    ran = act(place, command="promote", model="digits:2", to="production")
+    assert (ran.code, ran.outputs["status"], ran.outputs["gate"]) == (6, "gate-failed", "failed")
+    assert ran.outputs["promoted-version"] == ran.outputs["previous-version"] == ""
+    assert place.stages() == {"1": "production", "2": "candidate"}
+    errors = [command for command in ran.log.done if command.name == "error"]
+    assert any("line=7" in error.properties and "missed by" in error.data for error in errors), errors
+    assert "in it now" not in ran.summary
+
+
+def test_a_dry_run_says_what_would_be(act: Callable[..., Ran]) -> None:
+    place = Place()
+    place.add(0.6, "candidate")
+    ran = act(place, command="promote", to="production", dry__run="true")
+    assert (ran.code, ran.outputs["status"], ran.outputs["promoted-version"]) == (0, "dry-run", "1")
+    assert place.stages() == {"1": "candidate"}
+    assert "| would be in it |" in ran.summary
+    assert not told(ran, "notice")
+
+
+def test_a_rollback_puts_back_what_was_there(act: Callable[..., Ran]) -> None:
+    place = Place()
+    place.add(0.5, "candidate")
+    act(place, command="promote", to="production")
+    place.add(0.6, "candidate")
+    act(place, command="promote", to="production")
+    ran = act(place, command="rollback", to="production", reason="wrong on Sundays")
+    assert (ran.code, ran.outputs["status"], ran.outputs["gate"]) == (0, "rolled-back", "")
+    assert (ran.outputs["promoted-version"], ran.outputs["previous-version"]) == ("1", "2")
+    assert place.stages() == {"1": "production", "2": "archived"}
+    again = act(place, command="rollback", to="production", expect="2")
+    assert (again.code, again.outputs["status"]) == (6, "gate-failed")
+
+
+def test_a_stage_without_a_policy_takes_the_runs_gate(act: Callable[..., Ran]) -> None:
+    place = Place()
+    place.add(0.05, "candidate")
+    ran = act(place, command="promote", to="staging")
+    assert (ran.code, ran.outputs["gate"]) == (6, "failed")
+
+
+def test_a_model_must_be_named_where_the_configuration_has_none(act: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "aml-train.yml").write_text(CONFIG.partition("gate:")[0])
+    ran = act(Place(), command="promote", to="production")
+    assert (ran.code, ran.outputs["status"]) == (2, "invalid")
+    assert any("with.model: which model? The configuration has no `model`" in text for text in told(ran, "error"))
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"COMMAND": "promote"}, "with.to: `command: promote` needs a stage: write such as `to: production`"),
+        (
+            {"COMMAND": "rollback", "TO": "p", "MODEL": "m:3"},
+            "with.model: a rollback finds the version by itself: write `m`, or `command: promote`",
+        ),
+        ({"COMMAND": "promote", "TO": "p", "MODEL": ":3"}, "with.model: ':3' names no model: write NAME or NAME:VERSION"),
+        (
+            {"COMMAND": "promote", "TO": "p", "SET": "promote.p.gate=x"},
+            "with.set: `command: promote` goes by the configuration as it is checked in: delete it; the rules stand in aml-train.yml",
+        ),
+        ({"DRY-RUN": "true"}, "with.dry-run: `command: run` promotes nothing: write `command: plan`"),
+        ({"DRY-RUN": "1"}, "with.dry-run: '1' is neither true nor false: write true or false"),
+        *(
+            ({name.upper(): "x"}, f"with.{name}: `command: run` promotes nothing: write `command: promote`, or delete it")
+            for name in PROMOTION_INPUTS
+            if name != "dry-run"
+        ),
+    ],
+)  # fmt: skip
+def test_inputs_that_do_not_go_together(given: dict[str, str], complaint: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidError) as caught:
+        read_inputs({f"INPUT_{name}": value for name, value in given.items()}, tmp_path)
+    assert [str(fault) for fault in caught.value.faults] == [complaint]
+
+
+def test_the_inputs_and_the_same_elsewhere(tmp_path: Path) -> None:
+    given = {
+        "COMMAND": "promote",
+        "MODEL": "m:3",
+        "TO": "p",
+        "EXPECT": "none",
+        "REASON": "so it is",
+        "TARGET": "azure",
+    }
+    inputs = read_inputs({f"INPUT_{name}": value for name, value in given.items()}, tmp_path)
+    assert inputs.promotion == PromotionInputs(
+        model="m", version="3", to="p", expect="none", reason="so it is", dry_run=False
+    )
+    assert inputs.command_line(tmp_path) == (
+        "aml-train", "promote", "--target", "azure", "m:3", "--to", "p", "--expect", "none", "--reason", "so it is", "--yes",
+    )  # fmt: skip
+
+
+def test_who_asks_and_where() -> None:
+    assert (read_step(GITHUB).actor, read_step({"GITHUB_ACTOR": "ann"}).actor, read_step({}).actor) == (
+        "bob",
+        "ann",
+        "unknown",
+    )
+    assert read_step({}).run_url is None
