@@ -71,7 +71,7 @@ class FakeService:
 
     def find(self, name: str) -> JobView | None:
         if name in self.history_of:
-            return JobView(name=name, status=JobStatus.COMPLETED)
+            return self.jobs.get(name) or JobView(name=name, status=JobStatus.COMPLETED)
         return self.jobs.get(name)
 
     def details(self, name: str) -> JobView:

@@ -186,8 +186,11 @@ def _run_url(environment: Mapping[str, str]) -> str | None:
 def _branch(environment: Mapping[str, str]) -> str | None:
     """Return what the commit's branch is called in the image's tags, None for the run of a git tag.
 
-    A pull request is ``pull/NUMBER``: a fork may call its branch ``main``, too.
+    A pull request is ``pull/NUMBER``: a fork may call its branch ``main``, too. In a run of ``pull_request_target``, what GitHub calls
+    the ref is the branch that is to be merged into, whatever is checked out: it names nothing.
     """
+    if environment.get("GITHUB_EVENT_NAME") == "pull_request_target":
+        return None
     found = re.fullmatch(r"refs/(?:heads/(.+)|(pull/\d+)/\w+)", environment.get("GITHUB_REF", ""))
     return (found[1] or found[2]) if found else None
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from aml_train.comparison import Comparison
 from aml_train.events import (
+    BaselineCompared,
     Event,
     ImageChecked,
     ImageReady,
@@ -74,6 +76,7 @@ class Record:
     metrics: Mapping[str, float] | None = None
     histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     rules: list[RuleDecided] = field(default_factory=list)
+    comparison: Comparison | None = None
     model: ModelRegistered | None = None
     logs: LogsEnded | None = None
     promoted: ModelPromoted | None = None
@@ -120,6 +123,8 @@ class Record:
                 self.metrics, self.histories = event.metrics, event.histories
             case RuleDecided():
                 self.rules.append(event)
+            case BaselineCompared():
+                self.comparison = event.comparison
             case ModelRegistered():
                 self.model = event
             case ModelPromoted():

@@ -80,6 +80,7 @@ def render_summary(record: Record, *, title: str, reproduce: str, text: str = ""
         _message(record, text),
         Section(name="the promotion", importance=9, head="| | |\n|---|---|", rows=promotion_rows(record)),
         _gate(record),
+        _baseline(record),
         _failures(record),
         _outputs(record),
         _checks(record),
@@ -153,6 +154,28 @@ def _gate(record: Record) -> Section:
     ]
     head = "### Gate\n\n| | metric | wanted | value | |\n|---|---|---|---:|---|"
     return Section(name="the gate's rules", importance=7, head=head, rows=rows)
+
+
+def _baseline(record: Record) -> Section:
+    """The job beside its baseline: job, commit, image, data, parameters that differ, metrics."""
+    if record.comparison is None:
+        return Section(name="the baseline", importance=6)
+    rows = []
+    for row in record.comparison.rows():
+        wrap = escape if row.kind == "metric" or row.name in ("status", "ran for") else _code_or_nothing
+        name = code(row.name, most=200) if row.kind in ("metric", "parameter") else escape(row.name, most=200)
+        rows.append(f"| {name} | {wrap(row.left)} | {wrap(row.right)} | {escape(row.difference)} |")
+    head = f"### Beside the baseline, {escape(record.comparison.right.title, most=200)}\n\n"
+    return Section(
+        name="the baseline",
+        importance=6,
+        head=head + "| | this job | baseline | difference |\n|---|---:|---:|---|",
+        rows=rows,
+    )
+
+
+def _code_or_nothing(text: str) -> str:
+    return code(text, most=200) if text else ""
 
 
 def _failures(record: Record) -> Section:

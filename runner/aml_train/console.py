@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from aml_train.events import (
+    BaselineCompared,
     Event,
     ImageChecked,
     ImageReady,
@@ -35,6 +36,8 @@ from aml_train.units import duration, size, slowest
 if TYPE_CHECKING:
     from rich.progress import Progress as ProgressBars
     from rich.progress import TaskID
+
+    from aml_train.comparison import Comparison
 
 #: Foreign text may hold escape sequences that would take the terminal over: only its printable part is shown.
 _ESCAPES: Final = re.compile(
@@ -81,6 +84,7 @@ class ConsoleListener:
         self._rows: list[tuple[str, str, float]] = []
         self._facts: dict[str, str] = {}
         self._metrics: Mapping[str, float] = {}
+        self._comparison: Comparison | None = None
 
     def __call__(self, event: Event) -> None:
         """Show one event."""
@@ -164,6 +168,8 @@ class ConsoleListener:
             case LogsEnded():
                 if len(event.tails) > 1:
                     self._facts["logs"] = f"{len(event.tails)} logs, {size(sum(tail.size for tail in event.tails))}"
+            case BaselineCompared():
+                self._comparison = event.comparison
             case ModelRegistered():
                 self._facts["model"] = f"{event.model} version {event.version}" + (
                     " (registered earlier)" if event.found else ""
@@ -223,6 +229,8 @@ class ConsoleListener:
             shown = "  ".join(f"{name}={value:.6g}" for name, value in sorted(self._metrics.items())[:_MOST_METRICS])
             more = len(self._metrics) - _MOST_METRICS
             self._row("metrics", shown + (f"  and {more} more" if more > 0 else ""))
+        if self._comparison is not None:
+            self._compare(self._comparison)
         style = _VERDICTS.get(event.exit_code, "red")
         self._console.print(
             Text.assemble((f"{event.status}", f"bold {style}"), (f" (exit code {event.exit_code})", style))
@@ -230,6 +238,15 @@ class ConsoleListener:
         self._console.print(Text(printable_lines(event.message)))
         if event.hint:
             self._console.print(Text(printable_lines(event.hint), style="cyan"))
+
+    def _compare(self, comparison: Comparison) -> None:
+        from aml_train.comparison_table import table
+
+        title = printable(" ".join(comparison.right.title.split()))
+        self._console.print(Text.assemble(("beside the baseline", "bold"), f", {title}"))
+        head = ("", "this job", "baseline", "difference")
+        for line in table(comparison, head=head, shown=printable, most=_MOST_METRICS):
+            self._console.print(Text(f"  {line}"))
 
     def _row(self, name: str, text: str) -> None:
         self._console.print(Text.assemble((f"{name:<{_NAME_WIDTH + 2}}", "bold"), printable(text)))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from aml_train.checks import Finding
+from aml_train.comparison import Comparison
 from aml_train.tracebacks import Traceback
 
 Stage = Literal[
@@ -274,6 +275,14 @@ class RuleDecided(Event):
     met: bool
     verdict: str
     reason: str
+    where: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineCompared(Event):
+    """The job stands beside its baseline: *comparison* has the job on the left. *where* is ``file:line`` of the baseline."""
+
+    comparison: Comparison
     where: str = ""
 
 

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from aml_train.baselines import Found, find_baseline, side_of_job
+from aml_train.comparison import Comparison, Side
 from aml_train.config.model import BaselineConfig, GateRule, JsonValue
 from aml_train.errors import GateFailedError, InvalidError
-from aml_train.gate.baseline import RunBaseline, ValuesBaseline, read_value, read_values
-from aml_train.gate.decide import Baseline, Decision, Evidence, decide_rule
+from aml_train.gate.baseline import read_value
+from aml_train.gate.data import decide_data
+from aml_train.gate.decide import Decision, Evidence, decide_rule
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.clock import Clock
-from aml_train.jobs.service import JobService, ModelView
+from aml_train.jobs.origin import Origin
+from aml_train.jobs.service import JobService
 from aml_train.jobs.watch import settle_metrics
-from aml_train.models import TAG_JOB, TAG_METRIC
 
 #: Bytes of a file that a value is read from.
 _MOST: Final = 16 << 20
@@ -29,11 +32,13 @@ class Gated:
         last: every metric's last value.
         histories: the values of those that rules name.
         decision: the gate's.
+        comparison: the job beside its baseline; None where there is no baseline.
     """
 
     last: Mapping[str, float]
     histories: Mapping[str, Sequence[MetricPoint]]
     decision: Decision
+    comparison: Comparison | None = None
 
 
 def decide_gate(
@@ -44,6 +49,7 @@ def decide_gate(
     *,
     clock: Clock,
     pause: float,
+    origin: Origin | None = None,
 ) -> Gated:
     """Let the metrics of an ended job settle, and decide every rule.
 
@@ -54,6 +60,7 @@ def decide_gate(
         baseline: what its rules compare with, as it is now.
         clock: time.
         pause: seconds between two readings of the metrics.
+        origin: where this run comes from, for the baseline of a branch.
 
     Raises:
         ServiceError: the service does not answer.
@@ -65,16 +72,58 @@ def decide_gate(
     values, problems = _values(service, job, in_files)
     last = {name: value for name, value in logged.items() if name not in in_files} | values
     histories = {**read, **{name: (MetricPoint(step=0, value=one, timestamp=0),) for name, one in values.items()}}
-    found, why = find_baseline(service, rules, baseline)
+    found, why = _baseline(service, rules, baseline, origin, job)
     evidence = Evidence(
-        histories=dict.fromkeys(last, ()) | histories, problems=problems, baseline=found, no_baseline=why
+        histories=dict.fromkeys(last, ()) | histories,
+        problems=problems,
+        baseline=None if found is None else found.values,
+        no_baseline=why,
     )
     bootstrap = baseline is not None and baseline.bootstrap and found is None
     decisions = []
     for rule in rules:
         policies = replace(rule.policies, no_baseline="skip") if bootstrap else rule.policies
         decisions.append(decide_rule(rule.metric, rule.rule, rule.where, evidence, policies))
-    return Gated(last=last, histories=histories, decision=Decision(rules=tuple(decisions)))
+    candidate = _candidate(service, job, last) if baseline is not None else None
+    if baseline is not None and candidate is not None and _has_data(baseline):
+        right = None if found is None else found.side
+        of_data = decide_data(candidate, right, why, baseline.data, baseline.where, bootstrap=bootstrap)
+        if of_data is not None:
+            decisions.append(of_data)
+    return Gated(
+        last=last,
+        histories=histories,
+        decision=Decision(rules=tuple(decisions)),
+        comparison=Comparison(left=candidate, right=found.side) if found and candidate else None,
+    )
+
+
+def _has_data(baseline: BaselineConfig) -> bool:
+    return baseline.file is None and baseline.data != "ignore"
+
+
+def _candidate(service: JobService, job: str, last: Mapping[str, float]) -> Side:
+    view = service.find(job)
+    if view is None:
+        return Side(title=f"the job {job}", job=job, metrics=last)
+    return replace(side_of_job(view, f"the job {job}"), metrics=last)
+
+
+def _baseline(
+    service: JobService,
+    rules: Sequence[GateRule],
+    config: BaselineConfig | None,
+    origin: Origin | None,
+    candidate: str | None,
+) -> tuple[Found | None, str]:
+    """Return the baseline, or None and why there is none. A file that cannot be used counts only where a rule needs it."""
+    needed = sorted({rule.metric for rule in rules if rule.rule.needs_baseline})
+    try:
+        return find_baseline(service, needed, config, origin=origin, candidate=candidate)
+    except InvalidError as error:
+        if needed:
+            raise
+        return None, error.message
 
 
 def _values(
@@ -98,98 +147,47 @@ def _values(
     return values, problems
 
 
-def check_baseline(service: JobService, rules: Sequence[GateRule], baseline: BaselineConfig | None) -> None:
-    """Find out before anything is trained whether the gate could be met: a missing baseline fails it whatever the metrics are.
+def check_baseline(
+    service: JobService,
+    rules: Sequence[GateRule],
+    baseline: BaselineConfig | None,
+    *,
+    origin: Origin | None = None,
+    data: Mapping[str, str] | None = None,
+) -> None:
+    """Find out before anything is trained whether the gate could be met.
+
+    A missing baseline fails it whatever the metrics are, and so do different data where ``baseline.data`` is ``fail``.
+
+    Args:
+        service: the workspace.
+        rules: the gate.
+        baseline: what its rules compare with.
+        origin: where this run comes from, for the baseline of a branch.
+        data: which data the job will read, by input; None where that is not known.
 
     Raises:
-        GateFailedError: rules need a baseline, and there is none.
+        GateFailedError: rules need a baseline, and there is none; or the data must be the baseline's, and are not.
         ServiceError: the service does not answer.
         InvalidError: the baseline's file cannot be used.
     """
     strict = [rule for rule in rules if rule.rule.needs_baseline and rule.policies.no_baseline == "fail"]
-    if not strict or (baseline is not None and baseline.bootstrap):
+    of_data = baseline is not None and baseline.data == "fail" and baseline.file is None
+    bootstrap = baseline is not None and baseline.bootstrap
+    if not of_data and (not strict or bootstrap):
         return
-    found, why = find_baseline(service, strict, baseline)
-    if found is None:
+    found, why = find_baseline(service, [], baseline, origin=origin)
+    if found is None and strict and not bootstrap:
         raise GateFailedError(
             f"The gate cannot be met: {why}, and {strict[0].metric} is compared with it ({strict[0].where}).",
             hint=f"Nothing was submitted. {_BOOTSTRAP}",
         )
-
-
-def find_baseline(
-    service: JobService, rules: Sequence[GateRule], config: BaselineConfig | None
-) -> tuple[Baseline | None, str]:
-    """Return the baseline, or None and why there is none. Nothing is asked where no rule needs it."""
-    metrics = sorted({rule.metric for rule in rules if rule.rule.needs_baseline})
-    if config is None:
-        return None, "no `baseline` is configured"
-    if not metrics:
-        return None, "no rule asks for it"
-    if config.file is not None:
-        return _of_file(config), ""
-    if config.job is not None:
-        histories = _of_job(service, config.job, metrics)
-        if histories is None:
-            return None, f"there is no job {config.job}"
-        return RunBaseline(title=f"the job {config.job}", histories=histories), ""
-    return _of_model(service, config, metrics)
-
-
-def _of_file(config: BaselineConfig) -> Baseline | None:
-    file = config.file
-    if file is None:
-        return None
-    try:
-        return ValuesBaseline(title=file.name, values=read_values(file.read_bytes()), stands_for_all=True)
-    except FileNotFoundError:
-        return None if config.bootstrap else _unusable(config, "there is no such file")
-    except OSError as error:
-        return _unusable(config, str(error.strerror))
-    except ValueError as error:
-        return _unusable(config, str(error))
-
-
-def _unusable(config: BaselineConfig, why: str) -> Baseline | None:
-    raise InvalidError(
-        f"{config.where}: the baseline {config.file} cannot be read: {why}",
-        hint='It is a JSON file of metrics and numbers, such as {"val/accuracy": 0.95}.',
-    )
-
-
-def _of_job(service: JobService, name: str, metrics: Sequence[str]) -> dict[str, Sequence[MetricPoint]] | None:
-    if service.find(name) is None:
-        return None
-    known = service.last_metrics(name)
-    return {metric: service.metric_history(name, metric) for metric in metrics if metric in known}
-
-
-def _of_model(service: JobService, config: BaselineConfig, metrics: Sequence[str]) -> tuple[Baseline | None, str]:
-    name = config.model or ""
-    wanted = next(
-        f"{key} {value}" for key in ("stage", "tag", "version") if (value := getattr(config, key)) is not None
-    )
-    versions = service.models(name)
-    model = next((version for version in versions if _is_wanted(version, config)), None)
-    if model is None:
-        has = f"of its {len(versions)} versions none is" if versions else "there is no such model"
-        return None, f"the model {name} with {wanted} is missing ({has})"
-    title = f"{name} version {model.version} ({wanted})"
-    job = model.tags.get(TAG_JOB)
-    histories = _of_job(service, job, metrics) if job is not None else None
-    if histories is not None:
-        return RunBaseline(title=title, histories=histories), ""
-    # Its job is gone; what the gate read at its end is kept with the model.
-    values = {
-        tag.removeprefix(TAG_METRIC): float(value) for tag, value in model.tags.items() if tag.startswith(TAG_METRIC)
-    }
-    return ValuesBaseline(title=title, values=values, stands_for_all=False), ""
-
-
-def _is_wanted(model: ModelView, config: BaselineConfig) -> bool:
-    if config.version is not None:
-        return model.version == config.version
-    if config.stage is not None:
-        return config.stage.lower() == model.staged
-    name, _, value = (config.tag or "").partition("=")
-    return name in model.tags and (not value or model.tags[name] == value)
+    if baseline is not None and of_data and data is not None:
+        job = Side(title="this job", data=data)
+        right = None if found is None else found.side
+        decision = decide_data(job, right, why, "fail", baseline.where, bootstrap=bootstrap)
+        if decision is not None and decision.verdict == "missed":
+            raise GateFailedError(
+                f"The gate cannot be met: {decision.reason} ({decision.where}).",
+                hint="Nothing was submitted. `baseline.data: warn` only tells of different data.",
+            )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aml_train.attempts import Attempt
+from aml_train.comparison import Comparison
 from aml_train.events import LogsEnded
 from aml_train.gate.decide import Decision
 from aml_train.image.spec import JobImage, Tested
@@ -72,6 +73,7 @@ class Outcome:
     logs: LogsEnded | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     decision: Decision | None = None
+    comparison: Comparison | None = None
     model: ModelView | None = None
 
     def facts(self) -> dict[str, object]:
@@ -91,6 +93,10 @@ class Outcome:
                 facts["traceback"] = {"origin": first.origin, "rank": first.rank, "message": first.message}
         if self.decision and self.decision.rules:
             facts["gate"] = "passed" if self.decision.met else "failed"
+        if self.comparison:
+            compared = self.comparison.facts()
+            facts |= {"candidate": compared["left"], "baseline": compared["right"]}
+            facts |= {"differences": compared["metrics"], "different_data": compared["different_data"]}
         if self.model:
             facts |= {"model": self.model.name, "model_version": self.model.version}
         return facts

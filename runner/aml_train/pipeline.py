@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -13,6 +14,7 @@ from aml_train.config.model import ClusterConfig
 from aml_train.errors import AmlTrainError, CancelledError, GateFailedError, ServiceError
 from aml_train.events import (
     AttemptEnded,
+    BaselineCompared,
     Event,
     ImageReady,
     JobStatusChanged,
@@ -34,11 +36,12 @@ from aml_train.gating import check_baseline, decide_gate
 from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs.cancel import tell_to_cancel
 from aml_train.jobs.clock import Clock
-from aml_train.jobs.data_versions import pin_data
+from aml_train.jobs.data_versions import data_of, pin_data
 from aml_train.jobs.job import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, JobSpec
 from aml_train.jobs.job_logs import JobLogs
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.verdicts import GateWord, record_verdict
 from aml_train.jobs.watch import Limits, Pace, Watch
 from aml_train.live_job import LiveJob
 from aml_train.masking import Masker
@@ -195,7 +198,9 @@ class Execution:
         if options.attach:
             view = self._attach(target)
         else:
-            check_baseline(target.service, plan.gate, plan.baseline)
+            if options.decide:
+                data = data_of(self._job.tags, {})
+                check_baseline(target.service, plan.gate, plan.baseline, origin=plan.origin, data=data)
             image = self._image(target)
             view = self._submit(target, image)
         if options.wait or view.status.terminal:
@@ -203,8 +208,9 @@ class Execution:
             if not options.decide:
                 self._pass("passed", f"The job {view.name} completed.")
                 return
-            decision = self._decide(target.service, view.name)
+            decision = self._decide(target.service, view)
             self._register(target.service, view, decision)
+            self._record(target.service, view, "passed" if decision.rules else "none")
             gated = "the gate is met" if plan.gate else "no gate was given"
             self._pass("passed", f"The job completed and {gated}.")
         else:
@@ -399,19 +405,24 @@ class Execution:
             self.outcome.logs = event
         self._listener(event)
 
-    def _decide(self, service: JobService, name: str) -> Decision:
-        gate = self._plan.gate
+    def _decide(self, service: JobService, job: JobView) -> Decision:
+        plan = self._plan
         with self._stage("gate", "Decide the gate") as summary:
             pause = _SETTLED_PAUSE if self._settled else _METRIC_PAUSE
-            gated = decide_gate(service, name, gate, self._plan.baseline, clock=self._clock, pause=pause)
+            gated = decide_gate(
+                service, job.name, plan.gate, plan.baseline, clock=self._clock, pause=pause, origin=plan.origin
+            )
             decision, self.outcome.metrics = gated.decision, gated.last
             points = {
                 metric: [(point.step, point.value) for point in found] for metric, found in gated.histories.items()
             }
-            self._listener(MetricsSettled(job=name, metrics=gated.last, histories=points))
-            self.outcome.decision = decision
+            self._listener(MetricsSettled(job=job.name, metrics=gated.last, histories=points))
+            self.outcome.decision, self.outcome.comparison = decision, gated.comparison
+            if gated.comparison is not None and plan.baseline is not None:
+                self._listener(BaselineCompared(comparison=gated.comparison, where=plan.baseline.where))
             self._report(decision)
             if not decision.met:
+                self._record(service, job, "failed")
                 lines = [f"{rule.reason} ({rule.where})" for rule in decision.missed]
                 raise GateFailedError("The gate is not met: " + "\n".join(lines), hint="No model was registered.")
             summary.append(decision.summary)
@@ -449,6 +460,17 @@ class Execution:
             summary.append(
                 f"{'had been registered as' if found else 'registered'} {model.name} version {model.version}"
             )
+
+    def _record(self, service: JobService, job: JobView, gate: GateWord) -> None:
+        """Have the job's tags say what the gate said. The verdict stands, whether they do or not."""
+        try:
+            record_verdict(service, job, self._plan.origin, gate, now=datetime.datetime.now(datetime.UTC))
+        except ServiceError as error:
+            text = (
+                f"The verdict could not be written into the job's tags, where `baseline.branch` finds it: {error.message}"
+                f" `aml-train attach {job.name}` writes it."
+            )
+            self._listener(Notice(text=text, level="warning"))
 
     def _interrupted(self) -> CancelledError:
         """Let go of the live job, or cancel it, if there is one."""

@@ -9,8 +9,10 @@ import pytest
 from rich.console import Console
 
 from aml_train.checks import Finding
+from aml_train.comparison import Comparison, Side
 from aml_train.console import ConsoleListener, printable
 from aml_train.events import (
+    BaselineCompared,
     Broadcast,
     Event,
     ImageChecked,
@@ -66,6 +68,20 @@ def test_a_run_is_shown_in_plain_lines_where_there_is_no_terminal() -> None:
         "passed (exit code 0)",
     ):
         assert part in text
+
+
+def test_the_job_is_shown_beside_its_baseline() -> None:
+    left = Side(title="the job a", metrics={"acc": 0.97, "\x1b[2Jloss\n": 2.0}, data={"train": "digits:7"})
+    right = Side(
+        title="digits version 3 (\x1b[31mstage production)", metrics={"acc": 0.95}, data={"train": "digits:6"}
+    )
+    compared = BaselineCompared(comparison=Comparison(left=left, right=right))
+    text = shown(compared, RunFinished(status="passed", exit_code=0, message="good"))
+    assert "beside the baseline, digits version 3 (stage production)\n" in text
+    assert "  data train  digits:7  digits:6  differs\n" in text
+    assert "  acc             0.97      0.95  +0.02 (+2.11 %)\n" in text
+    assert "\x1b" not in text
+    assert json.loads(to_json(compared))["comparison"]["right"]["data"] == {"train": "digits:6"}
 
 
 def test_foreign_lines_cannot_take_the_terminal_over() -> None:

@@ -13,7 +13,8 @@ from aml_train.errors import GateFailedError, InvalidError
 from aml_train.gate.rules import parse_rule
 from aml_train.gating import Gated, check_baseline, decide_gate
 from aml_train.jobs.clock import Clock
-from aml_train.jobs.service import ModelView
+from aml_train.jobs.service import JobView, ModelView
+from aml_train.jobs.states import JobStatus
 from tests.fake_service import FakeClock, FakeService
 
 
@@ -98,6 +99,53 @@ def test_a_file_is_the_baseline(tmp_path: Path) -> None:
     file.unlink()
     first = BaselineConfig(file=file, bootstrap=True)
     assert [one.verdict for one in decide(service, rule("== baseline"), baseline=first).decision.rules] == ["skipped"]
+
+
+def test_a_job_that_has_not_completed_is_no_baseline() -> None:
+    service = FakeService(metrics={"m": [0.5]}, jobs={"old": JobView(name="old", status=JobStatus.RUNNING)})
+    (decision,) = decide(service, rule(">= baseline"), baseline=BaselineConfig(job="old")).decision.rules
+    assert decision.verdict == "missed"
+    assert "the job old is Running, and only a completed one is a baseline" in decision.reason
+    tags = {"aml-train.job": "old", "aml-train.metric.m": "0.6", "aml-train.metric.other": "high"}
+    service.registered.append(ModelView(name="digits", version="1", path="p", tags=tags))
+    config = BaselineConfig(model="digits", version="1")
+    (decision,) = decide(service, rule(">= baseline"), baseline=config).decision.rules
+    assert "wanted >= 0.6 (that of digits version 1 (version 1), 0.6)" in decision.reason
+    (decision,) = decide(service, rule("< baseline", "other"), baseline=config).decision.rules
+    assert decision.verdict == "missed"
+
+
+def test_the_baseline_stands_beside_the_job_and_different_data_are_told() -> None:
+    digest, tags = "sha256:" + "1" * 64, {"aml-train.data.train": "digits:6", "aml-train.commit": "c" * 40}
+    service = FakeService(metrics={"m": [0.5], "loss": [2.0]}, history_of={"old": {"m": [0.9, 0.4]}})
+    service.jobs["job"] = JobView(
+        name="job", status=JobStatus.COMPLETED, tags={"aml-train.data.train": "digits:7"}, parameters={"epochs": "3"}
+    )
+    tags |= {"aml-train.job": "old", "aml-train.image-digest": digest, "aml-train.metric.f1": "0.3"}
+    service.registered.append(ModelView(name="digits", version="1", path="p", tags=tags))
+    config = BaselineConfig(model="digits", version="1", where="f.yml:9")
+    gated = decide(service, rule(">= baseline"), baseline=config)
+    assert [(one.metric, one.verdict, one.where) for one in gated.decision.rules] == [
+        ("m", "met", "f.yml:2"),
+        ("data", "warned", "f.yml:9"),
+    ]
+    assert gated.comparison is not None
+    right = gated.comparison.right
+    assert (right.model, right.version, right.job, right.digest) == ("digits", "1", "old", digest)
+    assert (right.commit, right.data) == ("c" * 40, {"train": "digits:6"})
+    assert right.metrics == {"m": 0.4, "f1": 0.3}
+    assert gated.comparison.left.metrics == {"m": 0.5, "loss": 2.0}
+    assert gated.comparison.left.parameters == {"epochs": "3"}
+
+    strict = replace(config, data="fail")
+    assert not decide(service, baseline=strict).decision.met, "also where no rule asks for the baseline"
+    with pytest.raises(GateFailedError, match=r"train is digits:7, and was digits:6 \(f.yml:9\)"):
+        check_baseline(service, [], strict, data={"train": "digits:7"})
+    check_baseline(service, [], strict, data={"train": "digits:6"})
+    check_baseline(service, [], config, data={"train": "digits:7"})
+    check_baseline(service, [], replace(strict, version="9", bootstrap=True), data={"train": "digits:7"})
+    with pytest.raises(GateFailedError, match="there are no data to compare with"):
+        check_baseline(service, [], replace(strict, version="9"), data={"train": "digits:7"})
 
 
 def test_nothing_is_asked_of_a_baseline_that_no_rule_needs(tmp_path: Path) -> None:

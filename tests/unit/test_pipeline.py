@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.model import ClusterConfig, GateRule, WaitConfig
+from aml_train.config.model import BaselineConfig, ClusterConfig, GateRule, WaitConfig
 from aml_train.errors import AmlTrainError, ImageError, TestsFailedError
 from aml_train.events import (
+    BaselineCompared,
     Event,
     ImageReady,
     JobSubmitted,
@@ -25,6 +26,7 @@ from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import BaseImage, ImageSpec, Tested, TestSpec
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.job import JobSpec, JobTemplate
+from aml_train.jobs.origin import Origin
 from aml_train.jobs.service import JobView
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
@@ -463,3 +465,77 @@ def test_a_job_under_a_name_of_its_own_is_only_followed() -> None:
         later.message
         == "The job other is submitted, and goes on by itself. `aml-train jobs logs -f other` follows it."
     )
+
+
+ORIGIN = Origin(repository="github.com/o/r", configuration="aml-train.yml", branch="main", commit="f" * 40)
+
+
+def of_main(rules: Mapping[str, Sequence[str]] | None = None, epochs: int = 1, **changes: Any) -> Plan:
+    """Return the plan of a run on main; other *epochs* are another job."""
+    plan = make_plan(rules, **{"origin": ORIGIN, **changes})
+    document = {**plan.job.document, "inputs": {"epochs": epochs}}
+    return replace(plan, job=replace(plan.job, document=document))
+
+
+def test_the_next_run_is_compared_with_the_last_one_of_main_that_passed() -> None:
+    rules = {"acc": [">= 0.9", ">= baseline"]}
+    baseline = BaselineConfig(branch="main", bootstrap=True, where="f.yml:3")
+    service = good_service()
+    first, _ = run(of_main(rules, 1, baseline=baseline), service)
+    assert first.status == "passed"
+    assert first.job is not None
+
+    service.history_of[first.job.name] = service.metrics
+    service.metrics, service.looks = {"acc": [0.95]}, 0
+    worse, events = run(of_main(rules, 2, baseline=baseline), service)
+    assert worse.status == "gate-failed"
+    assert f"(that of the job {first.job.name} (branch main), 0.96)" in worse.message
+    compared = next(event for event in events if isinstance(event, BaselineCompared)).comparison
+    assert (compared.right.job, compared.right.metrics) == (first.job.name, {"acc": 0.96})
+    assert compared.left.metrics == {"acc": 0.95}
+    assert worse.facts()["baseline"] == compared.right.facts()
+
+    again, _ = run(of_main(rules, 2, baseline=baseline), service)
+    assert again.status == "gate-failed", "what failed is not the baseline of its own next run"
+    assert service.jobs[str(again.facts()["job"])].tags["aml-train.gate"] == "failed"
+
+
+def test_a_first_model_without_bootstrap_is_no_baseline_for_itself() -> None:
+    baseline = BaselineConfig(branch="main", where="f.yml:3")
+    service = good_service()
+    outcome, _ = run(of_main({"acc": [">= baseline"]}, baseline=baseline), service)
+    assert outcome.status == "gate-failed"
+    assert not service.submitted
+    assert "no run of aml-train.yml in github.com/o/r on the branch main has passed" in outcome.message
+
+
+def test_the_verdict_stands_although_the_tags_cannot_be_written() -> None:
+    service = good_service(tag_answers=[lost("AzureML answered 503")])
+    outcome, events = run(of_main({"acc": [">= 0.9"]}), service)
+    assert outcome.status == "passed"
+    warnings = [event.text for event in events if isinstance(event, Notice) and event.level == "warning"]
+    assert "The verdict could not be written into the job's tags" in warnings[0]
+    attached, _ = run(of_main({"acc": [">= 0.9"]}), service, attach=True)
+    assert attached.status == "passed"
+    assert "aml-train.verdict.main" in next(iter(service.jobs.values())).tags
+
+
+def test_a_job_that_is_only_run_gets_no_verdict() -> None:
+    service = good_service()
+    run(of_main(), service, decide=False)
+    (view,) = service.jobs.values()
+    assert not [tag for tag in view.tags if tag.startswith(("aml-train.verdict", "aml-train.gate"))]
+
+
+def test_labels_are_looked_up_before_anything_is_built() -> None:
+    plan = make_plan()
+    document = {**plan.job.document, "inputs": {"train": {"path": "azureml:digits@latest"}}}
+    plan = replace(plan, job=replace(plan.job, document=document))
+    outcome, events = run(plan, good_service())
+    assert outcome.status == "invalid"
+    assert [event.stage for event in events if isinstance(event, StageFinished)] == ["target"]
+    service = good_service(latest={("data", "digits"): "4"})
+    run(plan, service)
+    (job,) = service.submitted
+    assert job.document["inputs"]["train"]["path"] == "azureml:digits:4"
+    assert job.document["tags"]["aml-train.data.train"] == "digits:4"

@@ -60,8 +60,8 @@ GATE: Final = Table(
 )
 
 BASELINE: Final = Record(
-    noun="a mapping with `file`, `job` or `model`",
-    one_of=("file", "job", "model"),
+    noun="a mapping with `file`, `job`, `model` or `branch`",
+    one_of=("file", "job", "model", "branch"),
     keys={
         "file": Key(Text(noun="the path of a JSON file"), "JSON file of the project: metric → number."),
         "job": Key(Text(noun="a job's name"), "Job of the workspace, by its name."),
@@ -72,6 +72,14 @@ BASELINE: Final = Record(
         "stage": Key(Text(noun="a stage such as `production`"), "Stage that the model's version is in."),
         "tag": Key(Text(noun="a tag, `name` or `name=value`"), "Tag that the model's version has."),
         "version": Key(Text(noun="a version"), "Version of the model."),
+        "branch": Key(
+            Text(noun="a branch's name, such as `main`"),
+            "Branch of this repository: the latest run of this configuration on it that passed.",
+        ),
+        "data": Key(
+            Choice(words=("warn", "fail", "ignore")),
+            "What becomes of the gate where the job has read other data than the baseline: `warn` (the default), `fail` or `ignore`.",
+        ),
         "bootstrap": Key(
             Flag(), "Whether rules that need the baseline are skipped where there is none yet; false by default."
         ),
@@ -156,6 +164,13 @@ def baseline_config(
             remedy="delete it",
         )
     file = found.get("file")
+    if file is not None and "data" in found:
+        faults.add(
+            place(tree, "baseline", "data"),
+            "`baseline.data` does not go with `file`",
+            why="a file of metrics does not say which data they were measured on",
+            remedy="delete it",
+        )
     return BaselineConfig(
         file=directory / file if file is not None else None,
         job=found.get("job"),
@@ -163,6 +178,8 @@ def baseline_config(
         stage=found.get("stage"),
         tag=found.get("tag"),
         version=found.get("version"),
+        branch=found.get("branch"),
+        data=found.get("data", "warn"),
         bootstrap=bool(found.get("bootstrap", False)),
         where=place(tree, "baseline").where,
     )

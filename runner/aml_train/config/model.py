@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from aml_train.config.image_model import ImageConfig as ImageConfig
 from aml_train.config.image_model import PipConfig as PipConfig
+from aml_train.gate.data import DataPolicy
 from aml_train.gate.decide import Policies
 from aml_train.gate.rules import Rule
 
@@ -124,7 +125,7 @@ class StagePolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineConfig:
-    """``baseline:``: what rules compare with. Exactly one of *file*, *job* and *model* is given.
+    """``baseline:``: what rules compare with. Exactly one of *file*, *job*, *model* and *branch* is given.
 
     Attributes:
         file: absolute path of a JSON file of metrics.
@@ -133,6 +134,8 @@ class BaselineConfig:
         stage: as ``aml-train promote`` sets it.
         tag: ``name`` or ``name=value``.
         version: the version itself.
+        branch: a branch of this repository; the latest run of it that passed counts.
+        data: what becomes of the gate where candidate and baseline have read different data.
         bootstrap: whether there need be none yet.
         where: ``file:line``.
     """
@@ -143,6 +146,8 @@ class BaselineConfig:
     stage: str | None = None
     tag: str | None = None
     version: str | None = None
+    branch: str | None = None
+    data: DataPolicy = "warn"
     bootstrap: bool = False
     where: str = ""
 

@@ -95,8 +95,3 @@ def data_of(tags: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str
     """
     tagged = {name.removeprefix(TAG_DATA): value for name, value in tags.items() if name.startswith(TAG_DATA)}
     return dict(sorted({**{name: version_of(path) for name, path in inputs.items()}, **tagged}.items()))
-
-
-def is_exact(version: str) -> bool:
-    """Tell whether *version* names contents, and not only a place where they may change."""
-    return "://" not in version

@@ -221,3 +221,4 @@ def test_former_files_that_are_not_there(name: str, complaint: str, tmp_path: Pa
 )
 def test_the_branch_that_an_image_is_tagged_with(ref: str, branch: str | None) -> None:
     assert read_step({"GITHUB_REF": ref}).branch == branch
+    assert read_step({"GITHUB_REF": ref, "GITHUB_EVENT_NAME": "pull_request_target"}).branch is None

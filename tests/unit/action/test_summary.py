@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aml_train.checks import Finding
+from aml_train.comparison import Comparison, Side
 from aml_train.events import (
+    BaselineCompared,
     ImageChecked,
     ImageReady,
     JobSubmitted,
@@ -85,6 +87,23 @@ def test_the_summary_tells_everything() -> None:
     assert "@here" not in text
 
 
+def test_the_baseline_stands_beside_the_job() -> None:
+    record = whole()
+    left = Side(title="the job a", job="a", metrics={"acc": 0.97, "f1": 1.0}, data={"train": "d:2"}, commit="a" * 40)
+    right = Side(title="digits version 2 (stage production)", job="b", metrics={"acc": 0.95}, data={"train": "d:1"})
+    record(BaselineCompared(comparison=Comparison(left=left, right=right), where="f.yml:2"))
+    plain = html.unescape(rendered(record))
+    for part in (
+        "### Beside the baseline, digits version 2 (stage production)\n\n| | this job | baseline | difference |\n",
+        "| job | <code>a</code> | <code>b</code> |  |",
+        "| commit | <code>aaaaaaaaaaaa</code> |  |  |",
+        "| data train | <code>d:2</code> | <code>d:1</code> | differs |",
+        "| <code>acc</code> | 0.97 | 0.95 | +0.02 (+2.11 %) |",
+        "| <code>f1</code> | 1 |  |  |",
+    ):
+        assert part in plain, part
+
+
 def test_failures_come_with_what_failed() -> None:
     record = Record()
     record(TestsFinished(passed=1, failed=1, skipped=0, seconds=1, cached=False, failures=(TestFailure(name="t|x", file="a.py", line=3, message="<img>"),)))  # fmt: skip
@@ -154,6 +173,11 @@ def test_foreign_text_adds_no_line_to_the_summary(texts: list[str]) -> None:
     record(RuleDecided(metric=f, rule=g, value=1.0, limit=2.0, met=False, verdict="missed", reason=h, where=a))
     record(MetricsSettled(job=d, metrics={f: 1.0, "other" + a: 2.0}, histories={f: [(0, 1.0), (1, 2.0)]}))
     record(TestsFinished(passed=0, failed=1, skipped=0, seconds=1, cached=False, failures=(TestFailure(name=b, file=c, line=1, message=d),)))  # fmt: skip
+    side = Side(
+        title=a, job=b, model=c, version=d, metrics={e: 1.0}, data={f: g}, digest=h, commit=a, parameters={b: c}
+    )
+    other = Side(title=h, metrics={e: 2.0}, data={f: a}, parameters={b: d})
+    record(BaselineCompared(comparison=Comparison(left=side, right=other)))
     record(ModelRegistered(model=e, version=f, found=False))
     record(Notice(text=g))
     record(RunFinished(status="gate-failed", exit_code=6, message=f"m {h}", hint=a or None))

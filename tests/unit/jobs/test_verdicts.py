@@ -1,0 +1,130 @@
+"""What the gate said, in the job's tags, and the latest run of a branch that passed."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aml_train.jobs.origin import Origin
+from aml_train.jobs.service import JobView
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.verdicts import GateWord, latest_passed, read_verdict, record_verdict
+from tests.fake_service import FakeService
+
+ORIGIN = Origin(repository="github.com/o/r", configuration="aml-train.yml", branch="main", commit="a" * 40)
+NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+
+
+def service_with(*names: str, status: JobStatus = JobStatus.COMPLETED) -> FakeService:
+    return FakeService(jobs={name: JobView(name=name, status=status) for name in names})
+
+
+def record(service: FakeService, job: str, gate: GateWord, minute: int = 0, **changes: Any) -> None:
+    now = NOON + datetime.timedelta(minutes=minute)
+    record_verdict(service, service.jobs[job], replace(ORIGIN, **changes), gate, now=now)
+
+
+def latest(service: FakeService, branch: str = "main", **more: Any) -> str | None:
+    view, why = latest_passed(service, ORIGIN, branch, **more)
+    assert (view is None) == bool(why)
+    return None if view is None else view.name
+
+
+def test_the_latest_verdict_counts_and_not_the_latest_job() -> None:
+    service = service_with("old", "new")
+    record(service, "new", "passed", 1)
+    record(service, "old", "passed", 2)
+    assert latest(service) == "old"
+    assert read_verdict(service.jobs["old"].tags, "main") is not None
+    assert service.jobs["old"].tags["aml-train.gate"] == "passed"
+
+
+def test_a_run_without_rules_passes_as_well() -> None:
+    service = service_with("job")
+    record(service, "job", "none")
+    assert latest(service) == "job"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"branch": "feature"},
+        {"branch": "pull/7"},
+        {"branch": None},
+        {"dirty": True},
+        {"repository": "github.com/fork/r"},
+        {"repository": ""},
+        {"configuration": "other/aml-train.yml"},
+    ],
+)
+def test_what_is_no_run_of_the_branch(changes: dict[str, Any]) -> None:
+    service = service_with("job")
+    record(service, "job", "passed", **changes)
+    assert latest(service) is None
+
+
+def test_a_branch_that_attaches_to_what_a_pull_request_trained_has_a_verdict_of_its_own() -> None:
+    service = service_with("job")
+    record(service, "job", "failed", branch="pull/7")
+    record(service, "job", "passed", 1)
+    assert latest(service) == "job"
+    record(service, "job", "failed", 2, branch="pull/8")
+    assert latest(service) == "job", "a stricter gate of a pull request takes nothing from main"
+    record(service, "job", "failed", 3)
+    assert latest(service) is None
+
+
+def test_the_candidate_is_not_its_own_baseline() -> None:
+    service = service_with("one", "two")
+    record(service, "one", "passed")
+    record(service, "two", "passed", 1)
+    assert latest(service, besides="two") == "one"
+    assert latest_passed(service_with(), ORIGIN, "main")[1] == (
+        "no run of aml-train.yml in github.com/o/r on the branch main has passed"
+    )
+    assert latest_passed(service, None, "main")[1].startswith("this is not a git repository")
+
+
+@pytest.mark.parametrize("status", [status for status in JobStatus if status is not JobStatus.COMPLETED])
+def test_only_a_completed_job_counts(status: JobStatus) -> None:
+    service = service_with("job", status=status)
+    record(service, "job", "passed")
+    assert latest(service) is None
+
+
+def test_the_same_verdict_once_more_is_not_later() -> None:
+    service = service_with("one", "two")
+    record(service, "one", "passed")
+    record(service, "two", "passed", 1)
+    before = service.jobs["one"].tags
+    record(service, "one", "passed", 2)
+    assert service.jobs["one"].tags == before
+    assert latest(service) == "two"
+    record(service, "one", "passed", 3, commit="b" * 40)
+    assert latest(service) == "one"
+
+
+@pytest.mark.parametrize(
+    "value", ["passed", "[]", "{}", "null", '{"gate": "great"}', '{"gate": "passed"}', "[" * 9999]
+)
+def test_a_tag_that_somebody_changed_is_no_verdict(value: str) -> None:
+    service = service_with("job")
+    record(service, "job", "passed")
+    service.tag("job", {"aml-train.verdict.main": value})
+    assert latest(service) is None
+
+
+def test_the_value_tells_everything_that_it_stands_for() -> None:
+    service = service_with("job")
+    record(service, "job", "passed")
+    assert json.loads(service.jobs["job"].tags["aml-train.verdict.main"]) == {
+        "gate": "passed",
+        "at": "2026-01-01T12:00:00.000+00:00",
+        "commit": "a" * 40,
+        "repository": "github.com/o/r",
+        "configuration": "aml-train.yml",
+    }

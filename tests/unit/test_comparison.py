@@ -1,0 +1,130 @@
+"""Two sides, and what differs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from aml_train.comparison import Comparison, Side, metric_difference
+from aml_train.comparison_table import table
+from aml_train.gate.data import decide_data
+
+A = "a" * 40
+LEFT = Side(
+    title="the job new",
+    job="new",
+    status="Completed",
+    seconds=62,
+    metrics={"acc": 0.97, "only": 1.0},
+    data={"train": "digits:7"},
+    digest="sha256:" + "1" * 64,
+    commit=A + "-dirty",
+    parameters={"epochs": "3", "rate": "0.1"},
+)
+RIGHT = Side(
+    title="digits version 3 (stage production)",
+    job="old",
+    status="Completed",
+    seconds=61,
+    model="digits",
+    version="3",
+    metrics={"acc": 0.95},
+    data={"train": "digits:6"},
+    digest="sha256:" + "1" * 64,
+    commit="b" * 40,
+    parameters={"epochs": "2", "rate": "0.1"},
+)
+
+
+def test_the_table_shows_what_differs_and_by_how_much() -> None:
+    head = ("", "this job", "baseline", "difference")
+    assert table(Comparison(left=LEFT, right=RIGHT), head=head, shown=str) == [
+        "            this job             baseline             difference",
+        "job         new                  old",
+        "status      Completed            Completed            same",
+        "ran for     1 min 02 s           1 min 01 s           +1.0 s",
+        "model                            digits:3",
+        "commit      aaaaaaaaaaaa-dirty   bbbbbbbbbbbb",
+        "image       sha256:111111111111  sha256:111111111111  same",
+        "data train  digits:7             digits:6             differs",
+        "epochs      3                    2                    differs",
+        "acc                        0.97                 0.95  +0.02 (+2.11 %)",
+        "only                          1",
+    ]
+    short = table(Comparison(left=LEFT, right=RIGHT), head=head, shown=str, most=1)
+    assert short[-1] == "and 1 more metrics"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "difference", "percent"),
+    [
+        (0.3, 0.1, 0.2, 200.0),
+        (-0.3, -0.1, -0.2, -200.0),
+        (1.0, 0.0, 1.0, None),
+        (0.0, -0.0, 0.0, None),
+        (math.nan, 1.0, None, None),
+        (math.inf, math.inf, None, None),
+        (1.7e308, -1.7e308, None, 200.0),
+        (1e300, 1e-300, 1e300, None),
+        (2.0**53 + 2, 2.0**53, 2.0, 2 / 2**53 * 100),
+        (1.0, None, None, None),
+        (None, 1.0, None, None),
+    ],
+)
+def test_differences_of_numbers(
+    left: float | None, right: float | None, difference: float | None, percent: float | None
+) -> None:
+    found = metric_difference(left, right)
+    assert (found.difference, found.percent) == (difference, pytest.approx(percent) if percent else percent)
+
+
+def test_what_is_not_known_is_not_the_same() -> None:
+    assert Comparison(left=LEFT, right=Side(title="a file")).different_data is None
+    assert Comparison(left=LEFT, right=LEFT).different_data == ()
+    nothing = Comparison(
+        left=Side(title="x", metrics={"m": math.nan}), right=Side(title="y", metrics={"m": math.nan})
+    )
+    (row,) = nothing.rows()
+    assert row.same
+    assert not metric_difference(None, None).same
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "policy", "verdict", "reason"),
+    [
+        ({"a": "d:1"}, {"a": "d:1"}, "warn", "met", "the data are those of the baseline B: a is d:1"),
+        ({"a": "d:2"}, {"a": "d:1"}, "warn", "warned", "the data differ from those of the baseline B: a is d:2, and was d:1"),
+        ({"a": "d:2"}, {"a": "d:1"}, "fail", "missed", "a is d:2, and was d:1"),
+        ({"a": "d:2"}, {"a": "d:1"}, "ignore", None, ""),
+        ({"b": "d:1"}, {"a": "d:1"}, "fail", "missed", "a, which is d:1 there, is not read; b is d:1, which the baseline does not read"),
+        ({}, {}, "warn", None, ""),
+        ({}, {}, "fail", "met", "neither this job nor the baseline B reads data"),
+        ({"a": "d:1"}, None, "warn", "warned", "it is not known which data the baseline B has read"),
+        ({"a": "d:1"}, None, "fail", "missed", "it is not known which data the baseline B has read"),
+        (None, {"a": "d:1"}, "fail", "missed", "it is not known which data this job has read"),
+        (None, None, "fail", "missed", "it is not known which data this job has read"),
+        ({}, None, "warn", None, ""),
+        ({"a": "azureml://datastores/s/paths/p"}, {"a": "azureml://datastores/s/paths/p"}, "fail", "met", "(a: the same place, whose contents have no version)"),
+    ],
+)  # fmt: skip
+def test_the_rule_over_data(
+    left: dict[str, str] | None, right: dict[str, str] | None, policy: str, verdict: str | None, reason: str
+) -> None:
+    this, other = Side(title="this job", data=left), Side(title="the baseline B", data=right)
+    decision = decide_data(this, other, "", policy, "f.yml:3")  # type: ignore[arg-type]
+    assert (decision and decision.verdict) == verdict
+    if decision is not None:
+        assert reason in decision.reason
+        assert decision.where == "f.yml:3"
+
+
+def test_without_a_baseline_only_fail_has_something_to_say() -> None:
+    side = Side(title="this job", data={"a": "d:1"})
+    assert decide_data(side, None, "there is none", "warn", "f:1") is None
+    failing = decide_data(side, None, "there is none", "fail", "f:1")
+    assert failing is not None
+    assert (failing.verdict, failing.reason) == ("missed", "there are no data to compare with (there is none)")
+    first = decide_data(side, None, "there is none", "fail", "f:1", bootstrap=True)
+    assert first is not None
+    assert first.verdict == "skipped"
