@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aml_train._version import __version__
+from aml_train.cli_compare import compare
 from aml_train.cli_data import data
 from aml_train.cli_emulator import clean, fault, requests
 from aml_train.cli_environments import environment
@@ -50,6 +51,7 @@ def cli() -> None:
     aml-train submit       any command as a job
     aml-train jobs         list, show, follow, cancel, resubmit and download jobs
     aml-train promote      put a model into a stage, if it meets what is asked there; `rollback` undoes it
+    aml-train compare      two jobs, models or files side by side
     aml-train image check  is an image ready for AzureML and InfiniBand?
     aml-train image render  the Dockerfile as it will be built
     aml-train data         list, upload, download, copy and remove what datastores hold
@@ -214,6 +216,7 @@ def attach(
     sys.exit(code)
 
 
+cli.add_command(compare)
 cli.add_command(data)
 cli.add_command(image)
 cli.add_command(submit)

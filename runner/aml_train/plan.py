@@ -88,7 +88,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
         notices.append(f"There is nothing to send in {code.root}: the job gets no code.")
         del document["code"]
         code, code_digest = None, None
-    origin = _origin(config, resolved.commit)
+    origin = origin_of(config, resolved.commit)
     return Plan(
         origin=origin,
         image=image,
@@ -125,7 +125,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
     )
 
 
-def _origin(config: Config, commit: Commit | None) -> Origin | None:
+def origin_of(config: Config, commit: Commit | None) -> Origin | None:
     """Return what the job's tags say of where it comes from; None outside a git repository."""
     if commit is None:
         return None
