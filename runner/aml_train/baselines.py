@@ -170,8 +170,8 @@ def _of_model(service: JobService, config: BaselineConfig, metrics: Sequence[str
         found = _of_job(service, view, title, metrics)
         side = side_of_model(model, title, view)
         return replace(found, side=replace(side, metrics={**side.metrics, **found.side.metrics})), ""
-    # Its job is gone; what the gate read at its end is kept with the model.
-    side = side_of_model(model, title, None)
+    # Its job is gone, or is not what it was; what the gate read at its end is kept with the model.
+    side = side_of_model(model, title, view)
     return Found(values=ValuesBaseline(title=title, values=side.metrics, stands_for_all=False), side=side), ""
 
 

@@ -6,20 +6,26 @@ model, exactly where the job completed and no rule that counts is broken.
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
 import pytest
 
 from aml_train.config.model import BaselineConfig, GateRule
+from aml_train.errors import ServiceError
+from aml_train.gate.data import DataPolicy
 from aml_train.gate.decide import Policies, Policy
 from aml_train.gate.rules import parse_rule
-from aml_train.jobs.service import ModelView
+from aml_train.jobs.origin import Origin
+from aml_train.jobs.service import JobView, ModelView
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.verdicts import GateWord, record_verdict
 from tests.fake_service import FakeService, lost
 from tests.unit.test_pipeline import make_plan, run
 
@@ -136,6 +142,39 @@ def test_what_passes_and_what_does_not(ending: str, tmp_path: Path) -> None:
     assert min(seen[0], seen[6]) > 100 if code == 0 else list(seen) == [code]
 
 
+#: Rarer endings, which are tried with a few rules.
+RARE_ENDINGS: Final[dict[str, Ending]] = {
+    "paused, then completed": ((S.RUNNING, S.PAUSED, S.RUNNING, S.COMPLETED), 0),
+    "unknown, then completed": ((S.RUNNING, S.UNKNOWN, S.COMPLETED), 0),
+    "not responding, then completed": ((S.RUNNING, S.NOT_RESPONDING, S.RUNNING, S.COMPLETED), 0),
+    "not responding, then failed": ((S.RUNNING, S.NOT_RESPONDING, S.FAILED), 5),
+    "not responding, then cancelled": ((S.RUNNING, S.NOT_RESPONDING, S.CANCELED), 7),
+    "paused, then cancelled": ((S.RUNNING, S.PAUSED, S.CANCELED), 7),
+    "unknown, then failed": ((S.RUNNING, S.UNKNOWN, S.FAILED), 5),
+    "failed while it ended": ((S.RUNNING, S.FINALIZING, S.FAILED), 5),
+    "cancelled before it ran": ((S.NOT_STARTED, S.CANCELED), 7),
+    "a word that nobody knows": ((S.RUNNING, ServiceError("AzureML reported the job status 'Asleep'")), 8),
+    "an outage without end": ((S.RUNNING, lost()), 8),
+}
+
+
+@pytest.mark.parametrize("ending", RARE_ENDINGS)
+def test_rarer_endings(ending: str, tmp_path: Path) -> None:
+    script, code = RARE_ENDINGS[ending]
+    baseline = baseline_file(tmp_path)
+    rules = (">= 0.9", "finite", "count < 2", ">= baseline")
+    for course, text, policies in itertools.product(("good", "falls", "ends in NaN", "missing"), rules, POLICIES):
+        values = COURSES[course]
+        metrics = {"m": values} if values is not None else {}
+        service = FakeService(script=script, metrics=metrics, artifacts=["outputs/model"])
+        rule = GateRule(metric="m", rule=parse_rule(text), where="aml-train.yml:9", policies=policies)
+        outcome, _ = run(make_plan(gate=(rule,), baseline=baseline), service)
+        expected = code or (0 if judged(text, values, policies) else 6)
+        case = f"{ending}, {course}, {text}, {policies}: {outcome.message}"
+        assert outcome.exit_code == expected, case
+        assert len(service.registered) == (expected == 0), case
+
+
 def test_of_two_rules_each_can_end_the_run(tmp_path: Path) -> None:
     baseline = baseline_file(tmp_path)
     for (first, second), (course, values) in itertools.product(itertools.product(RULES, repeat=2), COURSES.items()):
@@ -177,3 +216,138 @@ def test_the_model_in_production_is_the_baseline(
     if not there and expected == 6:
         assert not service.submitted, "hours of GPUs for a gate that nothing can meet"
         assert "`baseline.bootstrap: true` lets the first model pass" in (outcome.hint or "")
+
+
+OURS: Final = Origin(repository="github.com/o/r", configuration="aml-train.yml", branch="main", commit="a" * 40)
+NOON: Final = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Past:
+    """What there is to compare with: a job `old` whose `m` is 0.6, and what is known of it.
+
+    Attributes:
+        config: what `baseline:` asks for.
+        there: whether a person would compare with it.
+        status: the job's; None where there is no such job.
+        verdicts: what gates said of it, in their order: where, and what.
+        model: tags of a model in production that it wrote; None for no model.
+        unknown: whether nobody can tell any more which data it has read.
+        brief: whether it is enough to try it with the same data.
+    """
+
+    config: BaselineConfig
+    there: bool
+    status: JobStatus | None = S.COMPLETED
+    verdicts: Sequence[tuple[Origin, GateWord]] = ()
+    model: Mapping[str, str] | None = None
+    unknown: bool = False
+    brief: bool = False
+
+    def service(self, data: str | None, value: float) -> FakeService:
+        """Return a workspace with this past, whose next job logs *value*; the old one has read *data*."""
+        service = FakeService(script=(S.COMPLETED,), metrics={"m": [value]}, artifacts=["outputs/model"])
+        tags = {"aml-train.data.train": data} if data is not None and not self.unknown else {}
+        if self.status is not None:
+            service.jobs["old"] = JobView(name="old", status=self.status, tags=tags)
+            service.history_of["old"] = {"m": [0.9, 0.6]}
+        for minute, (origin, gate) in enumerate(self.verdicts):
+            now = NOON + datetime.timedelta(minutes=minute)
+            record_verdict(service, service.jobs["old"], origin, gate, now=now)
+        if self.model is not None:
+            model = {**tags, **self.model, "aml-train.job": "old", "aml-train.stage": "production"}
+            service.registered.append(ModelView(name="digits", version="1", path="azureml://x", tags=model))
+        return service
+
+
+MAIN: Final = BaselineConfig(branch="main", where="aml-train.yml:3")
+JOB: Final = BaselineConfig(job="old", where="aml-train.yml:3")
+MODEL: Final = BaselineConfig(model="digits", stage="production", where="aml-train.yml:3")
+KEPT: Final = {"aml-train.metric.m": "0.6"}
+PASTS: Final[dict[str, Past]] = {
+    "main has passed": Past(config=MAIN, there=True, verdicts=[(OURS, "passed")]),
+    "main has no rules": Past(config=MAIN, there=True, verdicts=[(OURS, "none")]),
+    "main has failed": Past(config=MAIN, there=False, verdicts=[(OURS, "failed")]),
+    "main has failed and then passed": Past(config=MAIN, there=True, verdicts=[(OURS, "failed"), (OURS, "passed")]),
+    "main has passed and then failed": Past(config=MAIN, there=False, verdicts=[(OURS, "passed"), (OURS, "failed")]),
+    "a feature has passed": Past(config=MAIN, there=False, verdicts=[(replace(OURS, branch="feature"), "passed")]),
+    "a pull request has passed": Past(
+        config=MAIN, there=False, verdicts=[(replace(OURS, branch="pull/7"), "passed")]
+    ),
+    "a pull request fails what main has passed": Past(
+        config=MAIN, there=True, verdicts=[(OURS, "passed"), (replace(OURS, branch="pull/7"), "failed")]
+    ),
+    "no branch has passed": Past(config=MAIN, there=False, verdicts=[(replace(OURS, branch=None), "passed")]),
+    "changed files have passed": Past(config=MAIN, there=False, verdicts=[(replace(OURS, dirty=True), "passed")]),
+    "a fork's main has passed": Past(
+        config=MAIN, there=False, verdicts=[(replace(OURS, repository="github.com/x/r"), "passed")]
+    ),
+    "another configuration has passed": Past(
+        config=MAIN, there=False, verdicts=[(replace(OURS, configuration="other.yml"), "passed")]
+    ),
+    "nobody has run": Past(config=MAIN, there=False, status=None),
+    **{
+        f"main has passed, and its job is {status.value}": Past(
+            config=MAIN, there=False, status=status, verdicts=[(OURS, "passed")], brief=True
+        )
+        for status in S
+        if status is not S.COMPLETED
+    },
+    **{
+        f"the job is {status.value}": Past(config=JOB, there=False, status=status, brief=True)
+        for status in S
+        if status is not S.COMPLETED
+    },
+    "the job has completed": Past(config=JOB, there=True),
+    "there is no such job": Past(config=JOB, there=False, status=None),
+    "a model": Past(config=MODEL, there=True, model=KEPT),
+    "a model whose job is gone": Past(config=MODEL, there=True, model=KEPT, status=None),
+    "a model whose job failed": Past(config=MODEL, there=True, model=KEPT, status=S.FAILED),
+    "a model of which nothing else is known": Past(config=MODEL, there=True, model=KEPT, status=None, unknown=True),
+    "there is no such model": Past(config=MODEL, there=False),
+}
+DATA_POLICIES: Final[tuple[DataPolicy, ...]] = ("warn", "fail", "ignore")
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+@pytest.mark.parametrize("data_policy", DATA_POLICIES)
+def test_what_is_a_baseline_and_what_different_data_do(data_policy: DataPolicy, *, bootstrap: bool) -> None:
+    """For each past: data read now × data read then × policy without a baseline × value, and whoever gates once more agrees."""
+    seen: Counter[int] = Counter()
+    for (name, past), now, then in itertools.product(
+        PASTS.items(), ("digits:1", "digits:2", None), ("digits:1", None)
+    ):
+        if past.brief and not now == then == "digits:1":
+            continue
+        for policy, value in itertools.product(MISSING, (0.7, 0.5)):
+            known = past.there and not (past.unknown or (past.status is None and then is None))
+            good = (value >= 0.6) if past.there else (bootstrap or policy != "fail")
+            if data_policy == "fail":
+                good = good and ((known and now == then) if past.there else bootstrap)
+            rule = GateRule(
+                metric="m",
+                rule=parse_rule(">= baseline"),
+                where="aml-train.yml:9",
+                policies=Policies(no_baseline=policy),
+            )
+            plan = make_plan(
+                gate=(rule,), baseline=replace(past.config, data=data_policy, bootstrap=bootstrap), origin=OURS
+            )
+            if now is not None:
+                document = {**plan.job.document, "inputs": {"train": {"path": f"azureml:{now}"}}}
+                plan = replace(plan, job=replace(plan.job, document=document))
+            service = past.service(then, value)
+            before = len(service.registered)
+            outcome, _ = run(plan, service)
+            case = (
+                f"{name}, {now}, {then}, {policy}, {value}, {data_policy}, bootstrap {bootstrap}: {outcome.message}"
+            )
+            assert outcome.exit_code == (0 if good else 6), case
+            assert len(service.registered) - before == good, case
+            if service.submitted:
+                again, _ = run(plan, service, attach=True)
+                assert again.exit_code == outcome.exit_code, f"{case}, and then {again.message}"
+                assert len(service.registered) - before == good, case
+            seen[outcome.exit_code] += 1
+    assert sum(seen.values()) == sum(1 if past.brief else 6 for past in PASTS.values()) * 6
+    assert min(seen[0], seen[6]) > 30
