@@ -117,14 +117,18 @@ class ServiceError(AmlTrainError):
     """Sign-in, quota, a resource that is not there, or an outage beyond our patience.
 
     *transient* marks what may go away by itself (a lost connection, 429, 5xx): waiting and asking again may help.
+    *retry_after* are the seconds to wait before that, where the service named them.
     """
 
     exit_code = 8
     status = "service-error"
 
-    def __init__(self, message: str, *, hint: str | None = None, transient: bool = False) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, transient: bool = False, retry_after: float | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.transient = transient
+        self.retry_after = retry_after
 
 
 class NotRespondingError(ServiceError):

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from aml_train import retries
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.refusals import claims_of, reason, remedy
 from aml_train.errors import InvalidError, ServiceError
 
 if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential
+    from azure.core.exceptions import ClientAuthenticationError
 
 # azure-identity logs each refusal as a warning, which Python writes to stderr where nobody handles it. Ours says the same.
 logging.getLogger("azure.identity").addHandler(logging.NullHandler())
@@ -44,12 +46,18 @@ _SECRETS: Final = {
     "certificate": "AZURE_CLIENT_CERTIFICATE_PATH",
     "creds": "AZURE_CREDENTIALS",
 }
+#: azure-identity sends each request up to four times by itself.
+_ATTEMPTS: Final = 3
 _NO_WAY: Final = (
     "Set AZURE_CLIENT_ID and AZURE_TENANT_ID, and one of: AZURE_CLIENT_SECRET, AZURE_CLIENT_CERTIFICATE_PATH, "
     "AZURE_FEDERATED_TOKEN_FILE; or AZURE_CREDENTIALS; or AML_TRAIN_SIGN_IN=managed-identity. "
     "In GitHub's workflows the action signs in with OIDC."
 )
 _BY_INPUTS: Final = " In a workflow, give the action the inputs client-id and tenant-id; an expression such as ${{ vars.NAME }} may be empty."
+
+
+class NotAnsweredError(ServiceError):
+    """Nobody answered the sign-in, or not as it should be; it may go away by itself."""
 
 
 class SignIn:
@@ -85,31 +93,45 @@ class SignIn:
         """Return a token for *scopes*: a kept one, or a new one.
 
         Raises:
-            ServiceError: the sign-in was refused, or nobody answered (transient).
+            ServiceError: the sign-in was refused.
+            NotAnsweredError: nobody answered, several times.
         """
-        from azure.core.exceptions import AzureError, ClientAuthenticationError
-
-        using = f"with {self.title}"
-        try:
-            token = self._inner.get_token(*scopes, **options)
-        except ClientAuthenticationError as error:
-            if isinstance(error.__cause__, ServiceError):
-                raise error.__cause__ from None
-            message = str(error.message)
-            raise ServiceError(
-                f"Sign-in to Azure failed, {using}: {reason(message)}", hint=remedy(message, self._claims())
-            ) from None
-        except AzureError as error:
-            raise ServiceError(
-                f"Sign-in to Azure did not succeed, {using}: {reason(str(error.message))}",
-                hint="Check the network, HTTPS_PROXY and the CA bundle.",
-                transient=True,
-            ) from error
+        # What the assertion ends with has been repeated where it comes from, and is let through.
+        for attempt in retries.repeated(_ATTEMPTS, only=NotAnsweredError):
+            with attempt:
+                token = self._asked(*scopes, **options)
         # Most are kept ones: each is told once.
         if self._known.get(scopes) != token.token:
             self._fetched(token.token)
             self._known[scopes] = token.token
         return token
+
+    def _asked(self, *scopes: str, **options: Any) -> AccessToken:
+        """Return what the inner credential gives."""
+        from azure.core.exceptions import AzureError, ClientAuthenticationError
+
+        try:
+            return self._inner.get_token(*scopes, **options)
+        except ClientAuthenticationError as error:
+            if isinstance(error.__cause__, ServiceError):
+                raise error.__cause__ from None
+            message = str(error.message)
+            if _passes(error):
+                raise self._outage(message) from error
+            raise ServiceError(
+                f"Sign-in to Azure failed, with {self.title}: {reason(message)}", hint=remedy(message, self._claims())
+            ) from None
+        except AzureError as error:
+            raise self._outage(str(error.message)) from error
+
+    def _outage(self, message: str) -> NotAnsweredError:
+        # msal answers from memory for a minute after a 429 or 5xx (throttled_http_client.py, 1.37): another one has none.
+        self.forget()
+        return NotAnsweredError(
+            f"Sign-in to Azure did not succeed, with {self.title}: {reason(message)}",
+            hint="Check the network, HTTPS_PROXY and the CA bundle.",
+            transient=True,
+        )
 
     def forget(self) -> None:
         """Drop the tokens that are kept. A service may refuse one that this machine's clock takes for valid."""
@@ -120,6 +142,18 @@ class SignIn:
         """Return the text of a token; see :meth:`get_token`."""
         text: str = self.get_token(scope).token
         return text
+
+
+def _passes(error: ClientAuthenticationError) -> bool:
+    """Tell whether a failed sign-in is no refusal: azure-identity wraps whatever happens on the way (``wrap_exceptions``, 1.27)."""
+    from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
+
+    if error.status_code is not None:
+        return error.status_code in retries.TRANSIENT_STATUS
+    cause = error.__cause__
+    if isinstance(cause, HttpResponseError) and not isinstance(cause, DecodeError | ClientAuthenticationError):
+        return cause.status_code is None or cause.status_code in retries.TRANSIENT_STATUS
+    return isinstance(cause, AzureError | json.JSONDecodeError) and not isinstance(cause, ClientAuthenticationError)
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:

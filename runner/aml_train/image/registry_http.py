@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -14,6 +12,7 @@ import stamina
 
 from aml_train.errors import ImageError
 from aml_train.image.registry_auth import Authenticator, BusyError, Login, RegistryAuth, is_loopback, sign_in_hint
+from aml_train.retries import retry_after
 
 _CONNECT_TIMEOUT, _READ_TIMEOUT = 10.0, 120.0
 _PATIENCE: Final = 300.0
@@ -132,24 +131,10 @@ class RegistryHttp:
         raise ImageError(f"the registry {self.host} refused to {what}: {_complaint(response)}", hint=hint)
 
 
-def retry_after(response: requests.Response, *, now: float) -> float | None:
-    """Return the seconds that ``Retry-After`` asks to wait, None where it says nothing that can be read.
-
-    Args:
-        response: has the header, in seconds or as a date (RFC 9110, section 10.2.3).
-        now: seconds since the epoch.
-    """
-    text = response.headers.get("Retry-After", "").strip()
-    if text.isdecimal():
-        return float(text)
-    date = email.utils.parsedate_tz(text)
-    return None if date is None else max(0.0, email.utils.mktime_tz(date) - now)
-
-
 def _backoff(error: Exception) -> bool | float:
     """Tell whether to try again, and after how many seconds where the registry said so."""
     if isinstance(error, BusyError):
-        asked = retry_after(error.response, now=time.time())
+        asked = retry_after(error.response.headers)
         return True if asked is None else asked <= _LONGEST_WAIT and max(asked, 0.1)
     return isinstance(error, requests.ConnectionError | requests.Timeout | requests.exceptions.ChunkedEncodingError)
 

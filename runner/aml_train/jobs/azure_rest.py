@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
 import requests
-import stamina
 
+from aml_train import retries
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import ServiceError
@@ -33,7 +33,6 @@ _API: Final = {
 _TIMEOUT: Final = (10.0, 60.0)
 #: A workflow that is cancelled has ten seconds, all in all: https://docs.github.com/actions/reference/workflows-and-actions/workflow-cancellation
 _URGENT: Final = (3.0, 5.0)
-_RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _CHUNK: Final = 256 * 1024
 _MOST_PAGES: Final = 10
 _MOST_CODES: Final = 20
@@ -82,8 +81,12 @@ def error_for(response: requests.Response, what: str) -> ServiceError:
         404: "Check the subscription, the resource group and the workspace's name.",
         501: "The local AzureML does not do this: see docs/emulator.md.",
     }
-    transient = response.status_code in _RETRIED
-    return ServiceError(message, hint=hints.get(response.status_code), transient=transient)
+    return ServiceError(
+        message,
+        hint=hints.get(response.status_code),
+        transient=response.status_code in retries.TRANSIENT_STATUS,
+        retry_after=retries.retry_after(response.headers),
+    )
 
 
 def _time(text: str | None) -> datetime.datetime | None:
@@ -147,8 +150,19 @@ def model_view(name: str, item: Mapping[str, Any]) -> ModelView:
     )
 
 
-def _is_transient(error: Exception) -> bool:
-    return isinstance(error, ServiceError) and error.transient
+def _check_whole(response: requests.Response, what: str) -> None:
+    """Raise a transient ServiceError for JSON that was cut off.
+
+    A body whose length is told is checked by urllib3; this is for one that ends with its connection, and for a proxy's own page.
+    """
+    length_told = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
+    if length_told or not response.ok or "json" not in response.headers.get("Content-Type", ""):
+        return
+    try:
+        response.json()
+    except ValueError as error:
+        host = urlsplit(response.url).netloc
+        raise ServiceError(f"{what}: the answer of {host} broke off.", transient=True) from error
 
 
 class AzureRest:
@@ -184,33 +198,42 @@ class AzureRest:
         return self._credential
 
     def call(
-        self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
+        self,
+        method: str,
+        url: str,
+        what: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        attempts: int = retries.ATTEMPTS,
     ) -> requests.Response:
         """Send one request, again after a transient failure; any answer but a transient one is returned.
 
         A refused token is replaced once: this machine's clock may have taken it for valid for too long. Signing in is not
         repeated here, for it has retries of its own.
 
+        Args:
+            attempts: how often it is sent at most; see :mod:`aml_train.retries`.
+
         Raises:
             ServiceError: if nobody answers, or the answers stay transient failures.
         """
-        response = self._answer(method, url, what, params, body)
+        response = self._answer(method, url, what, params, body, attempts)
         if response.status_code == requests.codes.unauthorized:
             self._credential.forget()
-            response = self._answer(method, url, what, params, body)
+            response = self._answer(method, url, what, params, body, attempts)
         return response
 
     def _answer(
-        self, method: str, url: str, what: str, params: Mapping[str, str] | None, body: object
+        self, method: str, url: str, what: str, params: Mapping[str, str] | None, body: object, attempts: int
     ) -> requests.Response:
         token = self._token()
-        for attempt in stamina.retry_context(
-            on=_is_transient, attempts=4, timeout=30.0, wait_initial=0.2, wait_max=5.0
-        ):
+        for attempt in retries.repeated(attempts):
             with attempt:
                 response = self._send(method, url, what, params, body, token)
-                if response.status_code in _RETRIED:
+                if response.status_code in retries.TRANSIENT_STATUS:
                     raise error_for(response, what)
+                _check_whole(response, what)
         return response
 
     def _token(self) -> str:
@@ -247,13 +270,18 @@ class AzureRest:
             response = self._send(method, url, what, params, body, self._token(), timeout=_URGENT)
         return response
 
-    def read(self, url: str, what: str, *, params: Mapping[str, str] | None = None) -> Any:
+    def read(
+        self, url: str, what: str, *, params: Mapping[str, str] | None = None, attempts: int = retries.ATTEMPTS
+    ) -> Any:
         """GET *url* and return its JSON; None for 404.
+
+        Args:
+            attempts: see :meth:`call`.
 
         Raises:
             ServiceError: for any other answer that is not a success.
         """
-        response = self.call("GET", url, what, params=params)
+        response = self.call("GET", url, what, params=params, attempts=attempts)
         if response.status_code == requests.codes.not_found:
             return None
         if not response.ok:
@@ -368,7 +396,8 @@ class AzureRest:
     def details(self, name: str) -> JobView:
         """See :meth:`aml_train.jobs.service.JobService.details`."""
         what = f"Watching the job {name}"
-        response = self.call("GET", self._history(f"/runs/{quote(name)}/details"), what)
+        # Who watches asks again anyway, and tells of an outage meanwhile.
+        response = self.call("GET", self._history(f"/runs/{quote(name)}/details"), what, attempts=retries.FEW)
         if response.status_code == requests.codes.not_found:
             raise ServiceError(
                 f"The job {name} is not in the workspace any more.", hint="Somebody may have deleted it."
@@ -502,7 +531,7 @@ class AzureRest:
         what = f"Reading {path}, which the job {name} wrote"
         experiment = self._run(name)["info"]["experiment_id"]
         url = self._history(f"/experiments/{quote(experiment)}/runs/{quote(name)}/artifacts/contentinfo")
-        for attempt in stamina.retry_context(on=_is_transient, attempts=4, timeout=60.0, wait_initial=0.2):
+        for attempt in retries.repeated():
             with attempt:
                 found = self.read(url, what, params={"path": path.strip("/")})
                 return None if found is None else self._download(found["contentUri"], what, most)

@@ -8,11 +8,12 @@ import io
 import logging
 import re
 import threading
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import yaml
 
+from aml_train import retries
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
@@ -29,6 +30,8 @@ _NAMED_CODE: Final = re.compile(r"azureml:([^/:@]+):([^/:@]+)")
 _SERVICES_OWN: Final = re.compile(
     r"_azureml|azureml\.|mlflow\.|(?:ContentSnapshotId|ProcessInfoFile|ProcessStatusFile|exitCode|errorMessage)$"
 )
+_MAKING_ATTEMPTS: Final = 3
+_Thing = TypeVar("_Thing")
 _LOG = logging.getLogger(__name__)
 
 
@@ -91,25 +94,21 @@ class AzureV2(AzureRest):
         self.prepare()
         from azure.ai.ml import load_job
 
+        def create() -> None:
+            # An entity of its own each time: azure-ai-ml changes what it submits.
+            text = io.StringIO(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+            entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
+            self.client.jobs.create_or_update(entity)
+
+        def look() -> JobView | None:
+            found = self.find(job.name)
+            return found if found is not None and found.tags.get(TAG_FINGERPRINT) == job.fingerprint else None
+
         try:
             self._leaving = submission
-            with _quiet():
-                text = io.StringIO(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
-                entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
-                self.client.jobs.create_or_update(entity)
-        except Exception as error:
-            translated = translate(error, what)
-            if translated is None:
-                raise
-            if isinstance(translated, InvalidError | CancelledError):
-                raise translated from error
-            return self._look_up(job, translated)
+            return made(create, look, what)
         finally:
             self._leaving = None
-        found = self.find(job.name)
-        if found is None:
-            raise ServiceError(f"{what}: AzureML accepted it, but does not show it.", transient=True)
-        return found
 
     def resubmit(self, name: str, new: str, *, compute: str | None = None) -> JobView:
         """Submit the job *name* once more, under the name *new*: the same code, environment, inputs and settings.
@@ -155,50 +154,77 @@ class AzureV2(AzureRest):
     def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> JobView:
         """See :meth:`aml_train.jobs.service.JobService.submit_again`."""
         what = f"Submitting the job {name} again, as {new}"
-        problem: AmlTrainError | None = None
+
+        def look() -> JobView | None:
+            found = self.find(new)
+            return found if found is not None and found.tags.get(TAG_RESUBMITTED) == name else None
+
         self._leaving = submission
         try:
-            self._copy(name, new, what, tags=tags)
-        except (InvalidError, CancelledError):
-            raise
-        except AmlTrainError as error:
-            problem = error
+            return made(lambda: self._copy(name, new, what, tags=tags), look, what)
         finally:
             self._leaving = None
-        found = self.find(new)
-        if found is None or (problem is not None and found.tags.get(TAG_RESUBMITTED) != name):
-            raise problem or ServiceError(f"{what}: AzureML accepted it, but does not show it.", transient=True)
-        return found
-
-    def _look_up(self, job: JobSpec, error: AmlTrainError) -> JobView:
-        """Find out whether the job exists although its submission failed; raise *error* where it does not."""
-        found = self.find(job.name)
-        if found is None or found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
-            raise error
-        return found
 
     def register(self, model: NewModel) -> ModelView:
         """See :meth:`aml_train.jobs.service.JobService.register`."""
         from azure.ai.ml.entities import Model
 
-        entity = Model(
-            name=model.name,
-            version=model.version,
-            path=model.path,
-            type=model.type,
-            description=model.description,
-            tags=dict(model.tags),
-            properties=dict(model.properties),
-        )
-        try:
-            with _quiet():
-                made = self.client.models.create_or_update(entity)
-        except Exception as error:
-            translated = translate(error, f"Registering the model {model.name}")
-            if translated is None:
-                raise
-            raise translated from error
-        return ModelView(name=made.name, version=made.version, path=made.path, tags=made.tags or {})
+        def create() -> None:
+            entity = Model(
+                name=model.name,
+                version=model.version,
+                path=model.path,
+                type=model.type,
+                description=model.description,
+                tags=dict(model.tags),
+                properties=dict(model.properties),
+            )
+            self.client.models.create_or_update(entity)
+
+        def look() -> ModelView | None:
+            found = (one for one in self.models(model.name) if one.version == model.version)
+            return next((one for one in found if model.tags.items() <= one.tags.items()), None)
+
+        return made(create, look, f"Registering the model {model.name}")
+
+
+def made(create: Callable[[], object], look: Callable[[], _Thing | None], what: str) -> _Thing:
+    """Have azure-ai-ml make something, and return what is there then: the answer may be lost, or late.
+
+    azure-ai-ml repeats each of its requests up to three times. Where that was not enough and the thing is not there, it is made
+    again: its name is chosen before, so that there is never a second one.
+
+    Args:
+        create: makes it.
+        look: returns it where it is there, and is what was to be made.
+        what: for messages.
+
+    Raises:
+        InvalidError: azure-ai-ml refuses.
+        CancelledError: the submission was called off.
+        ServiceError: the service refuses or does not answer.
+    """
+    for attempt in retries.repeated(_MAKING_ATTEMPTS):
+        with attempt:
+            problem: AmlTrainError = ServiceError(
+                f"{what}: AzureML accepted it, but does not show it.", transient=True
+            )
+            try:
+                with _quiet():
+                    create()
+            except Exception as error:
+                translated = translate(error, what)
+                if translated is None:
+                    raise
+                if isinstance(translated, InvalidError | CancelledError):
+                    raise translated from error
+                problem = translated
+                problem.__cause__ = error
+            found = look()
+            if found is None:
+                raise problem
+            return found
+    raise AssertionError("the last attempt returns or raises")
 
 
 @contextlib.contextmanager
@@ -265,14 +291,14 @@ def translate(error: Exception, what: str) -> AmlTrainError | None:
     if isinstance(error, AmlTrainError):
         return error
     from azure.ai.ml.exceptions import ErrorCategory, MlException
-    from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
+    from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
     from marshmallow.exceptions import ValidationError
 
     if isinstance(error, ClientAuthenticationError):
         return ServiceError(f"{what}: sign-in failed: {error.message}", hint="Check the credential.")
     if isinstance(error, HttpResponseError):
         code = error.status_code
-        transient = code is None or code in (408, 429) or code >= 500
+        transient = code is None or code in retries.TRANSIENT_STATUS or isinstance(error, DecodeError)
         return ServiceError(f"{what}: AzureML answered {code}: {_brief(error.message)}", transient=transient)
     if isinstance(error, MlException):  # which is an AzureError as well
         if error.error_category == ErrorCategory.SYSTEM_ERROR:

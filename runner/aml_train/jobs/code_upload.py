@@ -19,9 +19,9 @@ from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit
 
 import requests
-import stamina
 from requests.adapters import HTTPAdapter
 
+from aml_train import retries
 from aml_train.background import in_background
 from aml_train.errors import CancelledError, ServiceError
 from aml_train.files import FileEntry, FileSet
@@ -35,7 +35,6 @@ _API: Final = "2023-04-01"
 _STORAGE_API: Final = "2021-12-02"
 _CONNECTIONS: Final = 8
 _TIMEOUT: Final = (10.0, 120.0)
-_RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ASSET: Final = re.compile(r"/codes/([^/]+)/versions/([^/]+)$")
 
@@ -217,9 +216,7 @@ class _Upload:
         headers = {**headers, "x-ms-version": _STORAGE_API}
         host = urlsplit(self._container).netloc
         what = f"Uploading {entry.path}"
-        for attempt in stamina.retry_context(
-            on=_is_transient, attempts=5, timeout=60.0, wait_initial=0.2, wait_max=5.0
-        ):
+        for attempt in retries.repeated():
             with attempt:
                 self._go_on()
                 try:
@@ -230,12 +227,11 @@ class _Upload:
                     raise ServiceError(why, transient=True) from None
                 if response.status_code != requests.codes.created:
                     code = response.headers.get("x-ms-error-code") or response.reason
-                    transient = response.status_code in _RETRIED
-                    raise ServiceError(f"{what}: {host} answered {response.status_code}: {code}", transient=transient)
-
-
-def _is_transient(error: Exception) -> bool:
-    return isinstance(error, ServiceError) and error.transient
+                    raise ServiceError(
+                        f"{what}: {host} answered {response.status_code}: {code}",
+                        transient=response.status_code in retries.TRANSIENT_STATUS,
+                        retry_after=retries.retry_after(response.headers),
+                    )
 
 
 def _block_id(number: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -37,11 +37,9 @@ class Recording(AzureRest):
         super().__init__(workspace, sign_in({**os.environ, "AML_TRAIN_SIGN_IN": "secret"}))
         self.asked: list[str] = []
 
-    def call(
-        self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
-    ) -> requests.Response:
+    def call(self, method: str, url: str, what: str, **options: Any) -> requests.Response:
         self.asked.append(f"{method} {url.partition('/workspaces/')[2].partition('/')[2]}")
-        return super().call(method, url, what, params=params, body=body)
+        return super().call(method, url, what, **options)
 
 
 @pytest.fixture

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import azure.identity  # noqa: F401 - its import looks for processes, which a test may not
 import pytest
+import stamina
 from azure.core.credentials import AccessToken
-from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    DecodeError,
+    HttpResponseError,
+    IncompleteReadError,
+    ServiceRequestError,
+)
 
 from aml_train.clouds import AZURE_PUBLIC, cloud_named
 from aml_train.credentials.azure import SignIn, sign_in, without_secrets
@@ -159,17 +168,58 @@ def test_a_refusal_names_credential_answer_and_remedy() -> None:
     assert not caught.value.transient
 
 
-def test_an_outage_is_transient() -> None:
-    with pytest.raises(ServiceError, match="did not succeed, with the managed identity: no way") as caught:
-        SignIn(Refusing(ServiceRequestError("no way")), way="managed-identity").token("s")
+def wrapped(cause: Exception) -> ClientAuthenticationError:
+    """Return what azure-identity makes of whatever happens while it signs in."""
+    error = ClientAuthenticationError(message=f"Authentication failed: {cause}")
+    error.__cause__ = cause
+    return error
+
+
+def answered(status: int) -> Any:
+    return SimpleNamespace(status_code=status, reason="")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ServiceRequestError("no way"),
+        wrapped(ServiceRequestError("no way")),
+        wrapped(IncompleteReadError(message="no way")),
+        wrapped(DecodeError(message="no way", response=answered(200))),
+        wrapped(HttpResponseError(message="no way", response=answered(503))),
+        ClientAuthenticationError(message="no way", response=answered(500)),
+        wrapped(json.JSONDecodeError("no way", "", 0)),
+    ],
+)
+def test_an_outage_is_transient_and_asked_through_another_credential(error: Exception) -> None:
+    class Down(Giving):
+        def get_token(self, *_scopes: str, **_options: Any) -> AccessToken:
+            asked.append(1)
+            raise error
+
+    asked: list[int] = []
+    with (
+        stamina.set_testing(True, attempts=3),
+        pytest.raises(ServiceError, match=r"did not succeed, with the managed identity: .*no way") as caught,
+    ):
+        SignIn(Down(), way="managed-identity").token("s")
     assert caught.value.transient
+    assert len(asked) == 3
+    with stamina.set_testing(True, attempts=3):
+        # The one that failed answers from memory for a while.
+        assert SignIn(Down(), way="secret", again=lambda: Giving("one")).token("s") == "one"
+
+
+@pytest.mark.parametrize("cause", [ValueError("no"), HttpResponseError(message="no", response=answered(400))])
+def test_what_stays_is_asked_once(cause: Exception) -> None:
+    with pytest.raises(ServiceError, match="Sign-in to Azure failed, with the managed identity: no") as caught:
+        SignIn(Refusing(wrapped(cause)), way="managed-identity").token("s")
+    assert not caught.value.transient
 
 
 def test_an_error_of_the_assertion_comes_through() -> None:
-    ours = ServiceError("GitHub said no", hint="the hint")
-    wrapped = ClientAuthenticationError(message="x")
-    wrapped.__cause__ = ours
-    for error in (ours, wrapped):
+    ours = ServiceError("GitHub said no", hint="the hint", transient=True)
+    for error in (ours, wrapped(ours)):
         with pytest.raises(ServiceError) as caught:
             SignIn(Refusing(error), way="oidc").token("s")
         assert caught.value is ours

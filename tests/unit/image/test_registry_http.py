@@ -16,7 +16,7 @@ from aml_train.errors import ImageError
 from aml_train.image.manifest import OCI_MANIFEST, Manifest, sha256_digest
 from aml_train.image.registry import Registry
 from aml_train.image.registry_auth import Authenticator, BusyError, RegistryAuth, renew
-from aml_train.image.registry_http import _backoff, retry_after
+from aml_train.image.registry_http import _backoff
 
 URL = "https://my.azurecr.io"
 REALM = "https://my.azurecr.io/oauth2/token"
@@ -118,20 +118,6 @@ def test_basic_credentials_are_renewed() -> None:
     assert renew(acr)
     assert not renew(RegistryAuth(username="me"))
     assert not renew(None)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("7", 7.0),
-        ("Thu, 01 Jan 1970 00:01:00 GMT", 50.0),
-        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
-        ("soon", None),
-        ("", None),
-    ],
-)
-def test_retry_after(text: str, expected: float | None) -> None:
-    assert retry_after(answer(429, Retry_After=text), now=10.0) == expected
 
 
 @pytest.mark.parametrize(
