@@ -376,7 +376,8 @@ class AzureRest:
     def tag(self, name: str, tags: Mapping[str, str]) -> None:
         """See :meth:`aml_train.jobs.service.JobService.tag`.
 
-        The run's own record is changed, as azureml-core's ``Run.set_tags`` does it: what is not named stays.
+        The run's own record is changed, as azureml-core's ``Run.set_tags`` does it: what is not named stays. The address is that of
+        azure-ai-ml 1.34.1's generated client (``_restclient/runhistory``).
         """
         what = f"Tagging the job {name}"
         response = self.call("PATCH", self._history(f"/runs/{quote(name)}"), what, body={"tags": dict(tags)})

@@ -1,0 +1,153 @@
+"""The baseline of a branch, data versions and `aml-train compare`, over the real interfaces of an emulator whose jobs end at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.emulator.service import ROOT, Emulator
+
+SECONDS = 300
+SOURCES = os.pathsep.join((str(ROOT), str(ROOT / "runner")))
+GIT = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    service = Emulator(
+        tmp_path_factory.mktemp("instant"),
+        command=("-m", "tests.integration.trust.instant_emulator"),
+        environment={"PYTHONPATH": SOURCES},
+    )
+    service.start()
+    yield service
+    service.stop()
+
+
+@dataclass(frozen=True)
+class Project:
+    """A repository with a project, and the command line for it."""
+
+    emulator: Emulator
+    folder: Path
+
+    def git(self, *arguments: str) -> None:
+        subprocess.run(["git", *GIT, "-C", str(self.folder), *arguments], check=True, capture_output=True)
+
+    def commit(self, accuracy: float, settings: str = "") -> None:
+        """Commit a training that comes to *accuracy*, with more *settings* of the baseline."""
+        info = self.emulator.info
+        names = {"subscription-id": "subscription_id", "resource-group": "resource_group"}
+        target = {key: info[known] for key, known in names.items()}
+        target |= {"workspace": info["workspace"], "compute": info["compute"]}
+        script = (
+            f"metric accuracy 0 0.1\nmetric accuracy 1 {accuracy}\nsay ${{{{inputs.epochs}}}} ${{{{inputs.train}}}}"
+        )
+        job = {
+            "command": script,
+            "environment": {"image": "python:3.11-slim-bookworm"},
+            "experiment_name": "compared",
+            "inputs": {
+                "epochs": round(accuracy * 100),
+                "train": {"type": "uri_file", "path": "azureml:points@latest"},
+            },
+        }
+        (self.folder / "job.yml").write_text(json.dumps(job))
+        (self.folder / "aml-train.yml").write_text(
+            f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n"
+            f"gate: {{accuracy: '>= baseline'}}\nbaseline: {{branch: main, bootstrap: true{settings}}}\n"
+        )
+        self.git("add", ".")
+        self.git("commit", "-q", "--allow-empty", "-m", f"{accuracy}")
+
+    def aml_train(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        environment = {**self.emulator.environment(), "AML_TRAIN_SIGN_IN": "secret", "PYTHONPATH": SOURCES}
+        done = subprocess.run(
+            [sys.executable, "-m", "aml_train", *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
+        return done
+
+    def run(self, code: int = 0, command: str = "run") -> dict[str, Any]:
+        """Run, and return the facts that it ends with."""
+        events = self.folder.parent / "events.jsonl"
+        self.aml_train(command, "--json", str(events), code=code)
+        last = json.loads(events.read_text().splitlines()[-1])
+        return {**last["facts"], "message": last["message"]}
+
+    def new_data(self, text: str) -> None:
+        """Register another version of the data."""
+        file = self.folder.parent / "points.csv"
+        file.write_text(text)
+        self.aml_train("data", "upload", str(file), "--name", "points")
+
+
+@pytest.fixture
+def project(emulator: Emulator, tmp_path: Path) -> Project:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    made = Project(emulator, folder)
+    made.git("init", "-q", "-b", "main")
+    made.git("remote", "add", "origin", "https://x:secret@github.com/owner/name.git")
+    return made
+
+
+def test_a_pull_request_is_compared_with_the_last_run_of_main_that_passed(project: Project) -> None:
+    project.commit(0.9)
+    project.new_data("1,2\n")
+    first = project.run()
+    assert "baseline" not in first
+
+    project.git("checkout", "-q", "-b", "feature")
+    project.commit(0.95)
+    project.new_data("1,2\n3,4\n")
+    better = project.run()
+    baseline = better["baseline"]
+    assert (baseline["job"], baseline["metrics"], baseline["data"]) == (
+        first["job"], {"accuracy": 0.9}, {"train": "points:1"}
+    )  # fmt: skip
+    assert better["candidate"]["data"] == {"train": "points:2"}
+    assert better["different_data"] == ["train"]
+    assert baseline["commit"] != better["candidate"]["commit"]
+
+    # A feature's run is no run of main, however good it was.
+    project.commit(0.85)
+    worse = project.run(code=6)
+    assert f"(that of the job {first['job']} (branch main), 0.9)" in worse["message"]
+    assert project.run(code=6, command="attach")["job"] == worse["job"]
+    shown = json.loads(project.aml_train("jobs", "show", worse["job"], "--json").stdout)
+    assert shown["tags"]["aml-train.gate"] == "failed"
+    assert json.loads(shown["tags"]["aml-train.verdict.feature"])["repository"] == "github.com/owner/name"
+    assert shown["tags"]["aml-train.data.train"] == "points:2", "the job's own tags stay"
+
+    # Data that must be the same, and are not, are told before anything is submitted.
+    project.commit(0.99, ", data: fail")
+    refused = project.run(code=6)
+    assert "job" not in refused
+    assert "train is points:2, and was points:1" in refused["message"]
+
+    compared = json.loads(project.aml_train("compare", better["job"], "branch:main", "--json").stdout)
+    assert compared["right"]["job"] == first["job"]
+    assert compared["metrics"]["accuracy"]["difference"] == 0.05
+    assert compared["histories"]["accuracy"] == {"left": [[0, 0.1], [1, 0.95]], "right": [[0, 0.1], [1, 0.9]]}
+    assert compared["left"]["parameters"] == {"epochs": "95"}
+    assert compared["left"]["seconds"] >= 0
+    printed = project.aml_train("compare", better["job"], "baseline").stdout
+    assert f"B  the job {first['job']} (branch main)" in printed
+    assert "data train" in printed
+    assert "accuracy over steps" in printed
