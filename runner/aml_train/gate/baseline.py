@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,7 +74,8 @@ def read_value(content: bytes, pointer: str) -> float:
     """Return the number in a JSON document that *pointer*, a JSON Pointer (RFC 6901), leads to.
 
     Raises:
-        ValueError: the content is no JSON, or there is no number at that place; the message says where it ends.
+        ValueError: the content is no JSON, or there is no number at that place, or it is a whole number that a float would round; the
+            message says where it ends.
     """
     value = _document(content)
     walked = ""
@@ -86,7 +88,10 @@ def read_value(content: bytes, pointer: str) -> float:
         else:
             raise ValueError(f"{walked or 'the document'} has no {key!r}")
         walked += f"/{token}"
-    return number(value, pointer)
+    found = number(value, pointer)
+    if isinstance(value, int) and math.isfinite(found) and int(found) != value:
+        raise ValueError(f"{pointer!r} is {value}, which a float cannot tell from {int(found)}")
+    return found
 
 
 def _document(content: bytes) -> Any:

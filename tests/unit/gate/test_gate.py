@@ -381,3 +381,10 @@ def test_no_document() -> None:
     with pytest.raises(ValueError, match="it is not JSON"):
         read_value(b"\xff", "/a")
     assert math.isnan(read_value(REPORT, "/bad"))
+
+
+def test_a_whole_number_in_a_document_is_exact_or_none() -> None:
+    assert read_value(b'{"n": 9007199254740992}', "/n") == 2**53
+    with pytest.raises(ValueError, match="'/n' is 9007199254740993, which a float cannot tell from 9007199254740992"):
+        read_value(b'{"n": 9007199254740993}', "/n")
+    assert read_value(b'{"n": 1' + b"0" * 400 + b"}", "/n") == INF
