@@ -7,27 +7,34 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from aml_train.curves import GREATEST, by_step
 from aml_train_action.markdown import label
 
 _POINTS: Final = 60
-#: Mermaid draws numbers as SVG does; beyond this nothing sensible comes out.
-_GREATEST: Final = 1e300
 
 
-def chart(metric: str, history: Sequence[tuple[int, float]], limits: Sequence[float] = ()) -> str:
+def chart(
+    metric: str,
+    history: Sequence[tuple[int, float]],
+    limits: Sequence[float] = (),
+    baseline: Sequence[tuple[int, float]] = (),
+) -> str:
     """Return a chart of one metric, each limit as a level line; nothing where there are not two steps to draw.
 
-    The points of an xychart stand at equal distances: the history is drawn through linear interpolation between its steps.
+    The points of an xychart stand at equal distances: the history is drawn through linear interpolation between its steps. The second
+    line is the *baseline*, over the same steps; where it has ended before, it stays at its last value.
     """
-    by_step = {step: value for step, value in history if math.isfinite(value) and abs(value) < _GREATEST}
-    if len(by_step) < 2:
+    points = by_step(history)
+    if len(points) < 2:
         return ""
-    steps = sorted(by_step)
-    values = [by_step[step] for step in steps]
-    count = min(_POINTS, steps[-1] - steps[0] + 1, max(len(steps), 2) * 4)
-    drawn = [_at(steps, values, steps[0] + (steps[-1] - steps[0]) * i / (count - 1)) for i in range(count)]
-    shown = [limit for limit in dict.fromkeys(limits) if math.isfinite(limit) and abs(limit) < _GREATEST]
-    low, high = min(*drawn, *shown, drawn[0]), max(*drawn, *shown, drawn[0])
+    steps, values = list(points), list(points.values())
+    before = by_step(baseline)
+    count = min(_POINTS, steps[-1] - steps[0] + 1, max(len(steps), len(before)) * 4)
+    places = [steps[0] + (steps[-1] - steps[0]) * i / (count - 1) for i in range(count)]
+    drawn = [_at(steps, values, place) for place in places]
+    compared = [_at(list(before), list(before.values()), place) for place in places] if len(before) > 1 else []
+    shown = [limit for limit in dict.fromkeys(limits) if math.isfinite(limit) and abs(limit) < GREATEST]
+    low, high = min(*drawn, *compared, *shown, drawn[0]), max(*drawn, *compared, *shown, drawn[0])
     pad = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
     name = label(metric)
     lines = [
@@ -37,6 +44,7 @@ def chart(metric: str, history: Sequence[tuple[int, float]], limits: Sequence[fl
         f'    x-axis "step" {steps[0]} --> {steps[-1]}',
         f'    y-axis "{name}" {_number(low - pad)} --> {_number(high + pad)}',
         f"    line [{', '.join(map(_number, drawn))}]",
+        *([f"    line [{', '.join(map(_number, compared))}]"] if compared else []),
         *(f"    line [{', '.join([_number(limit)] * count)}]" for limit in shown),
         "```",
     ]

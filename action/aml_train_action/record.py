@@ -77,6 +77,7 @@ class Record:
     histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     rules: list[RuleDecided] = field(default_factory=list)
     comparison: Comparison | None = None
+    baseline: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     model: ModelRegistered | None = None
     logs: LogsEnded | None = None
     promoted: ModelPromoted | None = None
@@ -124,7 +125,7 @@ class Record:
             case RuleDecided():
                 self.rules.append(event)
             case BaselineCompared():
-                self.comparison = event.comparison
+                self.comparison, self.baseline = event.comparison, event.histories
             case ModelRegistered():
                 self.model = event
             case ModelPromoted():

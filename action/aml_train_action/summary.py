@@ -289,10 +289,11 @@ def _charts(record: Record) -> Section:
     drawn = []
     for metric in list(dict.fromkeys(rule.metric for rule in record.rules))[:_CHARTS]:
         limits = [rule.limit for rule in record.rules if rule.metric == metric and rule.limit is not None]
-        drawn.append(chart(metric, record.histories.get(metric, ()), limits))
-    return Section(
-        name="charts", importance=4, head="### Metrics over steps\n", rows=[one + "\n" for one in drawn if one]
-    )
+        drawn.append(chart(metric, record.histories.get(metric, ()), limits, record.baseline.get(metric, ())))
+    head = "### Metrics over steps\n"
+    if any(record.baseline.get(rule.metric) for rule in record.rules):
+        head += "\nThe second line is the baseline's.\n"
+    return Section(name="charts", importance=4, head=head, rows=[one + "\n" for one in drawn if one])
 
 
 def _metrics(record: Record) -> Section:

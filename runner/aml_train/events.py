@@ -280,10 +280,14 @@ class RuleDecided(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineCompared(Event):
-    """The job stands beside its baseline: *comparison* has the job on the left. *where* is ``file:line`` of the baseline."""
+    """The job stands beside its baseline: *comparison* has the job on the left. *where* is ``file:line`` of the baseline.
+
+    *histories* holds (step, value) of the baseline, of the metrics that are compared with it, where it is a job.
+    """
 
     comparison: Comparison
     where: str = ""
+    histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aml_train.baselines import Found, find_baseline, side_of_job
 from aml_train.comparison import Comparison, Side
 from aml_train.config.model import BaselineConfig, GateRule, JsonValue
 from aml_train.errors import GateFailedError, InvalidError
-from aml_train.gate.baseline import read_value
+from aml_train.gate.baseline import RunBaseline, read_value
 from aml_train.gate.data import decide_data
 from aml_train.gate.decide import Decision, Evidence, decide_rule
 from aml_train.gate.history import MetricPoint
@@ -33,12 +33,14 @@ class Gated:
         histories: the values of those that rules name.
         decision: the gate's.
         comparison: the job beside its baseline; None where there is no baseline.
+        before: the baseline's values of the metrics that rules compare with it, where it is a job.
     """
 
     last: Mapping[str, float]
     histories: Mapping[str, Sequence[MetricPoint]]
     decision: Decision
     comparison: Comparison | None = None
+    before: Mapping[str, Sequence[MetricPoint]] = field(default_factory=dict)
 
 
 def decide_gate(
@@ -95,6 +97,7 @@ def decide_gate(
         histories=histories,
         decision=Decision(rules=tuple(decisions)),
         comparison=Comparison(left=candidate, right=found.side) if found and candidate else None,
+        before=found.values.histories if found and isinstance(found.values, RunBaseline) else {},
     )
 
 

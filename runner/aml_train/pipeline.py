@@ -302,11 +302,13 @@ class Execution:
         with self._stage("submit", f"Find the job {wanted}" if wanted else "Find the job") as summary:
             view = service.find(wanted) if wanted else self._latest(target)
             if view is None:
+                pinned = self._job.document != self._plan.job.document
+                newer = " It may have been submitted with an earlier version of its data." if pinned else ""
                 raise ServiceError(
                     f"There is no job {wanted} in {self._plan.names.description}."
                     if wanted
                     else "No job was submitted from this commit and configuration.",
-                    hint="Submit it first: aml-train run --no-wait. Or name the job: aml-train attach JOB.",
+                    hint=f"Submit it first: aml-train run --no-wait. Or name the job: aml-train attach JOB.{newer}",
                 )
             self.outcome.job, self.outcome.attached = view, True
             self._live = self._answer_for(view.name, service)
@@ -419,7 +421,10 @@ class Execution:
             self._listener(MetricsSettled(job=job.name, metrics=gated.last, histories=points))
             self.outcome.decision, self.outcome.comparison = decision, gated.comparison
             if gated.comparison is not None and plan.baseline is not None:
-                self._listener(BaselineCompared(comparison=gated.comparison, where=plan.baseline.where))
+                before = {name: [(one.step, one.value) for one in found] for name, found in gated.before.items()}
+                self._listener(
+                    BaselineCompared(comparison=gated.comparison, where=plan.baseline.where, histories=before)
+                )
             self._report(decision)
             if not decision.met:
                 self._record(service, job, "failed")

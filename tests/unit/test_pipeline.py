@@ -539,3 +539,6 @@ def test_labels_are_looked_up_before_anything_is_built() -> None:
     (job,) = service.submitted
     assert job.document["inputs"]["train"]["path"] == "azureml:digits:4"
     assert job.document["tags"]["aml-train.data.train"] == "digits:4"
+    later, _ = run(plan, replace(service, latest={("data", "digits"): "5"}), attach=True)
+    assert later.message == "No job was submitted from this commit and configuration."
+    assert "It may have been submitted with an earlier version of its data." in (later.hint or "")

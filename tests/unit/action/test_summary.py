@@ -91,7 +91,8 @@ def test_the_baseline_stands_beside_the_job() -> None:
     record = whole()
     left = Side(title="the job a", job="a", metrics={"acc": 0.97, "f1": 1.0}, data={"train": "d:2"}, commit="a" * 40)
     right = Side(title="digits version 2 (stage production)", job="b", metrics={"acc": 0.95}, data={"train": "d:1"})
-    record(BaselineCompared(comparison=Comparison(left=left, right=right), where="f.yml:2"))
+    before = {"acc": [(0, 0.1), (5, 0.95)]}
+    record(BaselineCompared(comparison=Comparison(left=left, right=right), where="f.yml:2", histories=before))
     plain = html.unescape(rendered(record))
     for part in (
         "### Beside the baseline, digits version 2 (stage production)\n\n| | this job | baseline | difference |\n",
@@ -100,6 +101,8 @@ def test_the_baseline_stands_beside_the_job() -> None:
         "| data train | <code>d:2</code> | <code>d:1</code> | differs |",
         "| <code>acc</code> | 0.97 | 0.95 | +0.02 (+2.11 %) |",
         "| <code>f1</code> | 1 |  |  |",
+        "The second line is the baseline's.",
+        "    line [0.1, 0.342857, 0.585714, 0.828571, 0.95, 0.95, 0.95, 0.95]\n",
     ):
         assert part in plain, part
 
