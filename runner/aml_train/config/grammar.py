@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from aml_train.config.compute_grammar import COMPUTE
 from aml_train.config.gate_grammar import BASELINE, GATE
 from aml_train.config.image_grammar import IMAGE, VARIABLES
 from aml_train.config.job_grammar import ASSET_NAME, JOB
-from aml_train.config.promote_grammar import PROMOTE
+from aml_train.config.promote_grammar import ARCHIVED, PROMOTE, STAGE
 from aml_train.config.sending_grammar import CODE, DATA, SETUP
 from aml_train.config.shapes import Choice, Duration, Number, Text
 from aml_train.config.structures import Either, Key, Record, Table
@@ -26,10 +27,17 @@ _PATH: Final = Text(noun="a path")
 
 def _first_stage(text: str) -> None:
     """Raise ValueError for a stage that no version begins in."""
-    if text.lower() in ("production", "archived"):
+    if text.lower() in ("production", ARCHIVED):
         raise ValueError(f"versions get to `{text}` by `aml-train promote`")
 
 
+def _own_tag(text: str) -> None:
+    """Raise ValueError for a tag that aml-train writes."""
+    if text.lower().startswith("aml-train."):
+        raise ValueError(f"`{text}` is one of aml-train's own")
+
+
+_TAG: Final = Text(noun="a tag's name", rule=_own_tag)
 TESTS: Final = tests_grammar(VARIABLES)
 MODEL: Final = Record(
     noun="a mapping with `name` and `path` or `output`",
@@ -50,15 +58,13 @@ MODEL: Final = Record(
             "`custom_model` (the default), `mlflow_model` or `triton_model`.",
         ),
         "stage": Key(
-            Text(
-                noun="a stage such as `candidate`: letters, digits, `-` and `_`",
-                pattern=r"[A-Za-z][A-Za-z0-9_-]{0,63}",
-                rule=_first_stage,
-            ),
+            replace(STAGE, rule=_first_stage),
             "Stage that a new version is registered in, such as `candidate`; none by default.",
         ),
         "description": Key(Text(), "Free text."),
-        "tags": Key(Table(value=Text(), noun="a mapping of text to text"), "Tags, beside those of aml-train."),
+        "tags": Key(
+            Table(value=Text(), noun="a mapping of text to text", key=_TAG), "Tags, beside those of aml-train."
+        ),
     },
 )
 _LOCAL: Final = Either(

@@ -10,7 +10,7 @@ from typing import Any, Final
 from aml_train.config.assemble import choose_target, model_config
 from aml_train.config.gate_grammar import GATE, check_gate, gate_rules
 from aml_train.config.model import GateRule, StagePolicy, TargetConfig
-from aml_train.config.nodes import Faults, MapNode, find
+from aml_train.config.nodes import Faults, MapNode, ScalarNode, find, shown
 from aml_train.config.shapes import Flag, Text
 from aml_train.config.structures import Either, Items, Key, Record, Table
 
@@ -68,9 +68,18 @@ PROMOTE: Final = Table(
 def check_promote(tree: MapNode, faults: Faults) -> None:
     """Complain of keys of ``promote`` that do not go together."""
     stages = find(tree, "promote")
-    for entry in stages.entries.values() if isinstance(stages, MapNode) else ():
+    entries = stages.entries if isinstance(stages, MapNode) else {}
+    for entry in entries.values():
         if isinstance(entry.node, MapNode):
             check_gate(entry.node, faults)
+    first = find(tree, "model", "stage")
+    if isinstance(first, ScalarNode) and first.text.lower() in {name.lower() for name in entries}:
+        faults.add(
+            first.mark,
+            f"`model.stage` is `{shown(first.text)}`",
+            why="`promote` says what a version must meet to get there, and a run would put its model past that",
+            remedy="register in another stage, such as `candidate`, and promote from there",
+        )
 
 
 def stage_policies(tree: MapNode, values: Mapping[str, Any]) -> dict[str, StagePolicy]:
