@@ -36,9 +36,10 @@ from aml_train.gating import check_baseline, decide_gate
 from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs.cancel import tell_to_cancel
 from aml_train.jobs.clock import Clock
-from aml_train.jobs.data_versions import data_of, pin_data
+from aml_train.jobs.data_versions import data_to_be, pin_data
 from aml_train.jobs.job import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, JobSpec
 from aml_train.jobs.job_logs import JobLogs
+from aml_train.jobs.origin import origin_of_tags
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.verdicts import GateWord, record_verdict
@@ -199,7 +200,7 @@ class Execution:
             view = self._attach(target)
         else:
             if options.decide:
-                data = data_of(self._job.tags, {})
+                data = data_to_be(self._job)
                 check_baseline(target.service, plan.gate, plan.baseline, origin=plan.origin, data=data)
             image = self._image(target)
             view = self._submit(target, image)
@@ -467,9 +468,13 @@ class Execution:
             )
 
     def _record(self, service: JobService, job: JobView, gate: GateWord) -> None:
-        """Have the job's tags say what the gate said. The verdict stands, whether they do or not."""
+        """Have the job's tags say what the gate said. The verdict stands, whether they do or not.
+
+        A job that is found by its computed name is this commit's work; one that is named may be any commit's, and its tags say which.
+        """
+        origin = self._plan.origin if self._options.job is None else origin_of_tags(job.tags)
         try:
-            record_verdict(service, job, self._plan.origin, gate, now=datetime.datetime.now(datetime.UTC))
+            record_verdict(service, job, origin, gate, now=datetime.datetime.now(datetime.UTC))
         except ServiceError as error:
             text = (
                 f"The verdict could not be written into the job's tags, where `baseline.branch` finds it: {error.message}"

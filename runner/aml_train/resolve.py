@@ -20,6 +20,7 @@ from aml_train.files import IGNORE_FILES, FileSet
 from aml_train.image.collect import BaseResolver, OsReader, collect_inputs, read_file
 from aml_train.image.inputs import ImageInputs
 from aml_train.image.spec import BaseImage
+from aml_train.jobs.origin import DIRTY
 from aml_train.prologue import check_links
 
 BRANCH_VARIABLE: Final = "AML_TRAIN_BRANCH"
@@ -50,7 +51,7 @@ class Commit:
     folder: str = ""
 
     def __str__(self) -> str:
-        return f"{self.sha}-dirty" if self.dirty else self.sha
+        return f"{self.sha}{DIRTY}" if self.dirty else self.sha
 
 
 @dataclass(frozen=True, kw_only=True)

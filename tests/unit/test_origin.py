@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.jobs.origin import Origin
+from aml_train.jobs.origin import Origin, origin_of_tags
 from aml_train.resolve import repository_of
 
 
@@ -32,3 +32,11 @@ def test_a_repository_has_one_name_however_it_is_reached(url: str, name: str) ->
 def test_a_job_carries_what_is_known_of_its_origin() -> None:
     origin = Origin(repository="", configuration="project/aml-train.yml", branch=None, commit="f" * 40)
     assert origin.tags() == {"aml-train.commit": "f" * 40, "aml-train.configuration": "project/aml-train.yml"}
+
+
+@pytest.mark.parametrize("commit", ["f" * 40, "f" * 40 + "-dirty"])
+def test_the_tags_of_a_job_tell_its_origin(commit: str) -> None:
+    dirty = commit.endswith("-dirty")
+    origin = Origin(repository="h/o/r", configuration="c.yml", branch="main", commit=commit, dirty=dirty)
+    assert origin_of_tags({**origin.tags(), "other": "x"}) == origin
+    assert origin_of_tags({"other": "x"}) is None

@@ -520,6 +520,17 @@ def test_the_verdict_stands_although_the_tags_cannot_be_written() -> None:
     assert "aml-train.verdict.main" in next(iter(service.jobs.values())).tags
 
 
+def test_a_named_job_is_of_the_branch_that_it_was_submitted_from() -> None:
+    feature = replace(ORIGIN, branch="feature", commit="e" * 40)
+    job = JobView(name="theirs", status=S.COMPLETED, tags=feature.tags())
+    service = good_service(jobs={"theirs": job})
+    outcome, _ = run(of_main({"acc": [">= 0.9"]}), service, attach=True, job="theirs")
+    assert outcome.status == "passed"
+    tags = service.jobs["theirs"].tags
+    assert "aml-train.verdict.main" not in tags, "main has trained nothing here"
+    assert '"commit": "' + "e" * 40 in tags["aml-train.verdict.feature"]
+
+
 def test_a_job_that_is_only_run_gets_no_verdict() -> None:
     service = good_service()
     run(of_main(), service, decide=False)

@@ -44,7 +44,6 @@ ENDINGS: Final[dict[str, Ending]] = {
     "failed": ((S.QUEUED, S.RUNNING, S.FAILED), 5),
     "failed before it ran": ((S.QUEUED, S.FAILED), 5),
     "cancelled": ((S.RUNNING, S.CANCEL_REQUESTED, S.CANCELED), 7),
-    "lost": ((S.RUNNING, S.NOT_RESPONDING), 8),
 }
 
 #: What a job logs of `m`; None: nothing.
@@ -146,6 +145,7 @@ def test_what_passes_and_what_does_not(ending: str, tmp_path: Path) -> None:
 RARE_ENDINGS: Final[dict[str, Ending]] = {
     "paused, then completed": ((S.RUNNING, S.PAUSED, S.RUNNING, S.COMPLETED), 0),
     "unknown, then completed": ((S.RUNNING, S.UNKNOWN, S.COMPLETED), 0),
+    "lost": ((S.RUNNING, S.NOT_RESPONDING), 8),
     "not responding, then completed": ((S.RUNNING, S.NOT_RESPONDING, S.RUNNING, S.COMPLETED), 0),
     "not responding, then failed": ((S.RUNNING, S.NOT_RESPONDING, S.FAILED), 5),
     "not responding, then cancelled": ((S.RUNNING, S.NOT_RESPONDING, S.CANCELED), 7),
@@ -179,8 +179,11 @@ def test_of_two_rules_each_can_end_the_run(tmp_path: Path) -> None:
     baseline = baseline_file(tmp_path)
     for (first, second), (course, values) in itertools.product(itertools.product(RULES, repeat=2), COURSES.items()):
         metrics = {"other": OTHER, **({"m": values} if values is not None else {})}
-        service = FakeService(script=(S.COMPLETED,), metrics=metrics, artifacts=["outputs/model"])
-        outcome, _ = run(make_plan({"m": [first, second]}, baseline=baseline), service)
+        # A job that is there already takes no thread that submits it.
+        service = FakeService(
+            jobs={"job": JobView(name="job", status=S.COMPLETED)}, metrics=metrics, artifacts=["outputs/model"]
+        )
+        outcome, _ = run(make_plan({"m": [first, second]}, baseline=baseline), service, attach=True, job="job")
         good = judged(first, values, Policies()) and judged(second, values, Policies())
         assert outcome.exit_code == (0 if good else 6), f"{course}, {first}, {second}: {outcome.message}"
 

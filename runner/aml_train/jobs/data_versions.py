@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from aml_train.errors import InvalidError
-from aml_train.jobs.job import TAG_DATA, JobTemplate
+from aml_train.jobs.job import KEY_LENGTH, TAG_DATA, VALUE_LENGTH, JobTemplate
 from aml_train.jobs.service import JobService
 
 _LABELLED: Final = re.compile(r"azureml:(?P<name>[^/:@]+)@(?P<label>[^/:@]+)")
@@ -27,6 +27,8 @@ _IN_REGISTRY: Final = re.compile(
     re.IGNORECASE,
 )
 _DATASTORE: Final = re.compile(r"azureml:/.*?/(?P<path>datastores/[^/]+/paths/.*)", re.IGNORECASE | re.DOTALL)
+#: A run has 50 tags at most.
+_MOST_TAGS: Final = 20
 _MODELS: Final = frozenset({"custom_model", "mlflow_model", "triton_model"})
 
 
@@ -47,7 +49,23 @@ def pin_data(template: JobTemplate, service: JobService) -> JobTemplate:
         given["path"] = _pinned(path, name, kind, service)
         local = template.local_digests.get(f"inputs.{name}")
         tags[TAG_DATA + name] = f"sha256:{local}" if local is not None else version_of(given["path"])
-    return replace(template, document=document, tags={**template.tags, **tags}) if tags else template
+    return replace(template, document=document, tags={**template.tags, **_fitting(tags)}) if tags else template
+
+
+def data_to_be(template: JobTemplate) -> dict[str, str] | None:
+    """Return which data a job will read, by input, after :func:`pin_data`; None where its tags have no room for all of them."""
+    inputs = template.document.get("inputs") or {}
+    paths = {
+        name for name, given in inputs.items() if isinstance(given, Mapping) and isinstance(given.get("path"), str)
+    }
+    told = data_of(template.tags, {})
+    return told if paths <= told.keys() else None
+
+
+def _fitting(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return those tags that there is room for. Of other inputs, the service shows where their data are."""
+    fit = [(name, value) for name, value in tags.items() if len(name) <= KEY_LENGTH and len(value) <= VALUE_LENGTH]
+    return dict(fit[:_MOST_TAGS])
 
 
 def _pinned(path: str, name: str, kind: Literal["data", "models"], service: JobService) -> str:

@@ -18,6 +18,10 @@ from aml_train.image.spec import Given, JobImage, Tested
 NAME_FORMAT: Final = 1
 _STEM_LENGTH: Final = 40
 
+#: Bounds of a run's tags: https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity#runs (50 of them at most).
+KEY_LENGTH: Final = 100
+VALUE_LENGTH: Final = 1000
+
 #: Tags that we put on every job. Models carry the same words.
 TAG_COMMIT: Final = "aml-train.commit"
 TAG_DIGEST: Final = "aml-train.image-digest"

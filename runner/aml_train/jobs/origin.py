@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from aml_train.jobs.job import TAG_BRANCH, TAG_COMMIT, TAG_CONFIGURATION, TAG_REPOSITORY
+
+#: Stands behind the hash of a commit that files differ from.
+DIRTY: Final = "-dirty"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,3 +39,17 @@ class Origin:
             TAG_CONFIGURATION: self.configuration,
         }
         return {name: value for name, value in tags.items() if value}
+
+
+def origin_of_tags(tags: Mapping[str, str]) -> Origin | None:
+    """Return where a job was submitted from, as its *tags* have it; None where it was no git repository."""
+    commit = tags.get(TAG_COMMIT)
+    if commit is None:
+        return None
+    return Origin(
+        repository=tags.get(TAG_REPOSITORY, ""),
+        configuration=tags.get(TAG_CONFIGURATION, ""),
+        branch=tags.get(TAG_BRANCH),
+        commit=commit,
+        dirty=commit.endswith(DIRTY),
+    )

@@ -7,12 +7,13 @@ trained. So each branch has a tag of its own, and its value tells everything tha
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
-from aml_train.jobs.job import TAG_GATE
+from aml_train.jobs.job import KEY_LENGTH, TAG_GATE
 from aml_train.jobs.origin import Origin
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
@@ -42,10 +43,19 @@ class Verdict:
     configuration: str
 
 
+def verdict_tag(branch: str) -> str:
+    """Return the tag that has the verdict of *branch*; a name that is too long for a tag ends with its hash."""
+    tag = TAG_VERDICT + branch
+    if len(tag) <= KEY_LENGTH:
+        return tag
+    mark = hashlib.sha256(branch.encode()).hexdigest()[:12]
+    return f"{tag[: KEY_LENGTH - len(mark) - 1]}-{mark}"
+
+
 def read_verdict(tags: Mapping[str, str], branch: str) -> Verdict | None:
     """Return the verdict of *branch* on the job that has *tags*; None where there is none that can be read."""
     try:
-        found = json.loads(tags.get(TAG_VERDICT + branch, ""))
+        found = json.loads(tags.get(verdict_tag(branch), ""))
         gate = found["gate"]
         if gate not in ("passed", "failed", "none"):
             return None
@@ -78,7 +88,7 @@ def record_verdict(
         )
         before = read_verdict(job.tags, origin.branch)
         if before is None or {**asdict(before), "at": ""} != {**asdict(verdict), "at": ""}:
-            tags[TAG_VERDICT + origin.branch] = json.dumps(asdict(verdict))
+            tags[verdict_tag(origin.branch)] = json.dumps(asdict(verdict))
     if any(job.tags.get(name) != value for name, value in tags.items()):
         service.tag(job.name, tags)
 
@@ -103,7 +113,7 @@ def latest_passed(
         return None, "this is not a git repository, so that its runs have no branch"
     best: tuple[str, JobView] | None = None
     others = 0
-    for looked, view in enumerate(service.tagged_jobs(TAG_VERDICT + branch), 1):
+    for looked, view in enumerate(service.tagged_jobs(verdict_tag(branch)), 1):
         verdict = read_verdict(view.tags, branch)
         ours = verdict is not None and (verdict.repository, verdict.configuration) == (
             origin.repository,

@@ -9,7 +9,7 @@ import pytest
 
 from aml_train.errors import InvalidError
 from aml_train.image.spec import Given
-from aml_train.jobs.data_versions import data_of, pin_data, version_of
+from aml_train.jobs.data_versions import data_of, data_to_be, pin_data, version_of
 from aml_train.jobs.job import JobTemplate, job_name
 from tests.fake_service import FakeService
 
@@ -61,6 +61,19 @@ def test_local_data_are_named_by_their_contents() -> None:
 def test_what_is_not_there_is_told(path: str, message: str) -> None:
     with pytest.raises(InvalidError, match=message):
         pin_data(template({"train": {"path": path}}), FakeService())
+
+
+def test_tags_stay_within_what_a_run_may_have() -> None:
+    many = {f"i{number}": {"path": f"azureml:d:{number}"} for number in range(30)}
+    job = pin_data(template(many), FakeService())
+    assert len([tag for tag in job.tags if tag.startswith("aml-train.data.")]) == 20
+    assert data_to_be(job) is None
+    job = pin_data(template({"x" * 90: {"path": "azureml:d:1"}, "y": {"path": "azureml:d:2"}, "n": 3}), FakeService())
+    assert data_of(job.tags, {"x" * 90: "azureml:d:1"}) == {"x" * 90: "d:1", "y": "d:2"}, (
+        "what has no tag is read from the job"
+    )
+    assert data_to_be(job) is None
+    assert data_to_be(pin_data(template({"y": {"path": "azureml:d:2"}, "n": 3}), FakeService())) == {"y": "d:2"}
 
 
 def test_a_job_without_data_stays_as_it_is() -> None:

@@ -118,6 +118,15 @@ def test_a_tag_that_somebody_changed_is_no_verdict(value: str) -> None:
     assert latest(service) is None
 
 
+def test_long_names_of_branches_have_tags_of_their_own() -> None:
+    service, long = service_with("one", "two"), "feature/" + "x" * 200
+    record(service, "one", "passed", branch=long)
+    record(service, "two", "passed", 1, branch=f"{long}y")
+    assert latest(service, long) == "one"
+    assert latest(service, f"{long}y") == "two"
+    assert max(len(tag) for tag in service.jobs["one"].tags) == 100
+
+
 def test_the_value_tells_everything_that_it_stands_for() -> None:
     service = service_with("job")
     record(service, "job", "passed")
