@@ -44,6 +44,7 @@ class FakeService:
     metrics: Mapping[str, Sequence[float]] = field(default_factory=dict)
     history_of: dict[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     artifacts: Sequence[str] = ()
+    outputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     log: bytes = b""
     logs: dict[str, bytes] = field(default_factory=dict)
@@ -155,6 +156,12 @@ class FakeService:
         found = self.history_of.get(name, self.metrics).get(metric, ())
         return [MetricPoint(step=i, value=v, timestamp=i) for i, v in enumerate(found)]
 
+    def artifact_paths(self, name: str, path: str) -> Iterator[str]:
+        yield from (item for item in self.artifacts if item == path or item.startswith(f"{path}/"))
+
+    def output_paths(self, name: str, output: str) -> Iterator[str]:
+        yield from self.outputs.get(output, ())
+
     def has_artifact(self, name: str, path: str) -> bool:
         return any(item == path or item.startswith(f"{path}/") for item in self.artifacts)
 
@@ -165,7 +172,9 @@ class FakeService:
         return [model for model in reversed(self.registered) if model.name == name]
 
     def register(self, model: NewModel) -> ModelView:
-        view = ModelView(name=model.name, version=model.version, path=model.path, tags=model.tags)
+        view = ModelView(
+            name=model.name, version=model.version, path=model.path, tags=model.tags, properties=model.properties
+        )
         self.registered.append(view)
         return view
 

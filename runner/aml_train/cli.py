@@ -19,6 +19,7 @@ from aml_train.cli_environments import environment
 from aml_train.cli_image import image
 from aml_train.cli_init import init
 from aml_train.cli_jobs import jobs
+from aml_train.cli_model import model
 from aml_train.cli_options import configuration, load
 from aml_train.cli_page import open_page
 from aml_train.cli_promote import promote, rollback
@@ -50,6 +51,7 @@ def cli() -> None:
     aml-train attach       follow and gate what `run --no-wait` submitted
     aml-train submit       any command as a job
     aml-train jobs         list, show, follow, cancel, resubmit and download jobs
+    aml-train model        list and show models, and where they come from
     aml-train promote      put a model into a stage, if it meets what is asked there; `rollback` undoes it
     aml-train compare      two jobs, models or files side by side
     aml-train image check  is an image ready for AzureML and InfiniBand?
@@ -222,6 +224,7 @@ cli.add_command(image)
 cli.add_command(submit)
 cli.add_command(init)
 cli.add_command(jobs)
+cli.add_command(model)
 cli.add_command(promote)
 cli.add_command(rollback)
 

@@ -116,10 +116,9 @@ def _filter(
 
 
 def _table(rows: Sequence[JobRow]) -> Iterator[str]:
-    """Yield the lines of a table; columns are as wide as they must be."""
-    from aml_train.console import printable
+    """Yield the lines of a table of jobs."""
+    from aml_train.cli_table import table
 
-    head = ("NAME", "STATUS", "EXPERIMENT", "COMPUTE", "CREATED", "TITLE")
     cells = [
         (
             row.name,
@@ -131,10 +130,7 @@ def _table(rows: Sequence[JobRow]) -> Iterator[str]:
         )
         for row in rows
     ]
-    lines = [head, *([printable(" ".join(cell.split())) for cell in line] for line in cells)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    for line in lines:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    yield from table(("NAME", "STATUS", "EXPERIMENT", "COMPUTE", "CREATED", "TITLE"), cells)
 
 
 @jobs.command("show")

@@ -2,30 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from aml_train._version import __version__
-from aml_train.errors import JobFailedError
+from aml_train.errors import InvalidError, JobFailedError, ServiceError
 from aml_train.gate.decide import Decision
+from aml_train.jobs.data_versions import data_of
 from aml_train.jobs.job import (
     TAG_ADDRESS,
+    TAG_BASE,
+    TAG_BRANCH,
     TAG_COMMIT,
+    TAG_CONFIGURATION,
+    TAG_DATA,
     TAG_DIGEST,
     TAG_GATE,
     TAG_IMAGE,
+    TAG_REPOSITORY,
+    TAG_RUN_URL,
     TAG_STAGE,
     TAG_TESTED,
     TAG_VERSION,
 )
-from aml_train.jobs.service import JobService, ModelView, NewModel
+from aml_train.jobs.service import JobService, JobView, ModelView, NewModel
+from aml_train.model_layout import ML_MODEL, fault_of_layout, fault_of_ml_model
 
 TAG_JOB: Final = "aml-train.job"
+TAG_EXPERIMENT: Final = "aml-train.experiment"
 #: Where the model lies, in our words: the service rewrites a model's own path into one of a datastore.
 TAG_SOURCE: Final = "aml-train.model-source"
 TAG_METRIC: Final = "aml-train.metric."
-_FROM_JOB: Final = (TAG_COMMIT, TAG_IMAGE, TAG_DIGEST, TAG_ADDRESS, TAG_TESTED)
+TAG_PARAMETER: Final = "aml-train.parameter."
+#: The gate's rules with value, limit and verdict, as JSON.
+TAG_RULES: Final = "aml-train.gate-rules"
+#: How many tags there was no room for, by kind.
+TAG_LEFT_OUT: Final = "aml-train.left-out"
+_FROM_JOB: Final = (
+    TAG_COMMIT,
+    TAG_BRANCH,
+    TAG_REPOSITORY,
+    TAG_CONFIGURATION,
+    TAG_RUN_URL,
+    TAG_IMAGE,
+    TAG_DIGEST,
+    TAG_ADDRESS,
+    TAG_BASE,
+    TAG_TESTED,
+)
+#: What of a lineage is written down as properties, too, which nobody can change later.
+FIXED: Final = (TAG_JOB, TAG_SOURCE, TAG_COMMIT, TAG_DIGEST)
+#: Bounds of tags of AzureML's runs and experiments (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity). The page
+#: does not speak of models; ten are left for promotions.
+MOST_TAGS: Final = 40
+KEY_LENGTH: Final = 100
+VALUE_LENGTH: Final = 1000
+_ATTEMPTS: Final = 20
+_MOST_FILES: Final = 10_000
+_MOST_BYTES: Final = 1 << 20
+_SECRET: Final = re.compile(
+    r"(?i)(?:^|[_.-])(?:password|passwd|secret|token|credentials?|(?:api|access|account)?[_-]?key|sas)$"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,17 +98,62 @@ class ModelSpec:
         return f"azureml://jobs/{job}/outputs/artifacts/paths/{(self.artifact or '').strip('/')}"
 
 
-def lineage(job: Mapping[str, str], *, metrics: Mapping[str, float], decision: Decision) -> dict[str, str]:
-    """Return the tags that tell what a model was trained in, from which commit, and how the gate judged it.
+def lineage(job: JobView, *, metrics: Mapping[str, float], decision: Decision) -> dict[str, str]:
+    """Return the tags that tell what a model was trained in, from what, and how the gate judged it; the most important first.
+
+    They tell no secrets: of a parameter that is called like one, only that it was given.
 
     Args:
-        job: the tags of the job, which tell what it was submitted from, whoever attaches to it later.
+        job: the job, whose tags tell what it was submitted from, whoever attaches to it later.
         metrics: the job's.
         decision: the gate's.
     """
-    tags = {TAG_VERSION: __version__} | {name: job[name] for name in _FROM_JOB if name in job}
+    tags = {TAG_VERSION: __version__} | {name: job.tags[name] for name in _FROM_JOB if name in job.tags}
+    if job.experiment:
+        tags[TAG_EXPERIMENT] = job.experiment
     tags[TAG_GATE] = "passed" if decision.rules else "none"
+    if decision.rules:
+        tags[TAG_RULES] = _rules(decision)
+    judged = {rule.metric for rule in decision.rules}
+    tags |= {f"{TAG_METRIC}{name}": repr(float(metrics[name])) for name in sorted(judged & metrics.keys())}
+    tags |= {f"{TAG_DATA}{name}": value for name, value in data_of(job.tags, job.inputs).items()}
+    for name, value in sorted(job.parameters.items()):
+        tags[f"{TAG_PARAMETER}{name}"] = "***" if _SECRET.search(name) else value
     return tags | {f"{TAG_METRIC}{name}": repr(float(value)) for name, value in sorted(metrics.items())}
+
+
+def _rules(decision: Decision) -> str:
+    """Return the decision as compact JSON that fits a tag: rules that do not fit are counted."""
+    told = [
+        [rule.metric, rule.rule.text, _number(rule.value), _number(rule.limit), rule.verdict]
+        for rule in decision.rules
+    ]
+    for kept in range(len(told), -1, -1):
+        rest = [f"{len(told) - kept} more"] if kept < len(told) else []
+        text = json.dumps([*told[:kept], *rest], ensure_ascii=False, separators=(",", ":"))
+        if len(text) <= VALUE_LENGTH:
+            return text
+    raise AssertionError("an empty list fits")  # pragma: no cover
+
+
+def _number(value: float | None) -> float | str | None:
+    """Return a number as JSON can have it: NaN and infinities as words."""
+    return value if value is None or math.isfinite(value) else repr(value)
+
+
+def fitting(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return *tags* as far as AzureML's bounds allow, the first ones first; what there is no room for is counted in a tag."""
+    kept: dict[str, str] = {}
+    left: Counter[str] = Counter()
+    for name, value in tags.items():
+        if len(name) > KEY_LENGTH or len(kept) >= MOST_TAGS - 1:
+            kind = next((one for one in (TAG_METRIC, TAG_PARAMETER, TAG_DATA) if name.startswith(one)), "tags")
+            left[kind.removeprefix("aml-train.").rstrip(".")] += 1
+        else:
+            kept[name] = value if len(value) <= VALUE_LENGTH else f"{value[: VALUE_LENGTH - 1]}…"
+    if left:
+        kept[TAG_LEFT_OUT] = ", ".join(f"{kind}: {count}" for kind, count in sorted(left.items()))
+    return kept
 
 
 def next_version(versions: list[str]) -> str:
@@ -73,47 +161,115 @@ def next_version(versions: list[str]) -> str:
     return str(max((int(version) for version in versions if version.isdecimal()), default=0) + 1)
 
 
-def check_written(service: JobService, spec: ModelSpec, job: str) -> None:
-    """Look whether *job* wrote the model.
+def check_written(service: JobService, spec: ModelSpec, job: str) -> str | None:
+    """Look whether *job* wrote the model, and whether it is one of its type.
+
+    Returns:
+        why that could not be looked up, for an output whose datastore may not be read from here; None where it was.
 
     Raises:
-        JobFailedError: it wrote nothing at the model's path.
+        JobFailedError: it wrote nothing there, or something else than a model of that type.
         ServiceError: the service does not answer.
     """
-    if spec.artifact and not service.has_artifact(job, spec.artifact):
+    if spec.output:
+        place = f"into its output {spec.output!r}"
+        try:
+            files = list(itertools.islice(service.output_paths(job, spec.output), _MOST_FILES))
+        except (ServiceError, InvalidError) as error:
+            if isinstance(error, ServiceError) and error.transient:
+                raise
+            return f"Whether the job wrote a model {place} could not be looked up: {error.message}"
+    else:
+        path = (spec.artifact or "").strip("/")
+        place = f"at {path!r}"
+        found = itertools.islice(service.artifact_paths(job, path), _MOST_FILES)
+        files = [path.rpartition("/")[2] if file == path else file[len(path) + 1 :] for file in found]
+    if not files:
         raise JobFailedError(
-            f"The job {job} completed, but wrote nothing at {spec.artifact!r}: there is no model to register.",
-            hint="Let the job write its model there, or correct model.path; only outputs/ and logs/ are kept.",
+            f"The job {job} completed, but wrote nothing {place}: there is no model to register.",
+            hint="Let the job write its model there, or correct model.path; only outputs/ and logs/ are kept."
+            if spec.artifact
+            else "Let the job write its model there, or correct model.output.",
         )
+    fault = fault_of_layout(spec.type, files)
+    if fault is None and spec.type == "mlflow_model" and spec.artifact:
+        content = service.read_artifact(job, f"{spec.artifact.strip('/')}/{ML_MODEL}", most=_MOST_BYTES)
+        fault = None if content is None else fault_of_ml_model(content)
+    if fault is not None:
+        raise JobFailedError(
+            f"What the job {job} wrote {place} is no {spec.type}: {fault}.",
+            hint="Correct model.path or model.type, or let the job write the model as its type demands.",
+        )
+    return None
 
 
-def register(service: JobService, spec: ModelSpec, *, job: str, tags: Mapping[str, str]) -> tuple[ModelView, bool]:
+def register(
+    service: JobService,
+    spec: ModelSpec,
+    *,
+    job: str,
+    tags: Mapping[str, str],
+    remark: Callable[[str], None] = lambda _text: None,
+) -> tuple[ModelView, bool]:
     """Register the model that *job* wrote, unless an earlier run has done so.
 
+    The version is chosen before the request that makes it, so that repeating the request makes no second one. Of two runs that do this
+    for the same job at the same time, both get the same version; of two jobs, one takes the next number.
+
     Args:
-        tags: added to the model's own and to those that name the job and the model's place in it.
+        tags: added to the model's own and to those that name the job and the model's place in it; as many as AzureML allows.
+        remark: told what could not be looked up.
 
     Returns:
         the model's version, and whether it had been registered before.
 
     Raises:
-        JobFailedError: if the job wrote nothing at the model's path.
+        JobFailedError: if the job wrote no model of that type.
         ServiceError: if the service refuses or does not answer.
     """
-    versions = service.models(spec.name)
     uri = spec.uri(job)
-    for version in versions:
-        if version.tags.get(TAG_JOB) == job and version.tags.get(TAG_SOURCE) == uri:
-            return version, True
-    check_written(service, spec, job)
     stage = {TAG_STAGE: spec.stage} if spec.stage else {}
-    model = NewModel(
-        name=spec.name,
-        version=next_version([version.version for version in versions]),
-        path=uri,
-        type=spec.type,
-        description=spec.description,
-        tags={**spec.tags, **tags, **stage, TAG_JOB: job, TAG_SOURCE: uri},
-        properties={TAG_JOB: job},
+    values = {**spec.tags, **tags, **stage, TAG_JOB: job, TAG_SOURCE: uri}
+    # Where there are too many, it is metrics, parameters and data that there is no room for.
+    order = dict.fromkeys((TAG_JOB, TAG_SOURCE, TAG_STAGE, *_first(tags), *spec.tags, *tags))
+    whole = fitting({name: values[name] for name in order if name in values})
+    versions = service.models(spec.name)
+    if (found := _registered(versions, job, uri)) is not None:
+        return found, True
+    if (doubt := check_written(service, spec, job)) is not None:
+        remark(doubt)
+    for _ in range(_ATTEMPTS):
+        model = NewModel(
+            name=spec.name,
+            version=next_version([version.version for version in versions]),
+            path=uri,
+            type=spec.type,
+            description=spec.description,
+            tags=whole,
+            properties={name: whole[name] for name in FIXED if name in whole},
+        )
+        try:
+            return service.register(model), False
+        except (ServiceError, InvalidError):
+            versions = service.models(spec.name)
+            if (found := _registered(versions, job, uri)) is not None:
+                return found, False  # the answer was lost, or another run of this job was quicker
+            if all(version.version != model.version for version in versions):
+                raise
+            # Another job took that version meanwhile.
+    raise ServiceError(
+        f"Registering the model {spec.name}: {_ATTEMPTS} versions in a row were taken by other jobs.",
+        hint="Run `aml-train attach` to register it.",
+        transient=True,
     )
-    return service.register(model), False
+
+
+def _registered(versions: Sequence[ModelView], job: str, uri: str) -> ModelView | None:
+    """Return the version that *job* was registered as, from that place."""
+    ours = (one for one in versions if one.tags.get(TAG_JOB) == job and one.tags.get(TAG_SOURCE) == uri)
+    return next(ours, None)
+
+
+def _first(tags: Mapping[str, str]) -> list[str]:
+    """Return the names of those *tags* that come before the user's own: all but metrics, parameters and data, which may be many."""
+    return [name for name in tags if not name.startswith((TAG_METRIC, TAG_PARAMETER, TAG_DATA))]

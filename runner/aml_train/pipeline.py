@@ -455,12 +455,13 @@ class Execution:
             return
         if not self._options.register:
             with self._stage("register", f"Look for the model {spec.name}") as summary:
-                check_written(service, spec, job.name)
+                if (doubt := check_written(service, spec, job.name)) is not None:
+                    self._warn(doubt)
                 summary.append(f"{spec.name} is written, and not registered: this run registers no model")
             return
         with self._stage("register", f"Register the model {spec.name}") as summary:
-            tags = lineage(job.tags, metrics=self.outcome.metrics, decision=decision)
-            model, found = register(service, spec, job=job.name, tags=tags)
+            tags = lineage(job, metrics=self.outcome.metrics, decision=decision)
+            model, found = register(service, spec, job=job.name, tags=tags, remark=self._warn)
             self.outcome.model = model
             self._listener(ModelRegistered(model=model.name, version=model.version, found=found))
             summary.append(
@@ -481,6 +482,9 @@ class Execution:
                 f" `aml-train attach {job.name}` writes it."
             )
             self._listener(Notice(text=text, level="warning"))
+
+    def _warn(self, text: str) -> None:
+        self._listener(Notice(text=text, level="warning"))
 
     def _interrupted(self) -> CancelledError:
         """Let go of the live job, or cancel it, if there is one."""

@@ -11,8 +11,8 @@ import yaml
 from aml_train._version import __version__
 from aml_train.config.image_model import ImageConfig
 from aml_train.config.model import BaselineConfig, ClusterConfig, Config, GateRule, RetryConfig, WaitConfig
-from aml_train.image.spec import Given, ImageSpec, Release, TestSpec, plan_image
-from aml_train.jobs.job import TAG_VERSION, JobTemplate, job_name, stem_of
+from aml_train.image.spec import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image
+from aml_train.jobs.job import TAG_BASE, TAG_RUN_URL, TAG_VERSION, JobTemplate, job_name, stem_of
 from aml_train.jobs.origin import Origin
 from aml_train.models import ModelSpec
 from aml_train.prologue import prepare
@@ -60,8 +60,12 @@ class Plan:
         return self.job.document.get("environment")
 
 
-def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
-    """Make the plan from what the user and the world have said. Pure."""
+def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url: str | None = None) -> Plan:
+    """Make the plan from what the user and the world have said. Pure.
+
+    Args:
+        run_url: the workflow's run; None outside one.
+    """
     image = None
     if config.image is not None:
         if resolved.base is None:
@@ -101,7 +105,12 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
             local_digests=resolved.local_digests,
             scope=names.scope,
             stem=stem_of(str(document.get("name") or document.get("experiment_name") or config.directory.name)),
-            tags={TAG_VERSION: __version__, **(origin.tags() if origin else {})},
+            tags={
+                TAG_VERSION: __version__,
+                **(origin.tags() if origin else {}),
+                **({TAG_RUN_URL: run_url} if run_url else {}),
+                **({TAG_BASE: _base(resolved.base)} if image is not None and resolved.base is not None else {}),
+            },
         ),
         gate=config.gate,
         baseline=config.baseline,
@@ -123,6 +132,11 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames) -> Plan:
         cluster=config.target.cluster,
         notices=(*config.notices, *notices),
     )
+
+
+def _base(base: BaseImage) -> str:
+    """Return what the image is built from, so that it can be found again."""
+    return f"{base.reference.familiar.partition('@')[0]}@{base.digest or base.image_id}"
 
 
 def origin_of(config: Config, commit: Commit | None) -> Origin | None:

@@ -25,6 +25,9 @@ from aml_train.prologue import check_links
 
 BRANCH_VARIABLE: Final = "AML_TRAIN_BRANCH"
 """Names the branch where the checkout is detached, as it is in most pipelines."""
+
+RUN_URL_VARIABLE: Final = "AML_TRAIN_RUN_URL"
+"""Address of the workflow's run, for the lineage of jobs and models; the action sets it."""
 _REMOTE: Final = re.compile(
     r"(?:https?|ssh|git)://(?:[^@/]*@)?(?P<host>[^/:?#]+)(?::\d+)?/(?P<path>[^?#]+?)/?(?:[?#].*)?"
     r"|(?:[^@/:]+@)?(?P<alias>[^/:@]{2,}):(?!//)(?P<short>.+)",

@@ -21,7 +21,7 @@ from aml_train.masking import Masker, known_secrets
 from aml_train.outcome import Options, Outcome
 from aml_train.pipeline import Execution, OpenTarget, Prewarm
 from aml_train.plan import Plan, make_plan
-from aml_train.resolve import BRANCH_VARIABLE, read_commit, resolve
+from aml_train.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, read_commit, resolve
 from aml_train.targets.names import TargetNames
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def prepare_run(
     commit = functools.partial(read_commit, branch=environment.get(BRANCH_VARIABLE) or None)
     resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os, commit=commit)
     return PreparedRun(
-        plan=make_plan(config, resolved, names),
+        plan=make_plan(config, resolved, names, run_url=environment.get(RUN_URL_VARIABLE) or None),
         config=config,
         engine=engine,
         outer=environment,

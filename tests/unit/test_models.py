@@ -1,13 +1,18 @@
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
-from aml_train.errors import JobFailedError
-from aml_train.gate.decide import Decision
-from aml_train.jobs.service import ModelView
-from aml_train.models import ModelSpec, lineage, next_version, register
+from aml_train.errors import InvalidError, JobFailedError, ServiceError
+from aml_train.gate.decide import Decision, RuleDecision
+from aml_train.gate.rules import parse_rule
+from aml_train.jobs.service import JobView, ModelView, NewModel
+from aml_train.jobs.states import JobStatus
+from aml_train.models import ModelSpec, check_written, fitting, lineage, next_version, register
 from tests.fake_service import FakeService
 
 SPEC = ModelSpec(name="m", artifact="outputs/model", output=None, type="custom_model", tags={"team": "a"})
@@ -77,10 +82,194 @@ def test_a_job_without_the_model_is_an_error() -> None:
 
 
 def test_lineage_says_when_the_environment_was_only_given() -> None:
-    job = {"aml-train.tested": "given, not tested", "team": "a"}
+    job = JobView(name="j", status=JobStatus.COMPLETED, tags={"aml-train.tested": "given, not tested", "team": "a"})
     tags = lineage(job, metrics={"a/b": 1 / 3}, decision=Decision(rules=()))
     assert tags["aml-train.tested"] == "given, not tested"
     assert "team" not in tags
     assert tags["aml-train.gate"] == "none"
     assert float(tags["aml-train.metric.a/b"]) == 1 / 3
     assert "aml-train.commit" not in tags
+
+
+def job_view(**more: Any) -> JobView:
+    return JobView(name="j", status=JobStatus.COMPLETED, **more)
+
+
+def test_lineage_tells_all_and_no_secret() -> None:
+    job = job_view(
+        experiment="digits",
+        tags={
+            "aml-train.commit": "c",
+            "aml-train.repository": "github.com/o/r",
+            "aml-train.branch": "main",
+            "aml-train.run-url": "https://ci/1",
+            "aml-train.base": "b@sha256:1",
+            "aml-train.image-digest": "sha256:2",
+            "aml-train.data.train": "digits:4",
+        },
+        inputs={"train": "azureml:digits:4"},
+        parameters={"epochs": "3", "api_key": "s3cret", "max_tokens": "5"},
+    )
+    rule = parse_rule(">= 0.5")
+    decided = RuleDecision(
+        metric="acc", rule=rule, where="f:1", value=float("nan"), limit=0.5, verdict="warned", reason=""
+    )
+    tags = lineage(job, metrics={"acc": 0.75, "loss": 0.25}, decision=Decision(rules=(decided,)))
+    told = {name.removeprefix("aml-train."): value for name, value in tags.items() if name != "aml-train.version"}
+    assert told == {
+        "commit": "c",
+        "branch": "main",
+        "repository": "github.com/o/r",
+        "run-url": "https://ci/1",
+        "image-digest": "sha256:2",
+        "base": "b@sha256:1",
+        "experiment": "digits",
+        "gate": "passed",
+        "gate-rules": '[["acc",">= 0.5","nan",0.5,"warned"]]',
+        "metric.acc": "0.75",
+        "data.train": "digits:4",
+        "parameter.api_key": "***",
+        "parameter.epochs": "3",
+        "parameter.max_tokens": "5",
+        "metric.loss": "0.25",
+    }
+
+
+def test_a_long_decision_fits_a_tag() -> None:
+    rule = parse_rule(">= 0.5")
+    rules = tuple(
+        RuleDecision(
+            metric=f"metric {number}", rule=rule, where="f:1", value=1.0, limit=0.5, verdict="met", reason=""
+        )
+        for number in range(100)
+    )
+    text = lineage(job_view(), metrics={}, decision=Decision(rules=rules))["aml-train.gate-rules"]
+    assert len(text) <= 1000
+    *kept, rest = json.loads(text)
+    assert rest == f"{100 - len(kept)} more"
+
+
+def test_no_more_tags_than_azureml_allows_and_what_is_left_out_is_counted() -> None:
+    many = {f"aml-train.metric.{number}": "1" for number in range(60)}
+    tags = fitting({"a": "x" * 2000, "k" * 101: "1", **many, "aml-train.data.d": "1"})
+    assert len(tags) == 40
+    assert (len(tags["a"]), tags["a"][-1]) == (1000, "…")
+    assert tags["aml-train.left-out"] == "data: 1, metric: 22, tags: 1"
+    assert fitting({"a": "b"}) == {"a": "b"}
+
+
+def test_what_identifies_a_version_is_fixed_in_its_properties() -> None:
+    service = FakeService(artifacts=["outputs/model/a"])
+    view, _ = register(service, SPEC, job="j", tags={"aml-train.commit": "c", "aml-train.gate": "passed"})
+    source = "azureml://jobs/j/outputs/artifacts/paths/outputs/model"
+    assert view.properties == {"aml-train.job": "j", "aml-train.model-source": source, "aml-train.commit": "c"}
+
+
+@dataclass
+class Crowded(FakeService):
+    """Whoever registers is not alone: what *meanwhile* holds happens just before each request that registers."""
+
+    meanwhile: list[Callable[[NewModel], None]] = field(default_factory=list)
+
+    def register(self, model: NewModel) -> ModelView:
+        if self.meanwhile:
+            self.meanwhile.pop(0)(model)
+        if any(one.version == model.version for one in self.registered):
+            raise InvalidError("that version exists, and holds something else")
+        return super().register(model)
+
+
+def test_another_job_takes_the_version_meanwhile() -> None:
+    service = Crowded(artifacts=["outputs/model/a"])
+
+    def other(model: NewModel) -> None:
+        FakeService.register(service, replace(model, tags={"aml-train.job": "k"}))
+
+    service.meanwhile += [other, other]
+    view, found = register(service, SPEC, job="j", tags={})
+    assert (view.version, found) == ("3", False)
+    assert [one.tags["aml-train.job"] for one in service.registered] == ["k", "k", "j"]
+
+
+def test_two_runs_of_one_job_register_one_version() -> None:
+    service = Crowded(artifacts=["outputs/model/a"])
+
+    def other(model: NewModel) -> None:
+        FakeService.register(service, model)
+
+    service.meanwhile.append(other)
+    view, found = register(service, SPEC, job="j", tags={})
+    assert (view.version, found, len(service.registered)) == ("1", False, 1)
+
+
+def test_a_refusal_that_is_no_conflict_stays_one() -> None:
+    service = Crowded(artifacts=["outputs/model/a"])
+
+    def refuse(_model: NewModel) -> None:
+        raise ServiceError("AzureML answered 403")
+
+    service.meanwhile.append(refuse)
+    with pytest.raises(ServiceError, match="AzureML answered 403"):
+        register(service, SPEC, job="j", tags={})
+
+
+@pytest.mark.parametrize(
+    ("type_", "files", "content", "reason"),
+    [
+        ("mlflow_model", ["MLmodel", "model.pkl"], b"flavors: {sklearn: {}}", None),
+        (
+            "mlflow_model",
+            ["model.pkl"],
+            b"",
+            "is no mlflow_model: an MLflow model has a file MLmodel at its top, and there are model.pkl",
+        ),
+        ("mlflow_model", ["deep/MLmodel"], b"", "it is in deep: name that folder"),
+        ("mlflow_model", ["MLmodel"], b"a: b", "MLmodel names no flavors"),
+        ("mlflow_model", ["MLmodel"], b"a: {", "MLmodel is not YAML, line 1"),
+        ("triton_model", ["m/1/model.onnx", "m/config.pbtxt"], b"", None),
+        ("triton_model", ["m/1/model.py", "m/config.pbtxt"], b"", None),
+        (
+            "triton_model",
+            ["m/1/model.py"],
+            b"",
+            "m/1/model.py is of Triton's Python backend, which needs m/config.pbtxt",
+        ),
+        ("triton_model", ["model.onnx"], b"", "with a number as VERSION, and there are model.onnx"),
+        ("triton_model", ["1/model.onnx"], b"", "the folder of versions 1/ stands at the top"),
+        ("triton_model", ["m/latest/model.onnx"], b"", "and m/ has latest/model.onnx"),
+        ("triton_model", ["all/config.pbtxt", "m/1/model.pt"], b"", None),
+        ("custom_model", ["anything"], b"", None),
+    ],
+)
+def test_a_model_is_one_of_its_type(type_: str, files: list[str], content: bytes, reason: str | None) -> None:
+    service = FakeService(
+        artifacts=[f"outputs/model/{file}" for file in files],
+        files={"outputs/model/MLmodel": content},
+        outputs={"best": files},
+    )
+    spec = replace(SPEC, type=type_)
+    if reason is None:
+        assert check_written(service, spec, "j") is None
+        assert check_written(service, replace(spec, artifact=None, output="best"), "j") is None
+    else:
+        with pytest.raises(JobFailedError) as caught:
+            register(service, spec, job="j", tags={})
+        assert reason in caught.value.message
+        assert service.registered == []
+
+
+def test_an_output_that_is_empty_or_may_not_be_read() -> None:
+    spec = replace(SPEC, artifact=None, output="best")
+    with pytest.raises(JobFailedError, match="wrote nothing into its output 'best'"):
+        register(FakeService(), spec, job="j", tags={})
+
+    class Refusing(FakeService):
+        def output_paths(self, name: str, output: str) -> Iterator[str]:
+            raise ServiceError("the storage answered 403")
+
+    remarks: list[str] = []
+    view, _ = register(Refusing(), spec, job="j", tags={}, remark=remarks.append)
+    assert view.version == "1"
+    assert remarks == [
+        "Whether the job wrote a model into its output 'best' could not be looked up: the storage answered 403"
+    ]

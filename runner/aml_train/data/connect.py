@@ -9,9 +9,8 @@ from typing import Final
 from aml_train.clouds import cloud_named
 from aml_train.config.model import TargetConfig
 from aml_train.config.targets import Targets
-from aml_train.credentials.azure import SignIn, sign_in
-from aml_train.data.storage import Storage
-from aml_train.data.workspace import Access, DataWorkspace
+from aml_train.credentials.azure import sign_in
+from aml_train.data.workspace import DataWorkspace, workspace_of
 from aml_train.events import Listener
 from aml_train.http_way import HttpWay
 from aml_train.jobs.azure_rest import AzureRest, Workspace
@@ -72,20 +71,3 @@ class DataTargets:
         cloud = cloud_named(self._environment.get("AZURE_ENVIRONMENT", ""))
         credential = sign_in(self._environment, cloud=cloud)
         return workspace_of(AzureRest(place, credential, cloud), credential, HttpWay(), target.name)
-
-
-def workspace_of(rest: AzureRest, credential: SignIn, way: HttpWay, target: str) -> DataWorkspace:
-    """Return the data of a workspace that is signed in to; *target* is its name in messages."""
-
-    def open_storage(access: Access) -> Storage:
-        from aml_train.data.azure_blobs import AzureBlobs
-
-        return AzureBlobs(
-            access.account_url,
-            access.container,
-            credential=access.key if access.key or access.sas else credential,
-            sas=access.sas,
-            way=way,
-        )
-
-    return DataWorkspace(rest, open_storage, target)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+from aml_train.credentials.azure import SignIn
 from aml_train.data.address import Asset, DatastorePath, JobOutput, Remote, Scope, parse_address
 from aml_train.data.storage import Storage
 from aml_train.errors import InvalidError, ServiceError
+from aml_train.http_way import HttpWay
 from aml_train.jobs.azure_rest import AzureRest, error_for
 
 _API: Final = {"api-version": "2024-10-01-preview"}
@@ -294,3 +296,20 @@ def asset_type(given: str | None, *, single: bool, has_mltable: bool) -> str:
     if type_ == "mltable" and not has_mltable:
         raise InvalidError("--type mltable: there is no file MLTable in the folder.")
     return type_
+
+
+def workspace_of(rest: AzureRest, credential: SignIn, way: HttpWay, target: str) -> DataWorkspace:
+    """Return the data of a workspace that is signed in to; *target* is its name in messages."""
+
+    def open_storage(access: Access) -> Storage:
+        from aml_train.data.azure_blobs import AzureBlobs
+
+        return AzureBlobs(
+            access.account_url,
+            access.container,
+            credential=access.key if access.key or access.sas else credential,
+            sas=access.sas,
+            way=way,
+        )
+
+    return DataWorkspace(rest, open_storage, target)

@@ -88,7 +88,7 @@ class AzureCatalogue:
         tags = {key: value for key, value in merged.items() if value is not None}
         if tags == before:
             return
-        kept = {key: properties[key] for key in _WRITTEN if properties.get(key) is not None}
+        kept = {key: properties[key] for key in _WRITTEN if properties.get(key) not in (None, {})}
         guard()
         response = self._rest.once(
             "PUT", self._address(name, version), what, params=_API, body={"properties": {**kept, "tags": tags}}

@@ -147,6 +147,7 @@ def model_view(name: str, item: Mapping[str, Any]) -> ModelView:
         type=properties.get("modelType") or "",
         description=properties.get("description"),
         created=(item.get("systemData") or {}).get("createdAt") or "",
+        properties=properties.get("properties") or {},
     )
 
 
@@ -512,20 +513,25 @@ class AzureRest:
                 return points
             params["page_token"] = found["next_page_token"]
 
-    def has_artifact(self, name: str, path: str) -> bool:
-        """See :meth:`aml_train.jobs.service.JobService.has_artifact`."""
+    def artifact_paths(self, name: str, path: str) -> Iterator[str]:
+        """See :meth:`aml_train.jobs.service.JobService.artifact_paths`."""
         experiment = self._run(name)["info"]["experiment_id"]
         url = self._history(f"/experiments/{quote(experiment)}/runs/{quote(name)}/artifacts")
         wanted = path.strip("/")
         params: dict[str, str] = {}
         while True:
             found = self.read(url, f"Listing what the job {name} wrote", params=params) or {}
-            written = (item["path"].strip("/") for item in found.get("value") or ())
-            if any(item == wanted or item.startswith(f"{wanted}/") for item in written):
-                return True
+            for item in found.get("value") or ():
+                written = str(item["path"]).strip("/")
+                if written == wanted or written.startswith(f"{wanted}/"):
+                    yield written
             if not found.get("continuationToken"):
-                return False
+                return
             params = {"continuationToken": found["continuationToken"]}
+
+    def has_artifact(self, name: str, path: str) -> bool:
+        """See :meth:`aml_train.jobs.service.JobService.has_artifact`."""
+        return any(True for _ in self.artifact_paths(name, path))
 
     def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
         """See :meth:`aml_train.jobs.service.JobService.read_artifact`. A download that breaks off is begun again."""

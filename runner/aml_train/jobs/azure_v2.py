@@ -165,6 +165,21 @@ class AzureV2(AzureRest):
         finally:
             self._leaving = None
 
+    def output_paths(self, name: str, output: str) -> Iterator[str]:
+        """See :meth:`aml_train.jobs.service.JobService.output_paths`."""
+        from aml_train.data.address import JobOutput
+        from aml_train.data.workspace import workspace_of
+        from aml_train.http_way import HttpWay
+
+        data = workspace_of(self, self.credential, HttpWay(), self.workspace.name)
+        where = data.locate(JobOutput(job=name, output=output, path=""))
+        base = where.path.rstrip("/")
+        for entry in data.storage(where.datastore).walk(base):
+            if entry.name == base:
+                yield base.rpartition("/")[2]
+            elif entry.name.startswith(f"{base}/"):
+                yield entry.name[len(base) + 1 :]
+
     def register(self, model: NewModel) -> ModelView:
         """See :meth:`aml_train.jobs.service.JobService.register`."""
         from azure.ai.ml.entities import Model

@@ -62,6 +62,7 @@ class ModelView:
     Attributes:
         stage: AzureML's own field, where somebody set it; ask :attr:`staged`.
         created: when it was registered, as the service writes it; empty where that is not known.
+        properties: what was written down at its registration, and cannot be changed as tags can.
     """
 
     name: str
@@ -72,6 +73,7 @@ class ModelView:
     type: str = ""
     description: str | None = None
     created: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def staged(self) -> str | None:
@@ -154,6 +156,15 @@ class JobService(Protocol):
 
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
         """Return every recorded value of one metric, in the service's order."""
+
+    def artifact_paths(self, name: str, path: str) -> Iterator[str]:
+        """Yield the files that the job wrote at or below *path* among its artefacts, as they are needed."""
+
+    def output_paths(self, name: str, output: str) -> Iterator[str]:
+        """Yield the files of a named output of the job, relative to it, as they are needed.
+
+        A single file is its own name.
+        """
 
     def has_artifact(self, name: str, path: str) -> bool:
         """Tell whether the job wrote *path*, a file or a folder, among its artefacts."""

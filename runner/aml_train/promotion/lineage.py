@@ -21,7 +21,7 @@ from aml_train.jobs.job import (
 )
 from aml_train.jobs.service import JobService, JobView, ModelView
 from aml_train.jobs.states import JobStatus
-from aml_train.models import TAG_JOB, TAG_SOURCE
+from aml_train.models import FIXED, TAG_JOB, TAG_SOURCE
 from aml_train.promotion.catalogue import Catalogue
 from aml_train.references import ImageRef
 
@@ -71,13 +71,13 @@ class Step:
         return own | {"parts": [part.facts() for part in self.parts]}
 
 
-def render(step: Step, lead: str = "") -> Iterator[str]:
+def render(step: Step) -> Iterator[str]:
     """Yield a lineage as the lines of a tree, without colours."""
     marks = {"verified": "✓", "recorded": "·", "unknown": "?", "broken": "✗"}
     yield f"{marks[step.state]} {step.kind:<11} {step.name}" + (f"  ({step.detail})" if step.detail else "")
     for index, part in enumerate(step.parts):
         last = index == len(step.parts) - 1
-        lines = render(part, lead)
+        lines = render(part)
         yield ("└─ " if last else "├─ ") + next(lines)
         for line in lines:
             yield ("   " if last else "│  ") + line
@@ -108,6 +108,13 @@ class Tracer:
         if job is None:
             why = f"it has no tag {TAG_JOB}: something else than aml-train registered it"
             return Step(kind="model", name=name, state="broken", detail=why)
+        for tag in FIXED:
+            fixed = model.properties.get(tag)
+            if fixed is not None and fixed != model.tags.get(tag):
+                why = (
+                    f"its tag {tag} was changed since its registration: it is {model.tags.get(tag)}, and was {fixed}"
+                )
+                return Step(kind="model", name=name, state="broken", detail=why)
         view = self.service.find(job)
         files = self._files(model, job, view)
         return Step(

@@ -134,7 +134,7 @@ class DefaultDatastore:
     def _store(self) -> AzureLeases:
         if self._made is None:
             from aml_train.data.azure_lease import AzureLeases
-            from aml_train.data.connect import workspace_of
+            from aml_train.data.workspace import workspace_of
 
             service, way = self._service, HttpWay()
             data = workspace_of(service, service.credential, way, service.workspace.name)

@@ -1,0 +1,242 @@
+"""What promoters do, as processes of their own that know nothing but the environment. Usage: ``worker.py STEP ARGUMENTS``.
+
+Each step prints JSON on its last line. The clients are the unmodified azure-ai-ml, azure-identity and azure-storage-blob.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from aml_train.config.model import GateRule, StagePolicy, TargetConfig
+from aml_train.data.azure_lease import AzureLeases
+from aml_train.data.workspace import workspace_of
+from aml_train.errors import ServiceError
+from aml_train.events import Event
+from aml_train.gate.decide import Decision
+from aml_train.gate.rules import parse_rule
+from aml_train.http_way import HttpWay
+from aml_train.image.manifest import OCI_MANIFEST
+from aml_train.image.registry import Registry
+from aml_train.image.spec import Tested, TestRecord
+from aml_train.image.test_record import store_record
+from aml_train.jobs.azure_v2 import AzureV2
+from aml_train.jobs.clock import Clock
+from aml_train.jobs.job import JobTemplate, make_job
+from aml_train.jobs.submission import Submission
+from aml_train.models import ModelSpec, lineage, register
+from aml_train.promotion.open import carry_out, open_promoter
+from aml_train.promotion.promote import Promoter
+from aml_train.promotion.request import Request
+from aml_train.promotion.store import Held
+from aml_train.references import ImageRef
+
+MODEL = "digits"
+CLOCK = Clock(now=time.monotonic, sleep=time.sleep)
+RULES = (GateRule(metric="acc", rule=parse_rule(">= baseline"), where="aml-train.yml:5"),)
+#: The least that the service takes.
+SHORT_LEASE = 15
+
+
+def opened(listener: Callable[[Event], None] = lambda _event: None) -> Promoter:
+    target = TargetConfig(name="azure", kind="azure")
+    return open_promoter(target, Path(), environment=dict(os.environ), listener=listener)
+
+
+def request(version: str | None, actor: str, **more: Any) -> Request:
+    policy = StagePolicy(rules=RULES, bootstrap=True, where="aml-train.yml:4")
+    return Request(
+        **{"model": MODEL, "stage": "production", "version": version, "actor": actor, "policy": policy, **more}
+    )
+
+
+def tested(port: int) -> Tested:
+    """Put an image into the registry, as small as can be, with the record of its tests."""
+    with Registry(f"http://localhost:{port}") as registry:
+        config = registry.upload_blob("digits", b"{}")
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": OCI_MANIFEST,
+            "config": {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": config, "size": 2},
+            "layers": [],
+        }
+        digest = registry.put_manifest("digits", "one", json.dumps(manifest).encode(), OCI_MANIFEST)
+        record = TestRecord(
+            digest=digest,
+            key="k" * 40,
+            command="pytest",
+            passed=3,
+            failed=0,
+            skipped=0,
+            seconds=1.0,
+            at="2026-11-21T00:00:00+00:00",
+            commit=None,
+            facts={"format": 1, "bash": None, "python": None},
+            probe="p",
+        )
+        store_record(registry, "digits", record)
+    reference = ImageRef(registry="amllocal.azurecr.io", repository="digits", digest=digest)
+    return Tested(
+        reference=reference, digest=digest, address="a" * 64, how="built", record=record, compressed_bytes=2
+    )
+
+
+def prepare(*, port: int, versions: int, folder: str) -> object:
+    """Train once, well, and register *versions* versions; and once badly, for one more."""
+    promoter = opened()
+    service = promoter.service
+    assert isinstance(service, AzureV2)
+    image = tested(port)
+    jobs = []
+    for accuracy, count in ((0.9, versions), (0.5, 1)):
+        words = [
+            f"metric acc 1 {accuracy}",
+            *(f"write outputs/m{number}/weights {number}" for number in range(count)),
+        ]
+        template = JobTemplate(
+            document={
+                "type": "command",
+                "command": "\n".join(words),
+                "compute": "azureml:local-cluster",
+                "experiment_name": "promotion",
+            },
+            directory=Path(folder),
+            code_digest=None,
+            scope="test",
+            stem="digits",
+            tags={"aml-train.commit": "c" * 40},
+        )
+        jobs.append((service.submit(make_job(template, image, 1), Submission()).name, accuracy, count))
+    for job, accuracy, count in jobs:
+        while not service.details(job).status.terminal:
+            time.sleep(0.05)
+        view = service.find(job)
+        assert view is not None
+        tags = lineage(view, metrics={"acc": accuracy}, decision=Decision(rules=()))
+        for number in range(count):
+            spec = ModelSpec(name=MODEL, artifact=f"outputs/m{number}", output=None, type="custom_model")
+            register(service, spec, job=job, tags=tags)
+    return {"digest": image.digest, "jobs": [name for name, _, _ in jobs]}
+
+
+class AtOnce:
+    """A store whose lock nobody asks for before everybody has decided."""
+
+    def __init__(self, inner: Any, barrier: Any) -> None:
+        self._inner, self._barrier = inner, barrier
+
+    def read(self, model: str) -> bytes:
+        content: bytes = self._inner.read(model)
+        return content
+
+    def hold(self, model: str) -> AbstractContextManager[Held]:
+        self._barrier.wait()
+        held: AbstractContextManager[Held] = self._inner.hold(model)
+        return held
+
+
+def race(*, versions: list[str]) -> object:
+    """Promote all *versions* at once, each in a process of its own. Nobody says what to expect."""
+    context = multiprocessing.get_context("fork")
+    barrier, results = context.Barrier(len(versions)), context.SimpleQueue()
+
+    def one(version: str) -> None:
+        promoter = opened()
+        promoter = dataclasses.replace(promoter, store=AtOnce(promoter.store, barrier))
+        end, _ = carry_out(lambda: promoter.promote(request(version, f"racer {version}")), lambda _event: None)
+        results.put((version, end.exit_code, end.status, end.message))
+
+    processes = [context.Process(target=one, args=(version,)) for version in versions]
+    for process in processes:
+        process.start()
+    ended = [results.get() for _ in processes]
+    for process in processes:
+        process.join()
+    return ended
+
+
+def short(promoter: Promoter) -> AzureLeases:
+    """Return the same records with the shortest lease that there is."""
+    service = promoter.service
+    assert isinstance(service, AzureV2)
+    data = workspace_of(service, service.credential, HttpWay(), "azure")
+    access = data.access(data.default_datastore())
+    return AzureLeases(access, service.credential, clock=CLOCK, way=HttpWay(), seconds=SHORT_LEASE)
+
+
+def killed(*, version: str) -> object:
+    """Promote, and die with the new one tagged, the old one not, and the lock held."""
+    promoter = opened()
+    original = promoter.catalogue.change_tags
+
+    class Dying:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(promoter.catalogue, name)
+
+        def change_tags(
+            self, name: str, version: str, changes: Mapping[str, str | None], *, guard: Callable[[], None]
+        ) -> None:
+            original(name, version, changes, guard=guard)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    dying = dataclasses.replace(promoter, catalogue=Dying(), store=short(promoter))
+    dying.promote(request(version, "the late one"))
+    return None
+
+
+def sdk() -> object:
+    """Return what the unmodified azure-ai-ml says of the model's versions."""
+    service = opened().service
+    assert isinstance(service, AzureV2)
+    with contextlib.redirect_stdout(sys.stderr):
+        found = list(service.client.models.list(name=MODEL))
+    return {one.version: {"tags": dict(one.tags), "path": one.path, "type": one.type} for one in found}
+
+
+def holding() -> object:
+    """Try to write past a lock that is lost, and past one that somebody else has."""
+    promoter = opened()
+    store = short(promoter)
+    told: list[str] = []
+
+    @contextlib.contextmanager
+    def telling() -> Iterator[None]:
+        try:
+            yield
+        except ServiceError as error:
+            told.append(error.message)
+
+    with store.hold("other") as held:
+        held.write(b"mine")
+        other = AzureLeases.__new__(AzureLeases)
+        other.__dict__.update({**store.__dict__, "_wait": 0.0})
+        with telling(), other.hold("other"):
+            told.append("two have the lock")
+        store._blob("other").upload_blob(b"x", overwrite=True, lease=held._lease)  # the holder may
+        from azure.core.exceptions import HttpResponseError
+
+        try:
+            store._blob("other").upload_blob(b"not mine", overwrite=True)
+        except HttpResponseError as error:
+            told.append(str(getattr(error.error_code, "value", error.error_code)))
+        held._lease.break_lease(0)
+        with telling():
+            held.renew()
+        with telling():
+            held.write(b"too late")
+    return {"told": told, "content": store.read("other").decode()}
+
+
+if __name__ == "__main__":
+    step, arguments = sys.argv[1:]
+    print(json.dumps(globals()[step](**json.loads(arguments))))

@@ -1,0 +1,89 @@
+"""Lists of models, one version whole, and how a version is named."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from aml_train.config.model import StagePolicy
+from aml_train.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.jobs.service import ModelView
+from aml_train.promotion.browse import Filter, describe_model, find_model, list_models, version_facts
+from aml_train.promotion.request import Request
+from tests.fake_promotion import Place
+
+
+def filled() -> Place:
+    place = Place()
+    for acc in (0.1, 0.2, 0.3):
+        version = place.add(acc, "candidate")
+        place.catalogue.change_tags(
+            "digits", version, {"aml-train.metric.acc": repr(acc), "team": version}, guard=lambda: None
+        )
+    for version in ("1", "2"):
+        request = Request(
+            model="digits", stage="production", actor="ann", version=version, policy=StagePolicy(), reason="r"
+        )
+        place.promoter().promote(request)
+    place.service.registered.append(ModelView(name="letters", version="1", path="p", stage="Production"))
+    return place
+
+
+def test_models_with_their_stages() -> None:
+    place = filled()
+    rows = [row.facts() for row in list_models(place.service, place.catalogue, None, Filter())]
+    assert rows == [
+        {"name": "digits", "versions": 3, "latest": "3", "stages": {"candidate": ["3"], "production": ["2"]}},
+        {"name": "letters", "versions": 1, "latest": "1", "stages": {"production": ["1"]}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wanted", "found"),
+    [
+        (None, Filter(stage="production"), ["digits:2", "letters:1"]),
+        ("DIG*", Filter(), ["digits:3", "digits:2", "digits:1"]),
+        (None, Filter(tags={"team": None}), ["digits:3", "digits:2", "digits:1"]),
+        (None, Filter(tags={"team": "1", "aml-train.gate": "passed"}), ["digits:1"]),
+        ("x", Filter(), []),
+    ],
+)
+def test_what_is_wanted(pattern: str | None, wanted: Filter, found: list[str]) -> None:
+    place = filled()
+    rows = list_models(place.service, place.catalogue, pattern, wanted)
+    assert [f"{one.name}:{one.version}" for row in rows for one in row.versions] == found
+
+
+@pytest.mark.parametrize(
+    ("address", "version"), [("digits", "3"), ("digits:1", "1"), ("digits@Production", "2"), ("digits@archived", "1")]
+)
+def test_how_a_version_is_named(address: str, version: str) -> None:
+    assert find_model(filled().service, address).version == version
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "reason"),
+    [
+        ("digits:9", ServiceError, "has no version 9"),
+        ("digits@staging", ServiceError, "has no version in staging"),
+        ("other", ServiceError, "There is no model other"),
+        ("a:b:c", InvalidError, "names no model"),
+    ],
+)
+def test_a_version_that_is_not_there(address: str, error: type[AmlTrainError], reason: str) -> None:
+    with pytest.raises(error, match=reason):
+        find_model(filled().service, address)
+
+
+def test_a_version_whole_with_its_promotions() -> None:
+    place = filled()
+    told = describe_model(find_model(place.service, "digits:1"), place.promoter().record("digits"))
+    assert (told["stage"], told["metrics"], told["job"]) == ("archived", {"acc": 0.1}, "job-1")
+    assert [(one["what"], one.get("after"), one.get("replaced by")) for one in told["promotions"]] == [
+        ("promote to production", None, None),
+        ("archived from production", None, "2"),
+    ]
+    assert "aml-train.metric.acc" not in told["tags"]
+    facts = json.loads(json.dumps(version_facts(find_model(place.service, "digits@production"))))
+    assert (facts["version"], facts["gate"], facts["metrics"]) == ("2", "passed", {"acc": 0.2})

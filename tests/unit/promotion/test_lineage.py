@@ -1,0 +1,217 @@
+"""Where a model comes from: every step that can be looked up is, and each way of being broken is found."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aml_train.errors import ImageError
+from aml_train.image.artifact import store
+from aml_train.image.registry import Registry
+from aml_train.image.spec import TestRecord
+from aml_train.image.test_record import RECORD_TYPE, record_tag, store_record
+from aml_train.jobs.service import JobView, ModelView
+from aml_train.jobs.states import JobStatus
+from aml_train.promotion.lineage import Step, Tracer, render
+from tests.fake_promotion import FakeCatalogue
+from tests.fake_service import FakeService
+from tests.unit.image.fake_registry import FakeRegistry
+
+KEY = "k" * 40
+HOST = "amllocal.azurecr.io"
+
+
+class World:
+    """A model whose lineage is intact, and everything that it rests on."""
+
+    def __init__(self) -> None:
+        self.server = FakeRegistry()
+        self.reachable = True
+        with self.open(HOST) as registry:
+            self.digest = registry.put_manifest(
+                "digits", "one", b'{"schemaVersion": 2}', "application/vnd.oci.image.manifest.v1+json"
+            )
+            self.record = TestRecord(
+                digest=self.digest,
+                key=KEY,
+                command="pytest -q",
+                passed=3,
+                failed=0,
+                skipped=1,
+                seconds=1.0,
+                at="2026-11-21",
+                commit=None,
+                facts={"format": 1, "bash": None, "python": None},
+                probe="p",
+            )
+            store_record(registry, "digits", self.record)
+        image = f"{HOST}/digits@{self.digest}"
+        own = {"aml-train.commit": "c0ffee", "aml-train.image": image, "aml-train.image-digest": self.digest}
+        self.exists = True
+        self.job = JobView(
+            name="j",
+            status=JobStatus.COMPLETED,
+            experiment="digits",
+            tags={
+                **own,
+                "aml-train.tested": KEY,
+                "aml-train.base": "python:3.11@sha256:1",
+                "aml-train.repository": "github.com/o/r",
+                "aml-train.branch": "main",
+                "aml-train.data.train": "images:4",
+                "aml-train.data.where": "azureml://datastores/d/paths/p",
+            },
+        )
+        self.model = ModelView(
+            name="digits",
+            version="7",
+            path="azureml://x",
+            tags={
+                **own,
+                "aml-train.job": "j",
+                "aml-train.model-source": "azureml://jobs/j/outputs/artifacts/paths/outputs/model",
+            },
+            properties={"aml-train.job": "j", "aml-train.image-digest": self.digest},
+        )
+        self.images = {"j": image}
+        self.data = ["images:4"]
+        self.artifacts = ["outputs/model/w"]
+
+    def open(self, host: str) -> Registry:
+        assert host == HOST
+        if not self.reachable:
+            raise ImageError("the registry does not answer")
+        return Registry(f"https://{HOST}", transport=self.server)
+
+    def trace(self) -> Step:
+        service = FakeService(artifacts=self.artifacts, jobs={"j": self.job} if self.exists else {})
+        catalogue = FakeCatalogue(service, images=self.images, data=self.data)
+        return Tracer(service=service, catalogue=catalogue, registry=self.open).trace(self.model)
+
+
+def test_an_intact_lineage() -> None:
+    world = World()
+    lines = [line.replace(world.digest, "sha256:2") for line in render(world.trace())]
+    assert lines == [
+        "✓ model       digits:7  (azureml://x)",
+        "├─ ✓ files       outputs/model  (among the job's artefacts)",
+        "└─ ✓ job         j  (experiment digits, Completed)",
+        "   ├─ ✓ environment amllocal.azurecr.io/digits@sha256:2  (the job ran in exactly this image)",
+        "   │  ├─ ✓ image       sha256:2  (in amllocal.azurecr.io/digits)",
+        "   │  ├─ ✓ tests       pytest -q  (3 passed, 1 skipped, 2026-11-21)",
+        "   │  └─ · base        python:3.11@sha256:1  (what the image was built from)",
+        "   ├─ · commit      c0ffee  (github.com/o/r, main)",
+        "   ├─ ✓ data        train = images:4  (the data asset is registered)",
+        "   └─ · data        where = azureml://datastores/d/paths/p  (no version of a data asset)",
+    ]
+
+
+def _tag(name: str, value: str) -> Callable[[World], None]:
+    def change(world: World) -> None:
+        world.model = replace(world.model, tags={**world.model.tags, name: value})
+
+    return change
+
+
+def _set(**values: Any) -> Callable[[World], None]:
+    def change(world: World) -> None:
+        vars(world).update(values)
+
+    return change
+
+
+def _job(**values: Any) -> Callable[[World], None]:
+    def change(world: World) -> None:
+        world.job = replace(world.job, **values)
+
+    return change
+
+
+def _forget_record(world: World) -> None:
+    del world.server.manifests["digits", record_tag(world.digest, KEY)]
+
+
+def _forget_image(world: World) -> None:
+    for key in [key for key in world.server.manifests if key[1] in ("one", world.digest)]:
+        del world.server.manifests[key]
+
+
+def _damage_record(world: World) -> None:
+    content = dataclasses.replace(world.record, digest="sha256:" + "0" * 64)
+    with world.open(HOST) as registry:
+        store(
+            registry,
+            "digits",
+            record_tag(world.digest, KEY),
+            media_type=RECORD_TYPE,
+            content=json.dumps(dataclasses.asdict(content)).encode(),
+            subject=world.digest,
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "reason"),
+    [
+        (_set(exists=False), "job", "there is no such job any more"),
+        (_job(status=JobStatus.FAILED), "job", "it is Failed, and not Completed"),
+        (_job(tags={}), "job", "its tag aml-train.image-digest is missing, and the model's sha256:"),
+        (
+            _tag("aml-train.image-digest", "sha256:0"),
+            "model",
+            "its tag aml-train.image-digest was changed since its registration",
+        ),
+        (_tag("aml-train.commit", "0"), "job", "its tag aml-train.commit is c0ffee, and the model's 0"),
+        (_tag("aml-train.model-source", "azureml://jobs/other/outputs/x"), "files", "they are another job's than j"),
+        (_set(artifacts=[]), "files", "they are not among the job's artefacts any more"),
+        (_set(images={}), "environment", "the job's environment has no image, and not sha256:"),
+        (
+            _set(images={"j": "amllocal.azurecr.io/digits:latest"}),
+            "environment",
+            "has amllocal.azurecr.io/digits:latest, and not",
+        ),
+        (_set(data=[]), "data", "there is no such data asset any more"),
+        (_forget_image, "image", "amllocal.azurecr.io/digits does not have it any more"),
+        (_forget_record, "tests", "the registry has no record of these tests in this image"),
+        (_damage_record, "tests", "is about another image or other tests"),
+    ],
+)
+def test_a_broken_step_is_found(change: Callable[[World], None], kind: str, reason: str) -> None:
+    world = World()
+    change(world)
+    (broken,) = world.trace().broken
+    assert broken.kind == kind
+    assert reason in broken.detail
+
+
+def test_a_registry_that_does_not_answer_breaks_nothing() -> None:
+    world = World()
+    world.reachable = False
+    traced = world.trace()
+    assert traced.broken == ()
+    assert [(step.kind, step.detail) for step in traced.walk() if step.state == "unknown"] == [
+        ("image", "the registry does not answer")
+    ]
+
+
+def test_an_environment_that_was_given_is_recorded() -> None:
+    world = World()
+    world.job = replace(world.job, tags={"aml-train.tested": "given, not tested"})
+    given = {
+        name: value for name, value in world.model.tags.items() if name in ("aml-train.job", "aml-train.model-source")
+    }
+    world.model = replace(world.model, tags=given, properties={})
+    steps = {step.kind: step for step in world.trace().walk()}
+    assert (steps["environment"].state, steps["environment"].detail) == ("recorded", "given, not tested")
+    assert "image" not in steps
+
+
+def test_a_model_of_somebody_else_has_no_lineage() -> None:
+    world = World()
+    world.model = replace(world.model, tags={})
+    (broken,) = world.trace().broken
+    assert broken.detail == "it has no tag aml-train.job: something else than aml-train registered it"
