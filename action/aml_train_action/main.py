@@ -76,6 +76,8 @@ def _command(here: Session) -> None:
         seen = inputs.azure.variables(here.environment)
         if here.step.branch is not None:
             seen = {"AML_TRAIN_BRANCH": here.step.branch, **seen}
+        if here.step.run_url is not None:
+            seen = {"AML_TRAIN_RUN_URL": here.step.run_url, **seen}
         if inputs.command == "validate":
             for notice in config.notices:
                 here.channel.text(notice, sign="·")

@@ -15,6 +15,9 @@ from aml_emulator.store.assets import AssetVersion, Compute
 KINDS = {"models": "Models", "data": "Data", "environments": "Environments", "codes": "Code"}
 PAGE = 50
 
+STAGE = "aml-train.stage"
+"""The tag by which aml-train says a model's stage; it counts before AzureML's own field."""
+
 
 class Catalogue:
     """Shows assets, computes and unsupported requests."""
@@ -187,7 +190,7 @@ def _line(kind: str, version: AssetVersion) -> dict[str, Any]:
         "version": version.version,
         "type": str(properties.get(type_) or "") if type_ else "",
         "holds": str(properties.get(holds) or ""),
-        "stage": version.stage or "",
+        "stage": _texts(properties.get("tags")).get(STAGE) or version.stage or "",
         "created": version.created,
         "archived": bool(properties.get("isArchived")),
     }

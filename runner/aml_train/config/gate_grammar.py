@@ -87,15 +87,15 @@ BASELINE: Final = Record(
 )
 
 
-def check_gate(tree: MapNode, faults: Faults) -> None:
-    """Complain of keys of ``gate`` that do not go together."""
+def check_gate(tree: MapNode, faults: Faults, name: str = "gate") -> None:
+    """Complain of keys of ``gate`` that do not go together; *name* is what complaints call it."""
     table = find(tree, "gate")
     for metric, entry in table.entries.items() if isinstance(table, MapNode) else ():
         node = entry.node
         if isinstance(node, MapNode) and "pointer" in node.entries and "file" not in node.entries:
             faults.add(
                 node.entries["pointer"].mark,
-                f"`{join('gate', metric)}.pointer` goes with `file` only",
+                f"`{join(name, metric)}.pointer` goes with `file` only",
                 remedy="give the `file`",
             )
 

@@ -114,12 +114,14 @@ class StagePolicy:
         sources: the stages that it may come from, in lower case; none for any.
         rules: the gate; its baseline is the model that is in the stage.
         bootstrap: whether the stage may be empty where rules need a baseline.
+        data: what becomes of the gate where the model in the stage has read other data.
         where: ``file:line``; empty where nothing is written for the stage.
     """
 
     sources: tuple[str, ...] = ()
     rules: tuple[GateRule, ...] = ()
     bootstrap: bool = False
+    data: DataPolicy = "warn"
     where: str = ""
 
 

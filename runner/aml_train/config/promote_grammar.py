@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from aml_train.config.assemble import choose_target, model_config
 from aml_train.config.gate_grammar import GATE, check_gate, gate_rules
-from aml_train.config.model import GateRule, StagePolicy, TargetConfig
-from aml_train.config.nodes import Faults, MapNode, ScalarNode, find, shown
+from aml_train.config.model import StagePolicy, TargetConfig
+from aml_train.config.nodes import Faults, MapNode, ScalarNode, find, join, shown
 from aml_train.config.shapes import Flag, Text
 from aml_train.config.structures import Either, Items, Key, Record, Table
 
@@ -69,11 +69,15 @@ def check_promote(tree: MapNode, faults: Faults) -> None:
     """Complain of keys of ``promote`` that do not go together."""
     stages = find(tree, "promote")
     entries = stages.entries if isinstance(stages, MapNode) else {}
-    for entry in entries.values():
+    seen: dict[str, str] = {}
+    for name, entry in entries.items():
+        if (before := seen.setdefault(name.lower(), name)) != name:
+            why = "stages are compared without regard to case"
+            faults.add(entry.mark, f"`{join('promote', name)}` is `{join('promote', before)}` again", why=why)
         if isinstance(entry.node, MapNode):
-            check_gate(entry.node, faults)
+            check_gate(entry.node, faults, f"{join('promote', name)}.gate")
     first = find(tree, "model", "stage")
-    if isinstance(first, ScalarNode) and first.text.lower() in {name.lower() for name in entries}:
+    if isinstance(first, ScalarNode) and first.text.lower() in seen:
         faults.add(
             first.mark,
             f"`model.stage` is `{shown(first.text)}`",
@@ -88,7 +92,7 @@ def stage_policies(tree: MapNode, values: Mapping[str, Any]) -> dict[str, StageP
     if not isinstance(stages, MapNode):
         return {}
     run_rules = gate_rules(tree)
-    bootstrap = bool((values.get("baseline") or {}).get("bootstrap", False))
+    baseline = values.get("baseline") or {}
     found: dict[str, StagePolicy] = {}
     for name, entry in stages.entries.items():
         given = (values.get("promote") or {}).get(name) or {}
@@ -97,7 +101,8 @@ def stage_policies(tree: MapNode, values: Mapping[str, Any]) -> dict[str, StageP
         found[name.lower()] = StagePolicy(
             sources=tuple(one.lower() for one in ((sources,) if isinstance(sources, str) else sources)),
             rules=gate_rules(own) if "gate" in own.entries else run_rules,
-            bootstrap=bool(given.get("bootstrap", bootstrap)),
+            bootstrap=bool(given.get("bootstrap", baseline.get("bootstrap", False))),
+            data=baseline.get("data", StagePolicy.data),
             where=entry.mark.where,
         )
     return found
@@ -112,20 +117,18 @@ class PromotionConfig:
         target: the workspace.
         model: the name under ``model``; None where there is none.
         stages: ``promote``, by the stages' names in lower case.
-        rules: the run's gate, for stages that ``promote`` does not name.
-        bootstrap: ``baseline.bootstrap``, for those.
+        otherwise: what a model must meet in a stage that ``promote`` does not name: the run's gate.
     """
 
     directory: Path
     target: TargetConfig
     model: str | None = None
     stages: Mapping[str, StagePolicy] = field(default_factory=dict)
-    rules: tuple[GateRule, ...] = ()
-    bootstrap: bool = False
+    otherwise: StagePolicy = field(default_factory=StagePolicy)
 
     def policy(self, stage: str) -> StagePolicy:
         """Return what a model must meet in *stage*: what is written for it, else the run's gate."""
-        return self.stages.get(stage.lower()) or StagePolicy(rules=self.rules, bootstrap=self.bootstrap)
+        return self.stages.get(stage.lower(), self.otherwise)
 
 
 def promotion_config(
@@ -138,11 +141,15 @@ def promotion_config(
     if faults or chosen is None:
         return None
     model = model_config(values.get("model"))
+    baseline = values.get("baseline") or {}
     return PromotionConfig(
         directory=directory,
         target=chosen,
         model=model.name if model is not None else None,
         stages=stage_policies(tree, values),
-        rules=gate_rules(tree),
-        bootstrap=bool((values.get("baseline") or {}).get("bootstrap", False)),
+        otherwise=StagePolicy(
+            rules=gate_rules(tree),
+            bootstrap=bool(baseline.get("bootstrap", False)),
+            data=baseline.get("data", StagePolicy.data),
+        ),
     )

@@ -165,5 +165,17 @@ def test_the_storage_refuses_whoever_has_lost_the_lock(place: Workspace) -> None
     assert "the lock was lost" in writing
 
 
+def test_registrations_at_once_make_one_version_of_each_place(place: Workspace) -> None:
+    done = place.step("register_race", job=place.made["jobs"][0], same=3, others=3)
+    by_place = {
+        artifact: {version for one, version in done["ended"] if one == artifact} for artifact, _ in done["ended"]
+    }
+    assert all(len(versions) == 1 for versions in by_place.values()), done
+    assert sorted(done["found"]) == ["1", "2", "3", "4"]
+    assert {next(iter(versions)): artifact for artifact, versions in by_place.items()} == {
+        version: source.rpartition("/paths/")[2] for version, source in done["found"].items()
+    }
+
+
 def test_nobody_is_asked_where_nobody_can_answer(place: Workspace) -> None:
     assert "Nobody can be asked here" in place.aml_train("promote", "digits:2", "--to", "production", code=2)

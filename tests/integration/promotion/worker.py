@@ -165,6 +165,32 @@ def race(*, versions: list[str]) -> object:
     return ended
 
 
+def register_race(*, job: str, same: int, others: int) -> object:
+    """Register at once: *same* times one place of *job*, and *others* other places, each in a process of its own."""
+    context = multiprocessing.get_context("fork")
+    barrier, results = context.Barrier(same + others), context.SimpleQueue()
+    import azure.ai.ml.entities  # noqa: F401  once, for all of them
+
+    def one(artifact: str) -> None:
+        service = opened().service
+        service.prepare()
+        spec = ModelSpec(name="raced", artifact=artifact, output=None, type="custom_model")
+        barrier.wait()
+        view, _ = register(service, spec, job=job, tags={})
+        results.put((artifact, view.version))
+
+    artifacts = ["outputs/m0"] * same + [f"outputs/m{number + 1}" for number in range(others)]
+    processes = [context.Process(target=one, args=(artifact,)) for artifact in artifacts]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert all(process.exitcode == 0 for process in processes)
+    ended = [results.get() for _ in processes]
+    found = {one.version: one.tags["aml-train.model-source"] for one in opened().service.models("raced")}
+    return {"ended": ended, "found": found}
+
+
 def short(promoter: Promoter) -> AzureLeases:
     """Return the same records with the shortest lease that there is."""
     service = promoter.service

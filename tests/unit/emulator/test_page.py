@@ -428,7 +428,13 @@ def test_a_model_tells_where_it_comes_from(service: Service) -> None:
     service.store.assets.put("models", "digits", "2", {"modelUri": "azureml://y"})
     browser = Browser(service)
     assert "2</a></td>" in browser.text("/ui/assets/models")
-    assert browser.text("/ui/assets/models/digits").count("/ui/assets/models/digits/") == 2
+    listed = browser.text("/ui/assets/models/digits")
+    assert listed.count("/ui/assets/models/digits/") == 2
+    assert "<td>Production</td>" in listed
+    service.store.assets.put(
+        "models", "digits", "1", {**held, "tags": {"gate": "passed", "aml-train.stage": "archived"}}
+    )
+    assert "<td>archived</td>" in browser.text("/ui/assets/models/digits")
     shown = browser.text("/ui/assets/models/digits/1")
     for words in ('href="/ui/runs/j"', "r/x@sha256:abc", "gate", "passed", "Production"):
         assert words in shown

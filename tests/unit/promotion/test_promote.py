@@ -51,6 +51,7 @@ def test_a_better_one_takes_the_place_and_the_other_is_archived() -> None:
     assert place.stages() == {"1": "archived", "2": "production"}
     assert made.message == "digits version 2 is in production after version 1."
     assert place.tags("1")["aml-train.replaced-by"] == "2"
+    assert place.tags("1")["aml-train.promotion"] == place.tags("2")["aml-train.promotion"] == made.change
     assert place.tags("1")["aml-train.archived-by"] == "bob"
     (event,) = [one for one in place.events if isinstance(one, ModelPromoted)]
     assert (event.version, event.previous, event.actor) == ("2", "1", "bob")
