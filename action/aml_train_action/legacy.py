@@ -21,9 +21,9 @@ _LARGEST: Final = 1 << 20
 
 #: Keys of a parameters file that another place has taken over.
 _ELSEWHERE: Final = {
-    "runconfig_yaml_file": "run configurations of SDK v1 are not read yet; write a command job, job.yml",
-    "runconfig_python_file": "run configurations of SDK v1 are not read yet; write a command job, job.yml",
-    "runconfig_python_function_name": "run configurations of SDK v1 are not read yet; write a command job, job.yml",
+    "runconfig_yaml_file": "aml-train.yml says what runs: write `runconfig: FILE` there, instead of `job`",
+    "runconfig_python_file": "no Python of the project is run outside its image; write `runconfig: FILE` in aml-train.yml",
+    "runconfig_python_function_name": "no Python of the project is run outside its image; write `runconfig: FILE` in aml-train.yml",
     "download_artifacts": "artefacts stay in the workspace",
     "metrics_max": "write it as a rule under `gate:` in aml-train.yml",
     "metrics_min": "write it as a rule under `gate:` in aml-train.yml",
@@ -78,7 +78,8 @@ def translate(given: Mapping[str, str], directory: Path, faults: list[Fault]) ->
         former.remarks.append(
             f"The input parameters_file is a former name: move what {name} says into aml-train.yml."
         )
-        _parameters(parameters, name, former, faults)
+        own = any((directory / one).exists() for one in ("aml-train.yml", "aml-train.yaml"))
+        _parameters(parameters, name, former, faults, own_configuration=own)
     return former
 
 
@@ -105,10 +106,14 @@ def _read(name: str, directory: Path, faults: list[Fault]) -> Mapping[str, Any]:
     return document
 
 
-def _parameters(document: Mapping[str, Any], name: str, former: Former, faults: list[Fault]) -> None:
+def _parameters(
+    document: Mapping[str, Any], name: str, former: Former, faults: list[Fault], *, own_configuration: bool
+) -> None:
     for key, value in document.items():
         where = f"{_FOLDER / name}"
         match key:
+            case "runconfig_yaml_file" if isinstance(value, str) and not own_configuration:
+                former.set("runconfig", value)
             case "experiment_name" if isinstance(value, str):
                 former.set("job.experiment_name", value)
             case "model_name" if isinstance(value, str):
@@ -119,7 +124,16 @@ def _parameters(document: Mapping[str, Any], name: str, former: Former, faults: 
                 former.wait = value
             case "tags" if isinstance(value, dict):
                 former.set("job.tags", {str(tag): str(text) for tag, text in value.items()})
-            case "experiment_name" | "model_name" | "model_file_name" | "wait_for_completion" | "tags":
+            case "runconfig_yaml_file" if isinstance(value, str):
+                former.remarks.append(f"{where}: {key} has no effect: {_ELSEWHERE[key]}.")
+            case (
+                "experiment_name"
+                | "model_name"
+                | "model_file_name"
+                | "wait_for_completion"
+                | "tags"
+                | "runconfig_yaml_file"
+            ):
                 faults.append(Fault(where=where, what=f"`{key}` has a value of the wrong type"))
             case _:
                 remedy = _ELSEWHERE.get(key, "it has no counterpart")

@@ -10,6 +10,7 @@ from aml_train.config.gate_grammar import BASELINE, GATE
 from aml_train.config.image_grammar import IMAGE, VARIABLES
 from aml_train.config.job_grammar import ASSET_NAME, JOB
 from aml_train.config.promote_grammar import ARCHIVED, PROMOTE, STAGE
+from aml_train.config.runconfig_grammar import OF_THE_JOB
 from aml_train.config.sending_grammar import CODE, DATA, SETUP
 from aml_train.config.shapes import Choice, Duration, Number, Text
 from aml_train.config.structures import Either, Key, Record, Table
@@ -121,15 +122,33 @@ WORKSPACE: Final = Record(
         "compute": COMPUTE,
     },
 )
+_FILE: Final = Text(noun="the path of a run configuration, or its name in `.azureml`")
+RUNCONFIG_LINK: Final = Either(
+    noun="the path of a run configuration, or a mapping with `file`",
+    scalar=_FILE,
+    keys=Record(
+        noun="a mapping with `file`",
+        keys={
+            "file": Key(_FILE, "The run configuration.", required=True),
+            "source-directory": Key(
+                Text(noun="a folder"),
+                "Folder of the code; by default the project of `.azureml`, else the file's own.",
+            ),
+            **{key: JOB.keys[key] for key in OF_THE_JOB},
+        },
+    ),
+)
 DOCUMENT: Final = Record(
     noun="a mapping",
-    later=("runconfig",),
+    one_of=("job", "runconfig"),
     hints=dict.fromkeys(JOB.keys, "it belongs to the job: put it into the job's YAML, and name that with `job`"),
     keys={
         "job": Key(
             Either(noun="the path of a job's YAML, or the job itself", scalar=_PATH, keys=JOB),
             "Command job of the AzureML CLI v2: a path relative to this file, or the job itself.",
-            required=True,
+        ),
+        "runconfig": Key(
+            RUNCONFIG_LINK, "Run configuration of the SDK v1, instead of `job`: a path, or a name in `.azureml`."
         ),
         "image": Key(IMAGE, "Image that is built, tested, and replaces the job's environment."),
         "tests": Key(TESTS, "Tests that run inside the image before anything is submitted."),

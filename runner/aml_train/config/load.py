@@ -21,10 +21,19 @@ from aml_train.config.gate_grammar import baseline_config, check_gate, gate_rule
 from aml_train.config.grammar import DOCUMENT
 from aml_train.config.image_assemble import image_config
 from aml_train.config.job import JobSource, check_job, name_of, read_tree
-from aml_train.config.model import Config
-from aml_train.config.nodes import Entry, Faults, MapNode, Mark, ScalarNode, find, place
+from aml_train.config.model import CommandJob, Config
+from aml_train.config.nodes import Entry, Faults, MapNode, Mark, ScalarNode, find, place, shown
 from aml_train.config.overrides import Overrides, apply, parse_overrides
 from aml_train.config.promote_grammar import check_promote, stage_policies
+from aml_train.config.runconfig import (
+    SUFFIX,
+    RunConfigSource,
+    candidates,
+    check_runconfig,
+    find_file,
+    source_directory,
+)
+from aml_train.config.runconfig_grammar import OF_THE_JOB, is_runconfig
 from aml_train.config.sending_grammar import code_config, data_links, setup_commands
 from aml_train.config.shapes import Anything
 from aml_train.config.source import absolute, kind_of
@@ -35,7 +44,9 @@ from aml_train.errors import InvalidError
 NAMES: Final = ("aml-train.yml", "aml-train.yaml")
 JOB_NAMES: Final = ("job.yml", "job.yaml")
 # The job is read and checked by itself, whether it stands inline or in a file of its own.
-_DOCUMENT: Final = replace(DOCUMENT, keys={**DOCUMENT.keys, "job": Key(Anything(), DOCUMENT.keys["job"].text)})
+_DOCUMENT: Final = replace(
+    DOCUMENT, one_of=(), keys={**DOCUMENT.keys, "job": Key(Anything(), DOCUMENT.keys["job"].text)}
+)
 
 
 def load_config(
@@ -130,6 +141,14 @@ class _Loader:
 
     def load(self, path: Path | None, *, target: str | None, job: Path | None) -> Config | None:
         """Read the files and check everything; None after a complaint that leaves no configuration."""
+        here = [name for name in NAMES if kind_of(self.base / name)[0] != "missing"]
+        if (
+            path is None
+            and job is None
+            and not here
+            and any("runconfig" in one.keys[:1] for one in self.overrides.document)
+        ):
+            return self.build(MapNode(mark=Mark(file=NAMES[0]), entries={}), None, self.base, None, target)
         file, is_job = self.locate(path, job)
         if file is None:
             return None
@@ -138,12 +157,14 @@ class _Loader:
         if tree is None:
             return None
         if is_job or (job is None and looks_like_job(tree)):
-            source = JobSource(tree=tree, file=file, directory=file.parent)
-            return self.build(MapNode(mark=tree.mark, entries={}), None, file.parent, source, target)
+            source = job_source_of(tree, file)
+            project = source.directory if isinstance(source, RunConfigSource) else file.parent
+            return self.build(MapNode(mark=tree.mark, entries={}), None, project, source, target)
         if job is not None:
             mark = Mark(file="--job")
             node = ScalarNode(mark=mark, text=str(absolute(self.base / job)), kind="text", value=str(job))
-            tree = MapNode(mark=tree.mark, entries={**tree.entries, "job": Entry(mark=mark, node=node)})
+            kept = {key: entry for key, entry in tree.entries.items() if key != "runconfig"}
+            tree = MapNode(mark=tree.mark, entries={**kept, "job": Entry(mark=mark, node=node)})
         return self.build(tree, file, file.parent, None, target)
 
     def load_command(self, path: Path | None, given: CommandLine, *, target: str | None) -> Config | None:
@@ -161,8 +182,9 @@ class _Loader:
                 configured, file = JobSource(tree=read, file=file, directory=file.parent), None
             else:
                 tree = read
-                configured = self.job_source(tree, file, file.parent) if "job" in tree.entries else None
-        put_aside = {"job", "model"} | (set() if given.gate else {"gate"})
+                found = self.job_source(tree, file, file.parent) if "job" in tree.entries else None
+                configured = found if isinstance(found, JobSource) else None
+        put_aside = {"job", "runconfig", "model"} | (set() if given.gate else {"gate"})
         own_place = bool(given.image or given.environment)
         if own_place:
             put_aside |= {"image", "tests"}
@@ -194,18 +216,36 @@ class _Loader:
         jobs = [self.base / name for name in JOB_NAMES if kind_of(self.base / name)[0] != "missing"]
         if len(jobs) == 1:
             return jobs[0], True
+        runconfigs = () if jobs else candidates(self.base)
+        if len(runconfigs) == 1:
+            return runconfigs[0], True
+        if runconfigs:
+            names = ", ".join(f"`{shown(name_of(path, self.base))}`" for path in runconfigs[:5])
+            remedy = "name one: `runconfig: …` in aml-train.yml, or --config"
+            self.faults.add(Mark(file=NAMES[0]), f"there are several run configurations: {names}", remedy=remedy)
+            return None, False
         what = "both `job.yml` and `job.yaml` are here" if jobs else f"neither it nor a job.yml is in `{self.base}`"
         self.faults.add(Mark(file=NAMES[0]), what, remedy="write an aml-train.yml, or name the file")
         return None, False
 
     def build(
-        self, tree: MapNode, file: Path | None, directory: Path, source: JobSource | None, target: str | None
+        self,
+        tree: MapNode,
+        file: Path | None,
+        directory: Path,
+        source: JobSource | RunConfigSource | None,
+        target: str | None,
     ) -> Config | None:
         """Check the tree of aml-train.yml, and the job that it names or that *source* holds."""
         faults = self.faults
         tree = apply(tree, self.overrides.document, faults)
         has_image = "image" in tree.entries
-        if "job" in tree.entries:
+        if "runconfig" in tree.entries:
+            if "job" in tree.entries:
+                mark = place(tree, "runconfig")
+                faults.add(mark, "`job` and `runconfig` exclude each other", remedy="keep one")
+            source = self.runconfig_source(tree, directory)
+        elif "job" in tree.entries:
             source = self.job_source(tree, file, directory)
         elif source is None:
             remedy = "name a command job's YAML: `job: job.yml`"
@@ -213,7 +253,7 @@ class _Loader:
         values = _DOCUMENT.check(tree, "", faults)
         job = None
         if source is not None:
-            job = check_job(source, self.overrides.job, has_image=has_image, project=self.base, faults=faults)
+            job = self.check_source(source, has_image=has_image)
         image = image_config(tree, values, directory, faults)
         check_together(tree, values, job, faults)
         links = data_links(tree, values.get("data") or {}, faults)
@@ -244,7 +284,34 @@ class _Loader:
             notices=notices(job, image),
         )
 
-    def job_source(self, tree: MapNode, file: Path | None, directory: Path) -> JobSource | None:
+    def check_source(self, source: JobSource | RunConfigSource, *, has_image: bool) -> CommandJob | None:
+        """Check the job with its overrides; None where it is too wrong for that."""
+        changes, faults = self.overrides.job, self.faults
+        if isinstance(source, RunConfigSource):
+            return check_runconfig(source, changes, has_image=has_image, project=self.base, faults=faults)
+        return check_job(source, changes, has_image=has_image, project=self.base, faults=faults)
+
+    def runconfig_source(self, tree: MapNode, directory: Path) -> RunConfigSource | None:
+        """Read the run configuration that the key `runconfig` names; None after a complaint."""
+        given = find(tree, "runconfig")
+        node = find(given, "file") if isinstance(given, MapNode) else given
+        if not isinstance(node, ScalarNode) or node.kind != "text":
+            return None
+        path = absolute(find_file(directory, node.text))
+        inner = read_tree(path, node.mark, name_of(path, self.base), self.faults)
+        if inner is None:
+            return None
+        entries = given.entries if isinstance(given, MapNode) else {}
+        folder, source = source_directory(path), find(given, "source-directory")
+        if isinstance(source, ScalarNode) and source.kind == "text":
+            folder = absolute(directory / source.text)
+            if kind_of(folder)[0] != "folder":
+                what = f"`runconfig.source-directory` names `{shown(source.text)}`"
+                self.faults.add(source.mark, what, why="it is no folder there")
+        more = {key: entry for key, entry in entries.items() if key in OF_THE_JOB}
+        return RunConfigSource(tree=inner, file=path, directory=folder, more=more)
+
+    def job_source(self, tree: MapNode, file: Path | None, directory: Path) -> JobSource | RunConfigSource | None:
         """Read the job that the key `job` names or holds; None after a complaint."""
         node = find(tree, "job")
         if isinstance(node, MapNode):
@@ -255,10 +322,21 @@ class _Loader:
             return None
         path = absolute(directory / text)
         inner = read_tree(path, node.mark, name_of(path, self.base), self.faults)
-        return None if inner is None else JobSource(tree=inner, file=path, directory=path.parent)
+        return None if inner is None else job_source_of(inner, path)
+
+
+def job_source_of(tree: MapNode, file: Path) -> JobSource | RunConfigSource:
+    """Return what a file holds: a command job, or a run configuration of the SDK v1."""
+    if file.suffix == SUFFIX or is_runconfig(tree):
+        return RunConfigSource(tree=tree, file=file, directory=source_directory(file))
+    return JobSource(tree=tree, file=file, directory=file.parent)
 
 
 def looks_like_job(tree: MapNode) -> bool:
     """Tell whether a file is the YAML of a job rather than an aml-train.yml."""
     keys = set(tree.entries)
-    return not keys & {"job", "image"} and bool(keys & {"command", "jobs"} or {"$schema", "type"} <= keys)
+    if keys & {"job", "image", "runconfig"}:
+        return False
+    # `target` is a key of an aml-train.yml as well.
+    signs = is_runconfig(MapNode(mark=tree.mark, entries={k: v for k, v in tree.entries.items() if k != "target"}))
+    return signs or bool(keys & {"command", "jobs"} or {"$schema", "type"} <= keys)
