@@ -23,6 +23,7 @@ OUTPUTS: Final = (
     "run-metrics-markdown",
     "gate",
     "gate-report",
+    "baseline",
     "model-name",
     "model-version",
     "model-id",
@@ -49,6 +50,8 @@ def outputs_of(record: Record) -> dict[str, str]:
         values["run-metrics"] = json.dumps({name: jsonable(value) for name, value in chosen.items()})
         values["run-metrics-markdown"] = metrics_table(chosen)
     values |= {"gate": record.gate, "gate-report": gate_report(record) if record.rules else ""}
+    if record.comparison:
+        values["baseline"] = record.comparison.right.title
     if record.model:
         name, version = record.model.model, record.model.version
         values |= {"model-name": name, "model-version": version, "model-id": f"{name}:{version}"}

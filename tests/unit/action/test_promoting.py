@@ -84,14 +84,14 @@ def test_a_candidate_takes_the_place_of_what_is_in_production(act: Callable[...,
     assert tags["aml-train.promotion-run"] == "https://github.com/octo/digits/actions/runs/42"
     expected = {
         "status": "promoted", "gate": "passed", "model-name": "digits", "model-version": "2", "model-id": "digits:2",
-        "stage": "production", "promoted-version": "2", "previous-version": "1", "job-name": "",
+        "stage": "production", "promoted-version": "2", "previous-version": "1", "job-name": "", "baseline": "digits version 1 (version 1)",
     }  # fmt: skip
     assert {name: ran.outputs[name] for name in expected} == expected
     (rule,) = json.loads(ran.outputs["gate-report"])["rules"]
     assert (rule["metric"], rule["verdict"], rule["limit"]) == ("acc", "met", 0.5)
     assert told(ran, "notice") == ["digits version 2 is in production now. Version 1 is archived."]
     for text in ("promoted", "| in it now | <code>digits</code> version 2 |", "| archived |", "| asked for by | bob |",
-                 "why | better | *** |", "### Gate", "### Where the version comes from", "aml-train promote --to Production"):  # fmt: skip
+                 "why | better | *** |", "### Gate", "### Beside the baseline", "### Where the version comes from", "aml-train promote --to Production"):  # fmt: skip
         assert text in ran.summary.replace("\\", ""), text
     assert SECRET not in ran.summary
 

@@ -262,6 +262,7 @@ def test_outputs_of_a_whole_run() -> None:
         "run-url": "https://ml.azure.com/runs/digits-1?wsid=/x&tid=1", "experiment-name": "exp", "image": "r/x@sha256:1",
         "digest": "sha256:1", "run-metrics": '{"acc": 0.97, "loss": "NaN"}',
         "run-metrics-markdown": "| metric | value |\n|---|---:|\n| acc | 0.97 |\n| loss | nan |", "gate": "passed",
+        "baseline": "",
         "gate-report": json.dumps(
             {
                 "gate": "passed",
