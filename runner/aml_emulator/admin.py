@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 
@@ -16,6 +17,7 @@ from aml_emulator.cleaning import clean
 from aml_emulator.faults import Rule
 from aml_emulator.federation import FederatedCredential
 from aml_emulator.jobs.service import JobService
+from aml_emulator.provoke import Provoked
 from aml_emulator.requests_log import KEPT_REQUESTS
 from aml_emulator.routes.computes import clusters, create_default
 from aml_emulator.services import Services
@@ -25,6 +27,7 @@ logger = logging.getLogger(__name__)
 _FAULTS = "/_emulator/faults"
 _ENVIRONMENTS = "/_emulator/environments"
 _FEDERATION = "/_emulator/federated-credentials"
+_JOB = re.compile(r"/_emulator/jobs/([^/]+)/([a-z-]+)")
 CANCEL_SECONDS = 30.0
 POLL_SECONDS = 0.1
 
@@ -61,6 +64,7 @@ class Admin:
         self._max_jobs = max_jobs
         self._children_alive = children_alive
         self._started = services.clock()
+        self._provoke = Provoked(services, jobs)
 
     async def answer(self, method: str, target: str) -> tuple[int, bytes]:
         """Return status and JSON for one request."""
@@ -84,7 +88,7 @@ class Admin:
             ("POST", _FEDERATION): lambda: self.trust(query),
             ("DELETE", _FEDERATION): self.trust_all,
         }
-        handler = handlers.get((method, parts.path))
+        handler = handlers.get((method, parts.path)) or self._provoked(method, parts.path, query)
         if handler is None:
             status, value = 404, {"error": f"no such operation: {method} {parts.path}"}
         else:
@@ -95,6 +99,17 @@ class Admin:
                 logger.exception("%s %s failed", method, parts.path)
                 status, value = 500, {"error": f"{type(error).__name__}; the log says more"}
         return status, json.dumps(value).encode("utf-8") + b"\n"
+
+    def _provoked(
+        self, method: str, path: str, query: Mapping[str, str]
+    ) -> Callable[[], tuple[int, dict[str, Any]]] | None:
+        """Return what has happen to a job what ``/_emulator/jobs/NAME/WHAT`` says; None for any other path."""
+        match = _JOB.fullmatch(path)
+        if method != "POST" or match is None:
+            return None
+        name, what = unquote(match[1]), match[2]
+        logger.warning("PROVOKED on purpose: %s of the job %s %s", what, name, dict(query))
+        return lambda: self._provoke.answer(name, what, query)
 
     def health(self) -> tuple[int, dict[str, Any]]:
         """Return 200 if everything answers, 503 with what does not."""

@@ -14,11 +14,12 @@ from aml_emulator.blobs import Blobs
 from aml_emulator.clusters import Fleet
 from aml_emulator.curated import CuratedImages
 from aml_emulator.errors import bad_request, not_found
-from aml_emulator.executor.spec import Folder, RunSpec
+from aml_emulator.executor.spec import Folder, RunError, RunSpec
 from aml_emulator.faults import Faults
 from aml_emulator.federation import Federation
 from aml_emulator.identity import Identity
 from aml_emulator.locations import AssetId, BlobPath, DatastorePath, JobOutput, Location, LocationError, parse
+from aml_emulator.provoke import Shown
 from aml_emulator.requests_log import Recorder, RequestLog
 from aml_emulator.store import Store
 from aml_emulator.store.datastores import Datastore
@@ -48,6 +49,9 @@ class Runner(Protocol):
 
     def lose_node(self, run_id: str, message: str) -> bool:
         """Fail a run whose cluster is gone; False if it is not known here."""
+
+    def fail(self, run_id: str, error: RunError) -> bool:
+        """Fail a run on purpose; False if it is not known here."""
 
     def forget_images(self) -> None:
         """Remove the images that were built of environments."""
@@ -95,6 +99,7 @@ class Services:
         quotas: how many vCPUs nodes may have.
         page_address: where a browser finds the page, without a slash at its end.
         environments: the images that play curated environments.
+        shown: the states that jobs show instead of their own.
     """
 
     identity: Identity
@@ -111,6 +116,7 @@ class Services:
     quotas: Quotas = DEFAULT_QUOTAS
     page_address: str = "http://127.0.0.1:7380"
     environments: CuratedImages = field(default_factory=CuratedImages)
+    shown: Shown = field(default_factory=Shown)
     started: float = field(init=False)
 
     def __post_init__(self) -> None:

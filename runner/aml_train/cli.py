@@ -15,6 +15,7 @@ from aml_train._version import __version__
 from aml_train.cli_compare import compare
 from aml_train.cli_data import data
 from aml_train.cli_emulator import clean, fault, requests
+from aml_train.cli_emulator_jobs import job
 from aml_train.cli_environments import environment
 from aml_train.cli_image import image
 from aml_train.cli_init import init
@@ -242,6 +243,7 @@ def emulator() -> None:
 
 emulator.add_command(clean)
 emulator.add_command(fault)
+emulator.add_command(job)
 emulator.add_command(environment)
 emulator.add_command(requests)
 emulator.add_command(open_page)

@@ -102,3 +102,28 @@ def test_a_refusal_and_an_absence_are_told(admin: Admin) -> None:
     admin.answer = None
     with pytest.raises(ServiceError, match="does not run"):
         run("requests")
+
+
+def test_what_happens_to_a_job_is_asked_for(admin: Admin) -> None:
+    assert run("job", "preempt", "digits-1") == "digits-1 is preempted\n"
+    run("job", "preempt", "a/b", "--force")
+    run("job", "fail", "digits-1", "--code", "ServiceError", "--message", "Storage is away.")
+    admin.answer = (200, {"job": "digits-1", "status": "Paused"})
+    assert run("job", "show", "digits-1", "Paused") == "digits-1 shows Paused\n"
+    run("job", "show", "digits-1")
+    assert admin.asked == [
+        ("POST", "jobs/digits-1/preempt", {}),
+        ("POST", "jobs/a%2Fb/preempt", {"force": "1"}),
+        ("POST", "jobs/digits-1/fail", {"code": "ServiceError", "message": "Storage is away."}),
+        ("POST", "jobs/digits-1/show", {"status": "Paused"}),
+        ("POST", "jobs/digits-1/show", {}),
+    ]
+
+
+def test_what_cannot_happen_to_a_job_is_told(admin: Admin) -> None:
+    admin.answer = (409, {"error": "the job digits-1 has ended: Completed"})
+    with pytest.raises(ServiceError, match="has ended: Completed"):
+        run("job", "preempt", "digits-1")
+    admin.answer = (400, {"error": "the nodes of c are dedicated"})
+    with pytest.raises(InvalidError, match="the nodes of c are dedicated"):
+        run("job", "preempt", "digits-1")

@@ -199,7 +199,11 @@ class Run:
         try:
             self._engine.images.ensure(image, go_on=self._go_on)
         except ImageUnavailableError as error:
-            message = f"The image {self.spec.image} cannot be used: it is not on the Docker engine, and: {error}"
+            # As AzureML says it: https://github.com/Azure/MachineLearningNotebooks/issues/1371
+            message = (
+                f"AzureMLCompute job failed.\nFailedPullingImage: Unable to pull docker image\n\timageName: {self.spec.image}\n"
+                f"\terror: The image {self.spec.image} cannot be used: it is not on the Docker engine, and: {error}"
+            )
             raise RunFailedError(RunError(code="UserError", message=message)) from error
         self._status("Starting")
         containers = self._started(image)

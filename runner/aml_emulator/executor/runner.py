@@ -79,6 +79,10 @@ class JobRunner:
         """Fail a run whose cluster is gone, queued or running; otherwise as :meth:`cancel`."""
         return self._stop(run_id, "lost", "Failed", RunError(code="UserError", message=message))
 
+    def fail(self, run_id: str, error: RunError) -> bool:
+        """Fail a run on purpose, queued or running; otherwise as :meth:`cancel`."""
+        return self._stop(run_id, "lost", "Failed", error)
+
     def _stop(self, run_id: str, reason: StopReason, status: Ending, error: RunError | None) -> bool:
         with self._lock:
             queued = self._waiting.pop(run_id, None)

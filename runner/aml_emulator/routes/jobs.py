@@ -132,7 +132,7 @@ class Jobs:
                 "tags": dict(run.tags),
                 "properties": properties,
                 "isArchived": run.archived,
-                "status": run.status,
+                "status": self._services.shown.status(run),
                 "outputs": outputs,
                 "services": {
                     "Tracking": {

@@ -69,6 +69,9 @@ class InstantRunner:
         with self._lock:
             return tuple(self._active)
 
+    def fail(self, run_id: str, error: RunError) -> bool:
+        return False
+
     def lose_node(self, _run_id: str, _message: str) -> bool:
         """No run has a node."""
         return False

@@ -12,7 +12,7 @@ import anyio
 
 from aml_emulator.app import App
 from aml_emulator.blobs import Blobs
-from aml_emulator.executor.spec import RunSpec
+from aml_emulator.executor.spec import RunError, RunSpec
 from aml_emulator.identity import Identity
 from aml_emulator.jobs.service import JobService
 from aml_emulator.routes.computes import create_default
@@ -57,6 +57,7 @@ class IdleRunner:
 
     def __init__(self) -> None:
         self.submitted: list[RunSpec] = []
+        self.failed: dict[str, RunError] = {}
         self.adopted: list[str] = []
         self.started = False
         self.lost: dict[str, str] = {}
@@ -79,6 +80,10 @@ class IdleRunner:
 
     def lose_node(self, run_id: str, message: str) -> bool:
         self.lost[run_id] = message
+        return self.cancel(run_id)
+
+    def fail(self, run_id: str, error: RunError) -> bool:
+        self.failed[run_id] = error
         return self.cancel(run_id)
 
     def forget_images(self) -> None:

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from aml_emulator.admin import Admin
+from aml_emulator.clusters import Scale
+from aml_emulator.provoke import PREEMPTED
+from tests.unit.emulator.parts import IDENTITY, WS, Service
+
+
+@pytest.fixture
+def emulator() -> Iterator[Service]:
+    made = Service()
+    yield made
+    made.close()
+
+
+def ask(emulator: Service, path: str, method: str = "POST") -> tuple[int, Any]:
+    admin = Admin(
+        services=emulator.services, jobs=emulator.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
+        children_alive=lambda: True,
+    )  # fmt: skip
+    status, body = anyio.run(admin.answer, method, f"/_emulator/jobs/{path}")
+    return status, json.loads(body)
+
+
+def state(emulator: Service, job: str) -> set[str]:
+    """Return what every interface says of a job's state."""
+    seen = {emulator.call("GET", f"{WS}/jobs/{job}").json["properties"]["status"]}
+    for path in (f"/runs/{job}/details", f"/runs/{job}"):
+        seen.add(emulator.call("GET", f"/history/v1.0{WS}{path}", host=IDENTITY.api_host).json["status"])
+    return seen
+
+
+def test_a_job_shows_any_state_until_it_ends(emulator: Service) -> None:
+    emulator.submit("run1")
+    assert ask(emulator, "run1/show?status=NotResponding") == (200, {"job": "run1", "status": "NotResponding"})
+    assert state(emulator, "run1") == {"NotResponding"}
+    assert ask(emulator, "run1/show")[1] == {"job": "run1", "status": "Queued"}
+    assert state(emulator, "run1") == {"Queued"}
+    ask(emulator, "run1/show?status=Meditating")
+    emulator.jobs.sink("run1").finished("Completed", None)
+    assert state(emulator, "run1") == {"Completed"}
+
+
+def test_only_nodes_of_low_priority_are_taken_back(emulator: Service) -> None:
+    emulator.submit("run1")
+    status, answer = ask(emulator, "run1/preempt")
+    assert (status, "Azure takes back those of low priority only" in answer["error"]) == (400, True)
+    assert emulator.runner.failed == {}
+    status, answer = ask(emulator, "run1/preempt?force=1")
+    assert (status, answer["message"]) == (200, PREEMPTED)
+    assert emulator.runner.failed["run1"].code == "UserError"
+
+
+def test_nodes_of_low_priority_are_taken_back_without_force(emulator: Service) -> None:
+    emulator.services.fleet.configure(IDENTITY.compute, Scale(max_nodes=1, low_priority=True))
+    emulator.submit("run1")
+    assert ask(emulator, "run1/preempt")[0] == 200
+    assert emulator.runner.failed["run1"].message == PREEMPTED
+
+
+def test_a_job_fails_as_it_is_told(emulator: Service) -> None:
+    emulator.submit("run1")
+    assert ask(emulator, "run1/fail?code=ServiceError&message=Storage%20is%20away.")[0] == 200
+    error = emulator.runner.failed["run1"]
+    assert (error.code, error.message) == ("ServiceError", "Storage is away.")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("nothing/show?status=Paused", 404, "there is no job nothing"),
+        ("ended/show?status=Paused", 409, "has ended: Completed"),
+        ("ended/preempt", 409, "has ended: Completed"),
+        ("run1/explode", 404, "known are preempt, fail and show"),
+        ("run1/show?status=%3Cscript%3E", 400, "a word of letters"),
+        ("run1/fail?code=a%0Ab", 400, "code: letters"),
+        ("run1/fail?message=" + 4001 * "x", 400, "at most 4000 characters"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(emulator: Service, path: str, status: int, says: str) -> None:
+    emulator.submit("run1")
+    emulator.submit("ended")
+    emulator.jobs.sink("ended").finished("Completed", None)
+    answered, body = ask(emulator, path)
+    assert (answered, says in body["error"]) == (status, True), body
+
+
+def test_only_a_post_has_anything_happen(emulator: Service) -> None:
+    emulator.submit("run1")
+    assert ask(emulator, "run1/preempt?force=1", "GET")[0] == 404
+    assert emulator.runner.failed == {}
