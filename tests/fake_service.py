@@ -10,7 +10,7 @@ from typing import Any, Literal
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.job import JobSpec
-from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NewModel
+from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NewModel, NodeKind, Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 
@@ -61,6 +61,8 @@ class FakeService:
     tag_answers: list[ServiceError | None] = field(default_factory=list)
     latest: Mapping[tuple[str, str], str] = field(default_factory=dict)
     on_submit: Callable[[JobSpec], None] | None = None
+    nodes: NodeKind = field(default_factory=lambda: NodeKind(size="Standard_NC6s_v3", gpus=1))
+    placements: list[Placement] = field(default_factory=list)
     dates: dict[str, Any] = field(default_factory=dict)
     slow_cancel: bool = False
     log_fails: bool = False
@@ -148,6 +150,10 @@ class FakeService:
         if isinstance(size, Exception):
             raise size
         return size
+
+    def node_kind(self, placement: Placement) -> NodeKind:
+        self.placements.append(placement)
+        return self.nodes
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         return {key: values[-1] for key, values in self.history_of.get(name, self.metrics).items()}

@@ -30,6 +30,10 @@ OUTPUTS: Final = (
     "stage",
     "promoted-version",
     "previous-version",
+    "attempts",
+    "node-hours",
+    "gpu-hours",
+    "cost",
 )
 #: GitHub takes 1 MB of outputs from a whole job, counted in UTF-16.
 _MOST_CHARACTERS: Final = 100_000
@@ -45,6 +49,12 @@ def outputs_of(record: Record) -> dict[str, str]:
     values["experiment-name"] = record.experiment or ""
     if record.image:
         values |= {"image": record.image.reference, "digest": record.image.digest}
+    if record.attempts:
+        values["attempts"] = str(len(record.attempts))
+    if record.cost:
+        cost = record.cost
+        known = {"node-hours": cost.node_hours, "gpu-hours": cost.gpu_hours, "cost": cost.cost}
+        values |= {name: f"{value:.6f}" for name, value in known.items() if value is not None}
     if record.metrics is not None:
         chosen = choose_metrics(record)
         values["run-metrics"] = json.dumps({name: jsonable(value) for name, value in chosen.items()})

@@ -10,7 +10,9 @@ from typing import Any, Final, TypeVar
 
 from aml_train.comparison import Comparison
 from aml_train.events import (
+    AttemptEnded,
     BaselineCompared,
+    CostCounted,
     Event,
     ImageChecked,
     ImageReady,
@@ -73,6 +75,8 @@ class Record:
     job: JobSubmitted | None = None
     job_status: str | None = None
     experiment: str | None = None
+    attempts: list[AttemptEnded] = field(default_factory=list)
+    cost: CostCounted | None = None
     metrics: Mapping[str, float] | None = None
     histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     rules: list[RuleDecided] = field(default_factory=list)
@@ -120,6 +124,10 @@ class Record:
                 self.job_status = event.status
             case LogsEnded():
                 self.logs = event
+            case AttemptEnded():
+                self.attempts.append(event)
+            case CostCounted():
+                self.cost = event
             case MetricsSettled():
                 self.metrics, self.histories = event.metrics, event.histories
             case RuleDecided():

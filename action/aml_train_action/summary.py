@@ -268,6 +268,12 @@ def _facts(record: Record) -> Section:
             rows.append(f"| job status | {escape(record.job_status, most=100)} |")
         if record.job.studio_url:
             rows.append(f"| studio | {link('open the job', record.job.studio_url)} |")
+    if len(record.attempts) > 1:
+        rows += [
+            f"| attempt {one.attempt} | {code(one.job)} {escape(one.ending, most=100)} |" for one in record.attempts
+        ]
+    if record.cost:
+        rows.append(f"| cost | {escape(record.cost.text, most=200)} |")
     if record.model:
         earlier = " (registered earlier)" if record.model.found else ""
         rows.append(

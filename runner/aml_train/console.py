@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from aml_train.events import (
+    AttemptEnded,
     BaselineCompared,
+    CostCounted,
     Event,
     ImageChecked,
     ImageReady,
@@ -163,6 +165,12 @@ class ConsoleListener:
                 self._facts["job"] = event.job + (" (attached)" if event.attached else "")
                 if event.studio_url:
                     self._facts["studio" if event.studio_url.startswith("https:") else "page"] = event.studio_url
+            case CostCounted():
+                self._facts["cost"] = event.text
+                if event.unknown:
+                    self._say("·", "", event.unknown, "cyan")
+            case AttemptEnded() if event.again is not None or event.attempt > 1:
+                self._facts[f"attempt {event.attempt}"] = f"{event.job}  {event.ending}"
             case MetricsSettled():
                 self._metrics = event.metrics
             case LogsEnded():

@@ -249,6 +249,18 @@ class JobStatusChanged(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CostCounted(Event):
+    """What the attempts that this run followed cost together; None for what is not known, and *unknown* says why."""
+
+    node_hours: float
+    gpu_hours: float | None
+    cost: float | None
+    currency: str
+    text: str
+    unknown: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MetricsSettled(Event):
     """The metrics as they will be gated: name → last value by step.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from aml_train.attempts import Attempt
 from aml_train.comparison import Comparison
+from aml_train.cost import Cost
 from aml_train.events import LogsEnded
 from aml_train.gate.decide import Decision
 from aml_train.image.spec import JobImage, Tested
@@ -71,6 +72,7 @@ class Outcome:
     attached: bool = False
     attempts: list[Attempt] = field(default_factory=list)
     logs: LogsEnded | None = None
+    cost: Cost | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     decision: Decision | None = None
     comparison: Comparison | None = None
@@ -91,6 +93,9 @@ class Outcome:
             if self.logs.tracebacks:
                 first = self.logs.tracebacks[0]
                 facts["traceback"] = {"origin": first.origin, "rank": first.rank, "message": first.message}
+        if self.cost:
+            facts |= {"node_hours": self.cost.node_hours, "gpu_hours": self.cost.gpu_hours, "cost": self.cost.amount}
+            facts["currency"] = self.cost.currency
         if self.decision and self.decision.rules:
             facts["gate"] = "passed" if self.decision.met else "failed"
         if self.comparison:

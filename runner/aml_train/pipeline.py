@@ -15,6 +15,7 @@ from aml_train.errors import AmlTrainError, CancelledError, GateFailedError, Ser
 from aml_train.events import (
     AttemptEnded,
     BaselineCompared,
+    CostCounted,
     Event,
     ImageReady,
     JobStatusChanged,
@@ -49,6 +50,7 @@ from aml_train.masking import Masker
 from aml_train.models import check_written, lineage, register
 from aml_train.outcome import Options, Outcome
 from aml_train.plan import Plan
+from aml_train.spending import Spending, placement_of
 from aml_train.submit import choose_attempt, grouped, latest_attempt, named_job, supersede
 from aml_train.units import size
 
@@ -202,6 +204,7 @@ class Execution:
             if options.decide:
                 data = data_to_be(self._job)
                 check_baseline(target.service, plan.gate, plan.baseline, origin=plan.origin, data=data)
+            Spending(plan.cost, target.service, plan.cluster).check(placement_of(plan.job.document))
             image = self._image(target)
             view = self._submit(target, image)
         if options.wait or view.status.terminal:
@@ -351,12 +354,21 @@ class Execution:
         return view
 
     def _follow(self, service: JobService, view: JobView, pace: Pace) -> JobView:
+        """Follow the job and what comes after it, and tell what that cost."""
+        spending = Spending(self._plan.cost, service)
+        try:
+            return self._follow_attempts(service, view, pace, spending)
+        finally:
+            self._count(spending)
+
+    def _follow_attempts(self, service: JobService, view: JobView, pace: Pace, spending: Spending) -> JobView:
         bounds, began = self._plan.watch, self._clock.now()
         while True:
             limits = Limits(
                 total=bounds.timeout,
                 queue=bounds.queue_timeout,
                 run=bounds.run_timeout,
+                cap=spending.begin(view),
                 spent=self._clock.now() - began,
             )
             logs = JobLogs(
@@ -365,19 +377,41 @@ class Execution:
             watching = Watch(
                 service, view.name, clock=self._clock, pace=pace, limits=limits, listener=self._listener, logs=logs
             )
-            ended, failure = watching.run()
+            try:
+                ended, failure = watching.run()
+            except AmlTrainError:
+                if watching.last is not None and watching.last.status.terminal:
+                    self._ended(watching.last, None)
+                raise
+            finally:
+                spending.ended(watching.last or view, watching.timing.running_seconds(self._clock.now()))
             most = self._plan.retry.preempted
             again = may_follow(ended, failure, cancelled=watching.timing.cancelled, tags=view.tags, most=most)
-            name = next_name(view.name) if again else None
+            name = next_name(view.name) if again and spending.allows_another() else None
             self._ended(ended, name)
             self._live = None
             if failure is None:
                 return view
             if name is None:
                 raise failure
-            text = f"The job {view.name} was preempted: submitting it again as {name}, {retries_of(view.tags) + 1} of at most {most} times."
+            number = f"{retries_of(view.tags) + 1} of at most {most} times"
+            text = f"The job {view.name} was preempted: submitting it again as {name}, {number}."
             self._listener(Notice(text=text, level="warning"))
             view = self._again(service, view)
+
+    def _count(self, spending: Spending) -> None:
+        cost = self.outcome.cost = spending.cost()
+        if cost is not None:
+            self._listener(
+                CostCounted(
+                    node_hours=cost.node_hours,
+                    gpu_hours=cost.gpu_hours,
+                    cost=cost.amount,
+                    currency=cost.currency,
+                    text=str(cost),
+                    unknown=cost.unknown,
+                )
+            )
 
     def _ended(self, view: JobView, again: str | None) -> None:
         attempt = attempt_of(view)

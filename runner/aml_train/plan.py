@@ -10,7 +10,15 @@ import yaml
 
 from aml_train._version import __version__
 from aml_train.config.image_model import ImageConfig
-from aml_train.config.model import BaselineConfig, ClusterConfig, Config, GateRule, RetryConfig, WaitConfig
+from aml_train.config.model import (
+    BaselineConfig,
+    ClusterConfig,
+    Config,
+    CostConfig,
+    GateRule,
+    RetryConfig,
+    WaitConfig,
+)
 from aml_train.image.spec import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs.job import TAG_BASE, TAG_RUN_URL, TAG_VERSION, JobTemplate, job_name, stem_of
 from aml_train.jobs.origin import Origin
@@ -49,6 +57,7 @@ class Plan:
     commit: Commit | None
     watch: WaitConfig
     retry: RetryConfig = field(default_factory=RetryConfig)
+    cost: CostConfig = field(default_factory=CostConfig)
     cluster: ClusterConfig | None = None
     notices: tuple[str, ...] = ()
     baseline: BaselineConfig | None = None
@@ -129,6 +138,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         commit=resolved.commit,
         watch=config.watch,
         retry=config.retry,
+        cost=config.cost,
         cluster=config.target.cluster,
         notices=(*config.notices, *notices),
     )

@@ -10,8 +10,10 @@ from aml_train.config.compute_grammar import compute_of
 from aml_train.config.model import (
     CommandJob,
     ContainerLimits,
+    CostConfig,
     ImageConfig,
     ModelConfig,
+    Price,
     RetryConfig,
     TargetConfig,
     TestsConfig,
@@ -140,6 +142,23 @@ def wait_config(found: Mapping[str, Any]) -> WaitConfig:
 def retry_config(found: Mapping[str, Any]) -> RetryConfig:
     """Make ``retry``."""
     return RetryConfig(preempted=found.get("preempted", RetryConfig.preempted))
+
+
+def cost_config(tree: MapNode, found: Mapping[str, Any]) -> CostConfig:
+    """Make ``cost``."""
+    prices = {
+        size.lower(): Price(dedicated=price.get("dedicated"), low_priority=price.get("low-priority"))
+        if isinstance(price, dict)
+        else Price(dedicated=float(price))
+        for size, price in (found.get("prices") or {}).items()
+    }
+    return CostConfig(
+        currency=found.get("currency", CostConfig.currency),
+        prices=prices,
+        max_node_hours=found.get("max-node-hours"),
+        max_cost=found.get("max-cost"),
+        where=place(tree, "cost").where if "cost" in tree.entries else "cost",
+    )
 
 
 def notices(job: CommandJob, image: ImageConfig | None) -> tuple[str, ...]:

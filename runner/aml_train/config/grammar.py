@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from aml_train.config.compute_grammar import COMPUTE
+from aml_train.config.cost_grammar import COST
 from aml_train.config.gate_grammar import BASELINE, GATE
 from aml_train.config.image_grammar import IMAGE, VARIABLES
 from aml_train.config.job_grammar import ASSET_NAME, JOB
@@ -187,6 +188,7 @@ DOCUMENT: Final = Record(
             ),
             "What is submitted again, under the next attempt's name.",
         ),
+        "cost": Key(COST, "What nodes cost, and what the job may cost."),
         "code": Key(CODE, "What may be sent of the job's code folder; the folder itself is named by the job."),
         "setup": Key(SETUP, "Shell commands that run once on each node before the job's command."),
         "data": Key(DATA, "Data that the job finds at the same relative paths as here: path → address."),

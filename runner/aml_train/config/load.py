@@ -10,6 +10,7 @@ from typing import Final
 from aml_train.config.assemble import (
     check_together,
     choose_target,
+    cost_config,
     model_config,
     notices,
     retry_config,
@@ -277,6 +278,7 @@ class _Loader:
             target=chosen,
             watch=wait_config(values.get("watch") or {}),
             retry=retry_config(values.get("retry") or {}),
+            cost=cost_config(tree, values.get("cost") or {}),
             code=code_config(values.get("code") or {}),
             setup=setup_commands(tree),
             data=links,

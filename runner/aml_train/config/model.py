@@ -266,6 +266,32 @@ class RetryConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Price:
+    """What a node of one size costs for an hour, by tier; None where that is not said."""
+
+    dedicated: float | None = None
+    low_priority: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostConfig:
+    """``cost:``: what nodes cost, and what a job may.
+
+    Attributes:
+        currency: three letters.
+        prices: by VM size, in lower case.
+        max_node_hours, max_cost: bounds over all attempts; None for none.
+        where: ``file:line``.
+    """
+
+    currency: str = "USD"
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    max_node_hours: float | None = None
+    max_cost: float | None = None
+    where: str = "cost"
+
+
+@dataclass(frozen=True, kw_only=True)
 class CodeConfig:
     """``code:``: what may be sent of the job's code folder.
 
@@ -333,6 +359,7 @@ class Config:
     target: TargetConfig
     watch: WaitConfig = WaitConfig()
     retry: RetryConfig = RetryConfig()
+    cost: CostConfig = field(default_factory=CostConfig)
     code: CodeConfig = CodeConfig()
     setup: tuple[SetupCommand, ...] = ()
     data: tuple[DataLink, ...] = ()

@@ -21,7 +21,7 @@ from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
-from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, Placement
+from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NodeKind, Placement
 from aml_train.jobs.states import JobStatus, parse_status
 
 _API: Final = {
@@ -481,6 +481,12 @@ class AzureRest:
         found = self.read(url, what, params={"api-version": _API["computes"]}) or {}
         size = ((found.get("properties") or {}).get("properties") or {}).get("vmSize")
         return str(size) if size else None
+
+    def node_kind(self, placement: Placement) -> NodeKind:
+        """See :meth:`aml_train.jobs.service.JobService.node_kind`."""
+        from aml_train.jobs.azure_nodes import node_kind
+
+        return node_kind(self, placement)
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """See :meth:`aml_train.jobs.service.JobService.last_metrics`."""

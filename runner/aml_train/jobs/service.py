@@ -24,6 +24,16 @@ class Placement:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodeKind:
+    """What kind of nodes a job runs on: VM *size*, number of *gpus*, tier. None for what is not known; *problem* says why."""
+
+    size: str | None = None
+    gpus: int | None = None
+    spot: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobView:
     """A job as the service shows it at one moment.
 
@@ -150,6 +160,9 @@ class JobService(Protocol):
 
     def vm_size(self, compute: str) -> str | None:
         """Return the VM size of a cluster's nodes; None where the compute has none, or is not there."""
+
+    def node_kind(self, placement: Placement) -> NodeKind:
+        """Return what kind of nodes *placement* means; what cannot be found out is None, and why is said."""
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """Return every metric's last value."""

@@ -61,7 +61,7 @@ def watch(
 
 
 class Watch:
-    """One watch; see :func:`watch`. *timing* tells what was seen of the job's times."""
+    """One watch; see :func:`watch`. *timing* tells what was seen of the job's times, *last* is what was seen last of the job."""
 
     def __init__(
         self,
@@ -84,6 +84,7 @@ class Watch:
         self._cadence = Cadence(pace, clock.now())
         self.timing = Timing(clock.now())
         self._view: JobView | None = None
+        self.last: JobView | None = None
         self._outage: float | None = None
         self._failed_at = 0.0
 
@@ -124,7 +125,7 @@ class Watch:
             if self.timing.seen(now, view):
                 text = f"AzureML has put the job {self._name} back into the queue: its nodes were taken away."
                 self._listener(Notice(text=text, level="warning"))
-            self._view = view
+            self._view = self.last = view
             self._logs.read(view, final=view.status.terminal and self._is_over(view))
         except ServiceError as error:
             if not error.transient:
@@ -177,7 +178,7 @@ class Watch:
         self._listener(Notice(text=f"{over.text}: cancelling it.", level="warning"))
         try:
             if tell_to_cancel(self._service, self._name, clock=self._clock):
-                view = await_end(self._service, self._name, clock=self._clock)
+                view = self.last = await_end(self._service, self._name, clock=self._clock)
                 self._listener(JobStatusChanged(job=self._name, status=view.status.value))
                 done = f"it was told to cancel, and is {view.status.value}."
             else:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from aml_train.checks import Finding
 from aml_train.comparison import Comparison, Side
 from aml_train.events import (
+    AttemptEnded,
     BaselineCompared,
+    CostCounted,
     ImageChecked,
     ImageReady,
     JobSubmitted,
@@ -272,6 +274,7 @@ def test_outputs_of_a_whole_run() -> None:
         ),
         "model-name": "digits", "model-version": "3", "model-id": "digits:3",
         "stage": "", "promoted-version": "", "previous-version": "",
+        "attempts": "", "node-hours": "", "gpu-hours": "", "cost": "",
     }  # fmt: skip
 
 
@@ -317,3 +320,30 @@ def test_the_checks_of_the_image_are_told() -> None:
     assert "### Checks of the image" in text
     assert "| ❌ | <code>mlx5</code> | does not load | at all | sockets; install anew |" in text
     assert "python: Python 3.11" in text
+
+
+def test_attempts_and_cost_are_told() -> None:
+    record = whole()
+    record(AttemptEnded(job="digits-1", attempt=1, status="Failed", ending="preempted", again="digits-2"))
+    record(AttemptEnded(job="digits-2", attempt=2, status="Completed", ending="completed"))
+    record(
+        CostCounted(
+            node_hours=1.5,
+            gpu_hours=12.0,
+            cost=None,
+            currency="USD",
+            text="1.5 node hours, 12 GPU hours",
+            unknown="x",
+        )
+    )
+    outputs = outputs_of(record)
+    assert {name: outputs[name] for name in ("attempts", "node-hours", "gpu-hours", "cost")} == {
+        "attempts": "2",
+        "node-hours": "1.500000",
+        "gpu-hours": "12.000000",
+        "cost": "",
+    }
+    summary = html.unescape(rendered(record))
+    assert "| attempt 1 | <code>digits-1</code> preempted |" in summary
+    assert "| attempt 2 | <code>digits-2</code> completed |" in summary
+    assert "| cost | 1.5 node hours, 12 GPU hours |" in summary

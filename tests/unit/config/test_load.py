@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from aml_train.config.load import load_config
-from aml_train.config.model import Config, PipConfig, TargetConfig, WaitConfig
+from aml_train.config.model import Config, CostConfig, PipConfig, Price, RetryConfig, TargetConfig, WaitConfig
 from aml_train.errors import InvalidError
 from aml_train.references import ImageRef
 
@@ -328,3 +328,33 @@ def test_faults_of_files_and_options_come_together(tmp_path: Path) -> None:
         "job.yml:2",
         "job.yml:3",
     ]
+
+
+def test_retries_and_cost(tmp_path: Path) -> None:
+    (tmp_path / "aml-train.yml").write_text(
+        """\
+job: {command: x, environment: 'azureml:e:1'}
+retry: {preempted: 2}
+watch: {run-timeout: 2h}
+cost:
+  currency: EUR
+  prices:
+    Standard_ND96asr_v4: {dedicated: 27.2, low-priority: 5}
+    Standard_NC6s_v3: 3
+  max-node-hours: 40
+  max-cost: 0.5
+"""
+    )
+    config = load_config(None, directory=tmp_path)
+    assert config.retry == RetryConfig(preempted=2)
+    assert config.watch == WaitConfig(run_timeout=7200.0)
+    assert config.cost == CostConfig(
+        currency="EUR",
+        prices={
+            "standard_nd96asr_v4": Price(dedicated=27.2, low_priority=5),
+            "standard_nc6s_v3": Price(dedicated=3.0),
+        },
+        max_node_hours=40,
+        max_cost=0.5,
+        where="aml-train.yml:4",
+    )

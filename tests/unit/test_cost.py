@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from aml_train.config.model import ClusterConfig, CostConfig, Price, RetryConfig
+from aml_train.cost import Usage, cap_of, price_of, total
+from aml_train.errors import InvalidError, ServiceError
+from aml_train.events import CostCounted
+from aml_train.jobs.job import TAG_RESUBMITTED, TAG_RETRIES
+from aml_train.jobs.service import JobView, NodeKind, Placement
+from aml_train.jobs.states import JobStatus
+from aml_train.spending import Spending, placement_of
+from tests.fake_service import FakeClock, FakeService
+from tests.unit.test_attempts import preempted
+from tests.unit.test_pipeline import good_service, make_plan, run
+
+S = JobStatus
+A100 = NodeKind(size="Standard_ND96asr_v4", gpus=8)
+PRICES = {"standard_nd96asr_v4": Price(dedicated=27.2, low_priority=5.0)}
+
+
+def used(*hours: float, nodes: int = 1) -> list[Usage]:
+    return [Usage(job="j", nodes=nodes, seconds=hour * 3600) for hour in hours]
+
+
+def test_node_hours_gpu_hours_and_money_add_up_over_the_attempts() -> None:
+    cost = total(CostConfig(currency="EUR", prices=PRICES), A100, used(0.5, 2.0, nodes=4))
+    assert (cost.node_hours, cost.gpu_hours, cost.amount) == (10.0, 80.0, 272.0)
+    assert str(cost) == "10 node hours, 80 GPU hours, 272.00 EUR"
+    assert cost.unknown == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "price"),
+    [
+        (A100, 27.2),
+        (NodeKind(size="STANDARD_ND96ASR_V4", gpus=8), 27.2),
+        (NodeKind(size="Standard_ND96asr_v4", spot=True), 5.0),
+        (NodeKind(size="Standard_DS3_v2"), None),
+        (NodeKind(), None),
+    ],
+)
+def test_the_price_is_that_of_size_and_tier(kind: NodeKind, price: float | None) -> None:
+    assert price_of(CostConfig(prices=PRICES), kind) == price
+
+
+def test_a_price_of_dedicated_nodes_is_none_of_spot_nodes() -> None:
+    config = CostConfig(prices={"a": Price(dedicated=1.0)})
+    cost = total(config, NodeKind(size="A", gpus=0, spot=True), used(1))
+    assert (cost.amount, cost.unknown) == (None, "`cost.prices` has no low-priority price of A.")
+
+
+def test_what_is_not_known_is_said_and_not_guessed() -> None:
+    cost = total(CostConfig(prices=PRICES), NodeKind(problem="AzureML does not say."), used(1))
+    assert (cost.gpu_hours, cost.amount, cost.unknown) == (None, None, "AzureML does not say.")
+    assert str(cost) == "1 node hours"
+
+
+def test_the_bounds_become_the_time_that_is_left() -> None:
+    config = CostConfig(prices=PRICES, max_node_hours=10.0)
+    cap = cap_of(config, A100, Placement(nodes=4), used(0.5, nodes=4))
+    assert cap is not None
+    assert (cap.seconds, cap.text) == (2 * 3600, "10 node hours (cost.max-node-hours)")
+    both = CostConfig(currency="EUR", prices=PRICES, max_node_hours=10.0, max_cost=54.4)
+    cap = cap_of(both, A100, Placement(nodes=1), ())
+    assert cap is not None
+    assert (round(cap.seconds), cap.text) == (2 * 3600, "54.4 EUR (cost.max-cost)")
+    assert cap_of(CostConfig(prices=PRICES), A100, Placement(), ()) is None
+    free = CostConfig(prices={"a": Price(dedicated=0.0)}, max_cost=1.0)
+    assert cap_of(free, NodeKind(size="A"), Placement(), ()) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (NodeKind(size="Standard_X"), "has no dedicated price of Standard_X"),
+        (NodeKind(size="Standard_X", spot=True), "has no low-priority price of Standard_X"),
+        (NodeKind(problem="There is no compute c."), "There is no compute c."),
+    ],
+)
+def test_a_bound_that_cannot_be_computed_is_an_error(kind: NodeKind, why: str) -> None:
+    config = CostConfig(prices=PRICES, max_cost=1.0, where="aml-train.yml:7")
+    with pytest.raises(InvalidError, match=r"aml-train\.yml:7: `cost\.max-cost` cannot be kept") as caught:
+        cap_of(config, kind, Placement(), ())
+    assert why in caught.value.message
+    assert "prices" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("document", "placement"),
+    [
+        ({"compute": "azureml:gpu"}, Placement(compute="gpu")),
+        (
+            {"compute": "/subscriptions/s/computes/gpu", "resources": {"instance_count": 4}},
+            Placement(compute="gpu", nodes=4),
+        ),
+        (
+            {
+                "resources": {"instance_type": "Standard_X", "instance_count": 2},
+                "queue_settings": {"job_tier": "Spot"},
+            },
+            Placement(nodes=2, size="Standard_X", spot=True),
+        ),
+        ({"compute": "x", "resources": {"instance_count": "${{parent}}"}}, Placement(compute="x")),
+    ],
+)
+def test_what_a_document_asks_to_run_on(document: dict[str, Any], placement: Placement) -> None:
+    assert placement_of(document) == placement
+
+
+def test_a_run_tells_what_it_cost() -> None:
+    service = good_service(script=[S.QUEUED, S.RUNNING, S.COMPLETED], nodes=A100)
+    began = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    service.dates = {"started": began, "ended": began + datetime.timedelta(hours=1.5)}
+    outcome, events = run(make_plan(cost=CostConfig(prices=PRICES)), service)
+    facts = outcome.facts()
+    assert (facts["node_hours"], facts["gpu_hours"]) == (1.5, 12.0)
+    assert (facts["cost"], facts["currency"]) == (pytest.approx(40.8), "USD")
+    (counted,) = [event for event in events if isinstance(event, CostCounted)]
+    assert counted.text == "1.5 node hours, 12 GPU hours, 40.80 USD"
+
+
+def test_the_attempts_add_up_and_the_bound_spans_them() -> None:
+    began = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    dates = {"started": began, "ended": began + datetime.timedelta(hours=1)}
+    for bound, attempts, status in ((10.0, 3, "passed"), (1.5, 2, "preempted")):
+        service = preempted(2)
+        service.dates = dict(dates)
+        plan = make_plan(retry=RetryConfig(preempted=5), cost=CostConfig(max_node_hours=bound))
+        outcome, _ = run(plan, service)
+        assert outcome.status == status
+        assert len(service.submitted) == attempts, "nothing is submitted for which nothing is left"
+        assert outcome.cost is not None
+        assert outcome.cost.node_hours == attempts
+
+
+def test_a_run_that_reaches_its_bound_is_cancelled_and_counted() -> None:
+    service = good_service(script=[S.QUEUED, S.RUNNING])
+    clock = FakeClock()
+    outcome, _ = run(make_plan(cost=CostConfig(max_node_hours=0.5)), service, clock=clock)
+    assert (outcome.status, outcome.exit_code) == ("cancelled", 7)
+    assert "has reached its bound: 0.5 node hours (cost.max-node-hours); it was told to cancel" in outcome.message
+    assert service.cancelled == [service.submitted[0].name]
+    assert 1800 <= clock.time <= 1900
+    assert outcome.cost is not None
+    assert 0.5 <= outcome.cost.node_hours <= 0.53
+
+
+def test_a_bound_that_cannot_be_kept_ends_the_run_before_anything_is_made() -> None:
+    service = good_service()
+    outcome, _ = run(make_plan(cost=CostConfig(max_cost=5.0, where="aml-train.yml:3")), service)
+    assert (outcome.status, outcome.exit_code) == ("invalid", 2)
+    assert "aml-train.yml:3: `cost.max-cost` cannot be kept" in outcome.message
+    assert service.submitted == []
+
+
+def test_the_compute_that_will_be_made_counts_as_it_is_described() -> None:
+    cluster = ClusterConfig(name="gpu", size="Standard_ND96asr_v4", tier="spot")
+    service = FakeService(nodes=NodeKind(problem="There is no compute gpu."))
+    Spending(CostConfig(prices=PRICES, max_cost=5.0), service, cluster).check(Placement(compute="gpu"))
+    service.nodes = NodeKind(problem="There is no compute other.")
+    with pytest.raises(InvalidError, match="There is no compute other"):
+        Spending(CostConfig(prices=PRICES, max_cost=5.0), service, cluster).check(Placement(compute="other"))
+
+
+def test_without_bounds_and_prices_nothing_is_asked_before_the_end() -> None:
+    service = FakeService()
+    Spending(CostConfig(), service).check(Placement(compute="gpu"))
+    assert service.placements == []
+
+
+def test_an_unknown_kind_of_nodes_does_not_fail_a_run_that_completed() -> None:
+    class Away(FakeService):
+        def node_kind(self, placement: Placement) -> NodeKind:
+            raise ServiceError("no answer", transient=True)
+
+    service = Away(metrics={"acc": [1.0]}, artifacts=["outputs/model/m"])
+    outcome, events = run(make_plan(), service)
+    assert outcome.exit_code == 0
+    (counted,) = [event for event in events if isinstance(event, CostCounted)]
+    assert counted.gpu_hours is None
+    assert "is not known: no answer" in counted.unknown
+
+
+def test_the_attempts_that_an_earlier_run_followed_count() -> None:
+    began = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    service = FakeService()
+    times: dict[str, Any] = {"started": began, "ended": began + datetime.timedelta(hours=2)}
+    service.jobs["j-1"] = JobView(name="j-1", status=S.FAILED, **times)
+    tags = {TAG_RETRIES: "1", TAG_RESUBMITTED: "j-1"}
+    spending = Spending(CostConfig(max_node_hours=3.0), service)
+    cap = spending.begin(JobView(name="j-2", status=S.RUNNING, tags=tags))
+    assert cap is not None
+    assert cap.seconds == 3600
