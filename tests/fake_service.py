@@ -62,6 +62,7 @@ class FakeService:
     latest: Mapping[tuple[str, str], str] = field(default_factory=dict)
     on_submit: Callable[[JobSpec], None] | None = None
     nodes: NodeKind = field(default_factory=lambda: NodeKind(size="Standard_NC6s_v3", gpus=1))
+    waits: str = ""
     placements: list[Placement] = field(default_factory=list)
     dates: dict[str, Any] = field(default_factory=dict)
     slow_cancel: bool = False
@@ -154,6 +155,9 @@ class FakeService:
     def node_kind(self, placement: Placement) -> NodeKind:
         self.placements.append(placement)
         return self.nodes
+
+    def waiting_reason(self, placement: Placement) -> str:
+        return self.waits
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         return {key: values[-1] for key, values in self.history_of.get(name, self.metrics).items()}

@@ -173,6 +173,15 @@ def _identity(given: Mapping[str, Any], identity: Identity) -> dict[str, Any]:
     return made
 
 
+def _quota_errors(compute: Compute, view: ClusterView | None) -> list[dict[str, Any]] | None:
+    """Return what Azure says of a cluster whose jobs wait because its quota holds no more nodes; None where none do."""
+    most = _scale(_inner(compute.body)).max_nodes
+    if view is None or not view.queue or view.scale.max_nodes >= most or len(view.nodes) < view.scale.max_nodes:
+        return None
+    message = f"The quota of its family holds {view.scale.max_nodes} of the {most} nodes that the cluster may have."
+    return [{"error": {"code": "ClusterCoreQuotaReached", "message": message}}]
+
+
 def inner_view(compute: Compute, view: ClusterView | None, *, transition: str | None) -> dict[str, Any]:
     """Return ``properties.properties`` of a cluster, with the nodes that it has at this moment."""
     given = _inner(compute.body)
@@ -195,7 +204,7 @@ def inner_view(compute: Compute, view: ClusterView | None, *, transition: str | 
         "allocationStateTransitionTime": transition,
         "currentNodeCount": len(view.nodes) if view else 0,
         "targetNodeCount": view.target if view else 0,
-        "errors": None,
+        "errors": _quota_errors(compute, view),
         "nodeStateCounts": counts,
     }
 

@@ -1,7 +1,8 @@
-"""What kind of nodes a job runs on, as AzureML tells: the VM size of its compute, the tier, and how many GPUs that size has."""
+"""What AzureML tells of the nodes of a job: the VM size of its compute, the tier, how many GPUs that size has, and why there are none yet."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -25,13 +26,10 @@ def node_kind(rest: AzureRest, placement: Placement) -> NodeKind:
     """
     size, spot = placement.size, placement.spot
     try:
-        if placement.compute not in (None, "serverless"):
-            what = f"Looking for the compute {placement.compute}"
-            url = rest.arm(f"/computes/{quote(str(placement.compute))}")
-            found = rest.read(url, what, params={"api-version": _API})
-            if found is None:
-                return NodeKind(problem=f"There is no compute {placement.compute}.")
-            inner: Any = (found.get("properties") or {}).get("properties") or {}
+        if (compute := _cluster(placement)) is not None:
+            inner = _inner(rest, compute)
+            if inner is None:
+                return NodeKind(problem=f"There is no compute {compute}.")
             size, spot = inner.get("vmSize"), str(inner.get("vmPriority") or "").lower() == "lowpriority"
         if not size:
             return NodeKind(spot=spot, problem="AzureML does not say what VM size the nodes have.")
@@ -42,6 +40,47 @@ def node_kind(rest: AzureRest, placement: Placement) -> NodeKind:
         return NodeKind(size=size, spot=spot, problem=f"The kind of the nodes is not known: {error.message}")
     problem = "" if gpus is not None else f"AzureML does not say how many GPUs {size} has."
     return NodeKind(size=size, spot=spot, gpus=gpus, problem=problem)
+
+
+def waiting_reason(rest: AzureRest, placement: Placement) -> str:
+    """Return why a job waits for nodes, as far as its compute tells: the errors of its last change of size, else its nodes.
+
+    Errors are ``properties.properties.errors`` of the compute, nodes ``nodeStateCounts`` and ``scaleSettings`` (AzureML REST API,
+    2024-10-01-preview, ``AmlComputeProperties``). Empty where nothing is told.
+    """
+    compute = _cluster(placement)
+    if compute is None:
+        return ""
+    try:
+        inner = _inner(rest, compute)
+    except ServiceError:
+        return ""
+    if inner is None:
+        return f"There is no compute {compute} any more."
+    errors = [one.get("error") or one for one in inner.get("errors") or () if isinstance(one, Mapping)]
+    said = " ".join(f"{one.get('code')}: {one.get('message')}" for one in errors)
+    if said:
+        return f"The compute {compute} cannot grow: {said}"
+    counts, scale = inner.get("nodeStateCounts") or {}, inner.get("scaleSettings") or {}
+    if scale.get("maxNodeCount") is None or inner.get("currentNodeCount") is None:
+        return ""
+    busy, starting = counts.get("runningNodeCount") or 0, counts.get("preparingNodeCount") or 0
+    return (
+        f"The compute {compute} has {inner['currentNodeCount']} of at most {scale['maxNodeCount']} nodes;"
+        f" {busy} of them run jobs, {starting} are starting."
+    )
+
+
+def _cluster(placement: Placement) -> str | None:
+    """Return the name of the compute, None for a serverless job."""
+    return None if placement.compute == "serverless" else placement.compute
+
+
+def _inner(rest: AzureRest, compute: str) -> Mapping[str, Any] | None:
+    """Return what AzureML says of a cluster, None where there is none."""
+    url = rest.arm(f"/computes/{quote(compute)}")
+    found = rest.read(url, f"Looking for the compute {compute}", params={"api-version": _API})
+    return None if found is None else ((found.get("properties") or {}).get("properties") or {})
 
 
 def _gpus(rest: AzureRest, size: str) -> int | None:

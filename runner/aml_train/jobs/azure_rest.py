@@ -488,6 +488,12 @@ class AzureRest:
 
         return node_kind(self, placement)
 
+    def waiting_reason(self, placement: Placement) -> str:
+        """See :meth:`aml_train.jobs.service.JobService.waiting_reason`."""
+        from aml_train.jobs.azure_nodes import waiting_reason
+
+        return waiting_reason(self, placement)
+
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """See :meth:`aml_train.jobs.service.JobService.last_metrics`."""
         metrics = self._run(name)["data"].get("metrics") or []

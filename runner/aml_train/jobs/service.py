@@ -164,6 +164,9 @@ class JobService(Protocol):
     def node_kind(self, placement: Placement) -> NodeKind:
         """Return what kind of nodes *placement* means; what cannot be found out is None, and why is said."""
 
+    def waiting_reason(self, placement: Placement) -> str:
+        """Return in a sentence why a job of *placement* waits; empty where nothing is told."""
+
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """Return every metric's last value."""
 

@@ -42,11 +42,12 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Exceeded:
-    """A bound that was exceeded: what it ends the run with, and why."""
+    """A bound that was exceeded: what it ends the run with, and why. *waiting* where the job never ran."""
 
     error: type[AmlTrainError]
     text: str
     remedy: str
+    waiting: bool = False
 
 
 class Timing:
@@ -97,6 +98,10 @@ class Timing:
         """Return for how long the job has been running; 0 where it has not begun."""
         return 0.0 if self._running_since is None else now - self._running_since
 
+    def waiting_seconds(self, now: float) -> float:
+        """Return for how long the job has been waiting; 0 where it does not."""
+        return 0.0 if self._waiting_since is None else now - self._waiting_since
+
     def silent_seconds(self, now: float) -> float:
         """Return for how long the job has been in a state that says nothing of what comes next."""
         return 0.0 if self._limbo_since is None else now - self._limbo_since
@@ -116,6 +121,7 @@ class Timing:
                 error=TimedOutError,
                 text=f"The job {name} has not started within {limits.queue:g} s (watch.queue-timeout); its status is {word}",
                 remedy="Look for quota and free nodes of its compute, or raise watch.queue-timeout.",
+                waiting=True,
             )
         running = self.running_seconds(now)
         if limits.run is not None and running > limits.run:

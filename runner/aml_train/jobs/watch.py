@@ -25,6 +25,8 @@ _METRIC_READS: Final = 6
 _MAY_RUN: Final = "The job may still be running; run the same command again to attach to it."
 #: Seconds between two failures in a row, from which on the machine must have been asleep meanwhile: nobody was asked.
 _ASLEEP: Final = 300.0
+#: Seconds of waiting after which the reason is told.
+_LONG_WAIT: Final = 300.0
 #: Seconds between two readings of all logs, where they are many.
 _TAIL_PAUSE: Final = 2.0
 #: Of so many logs those are read between two looks: each costs a request.
@@ -85,6 +87,7 @@ class Watch:
         self.timing = Timing(clock.now())
         self._view: JobView | None = None
         self.last: JobView | None = None
+        self._told_wait = False
         self._outage: float | None = None
         self._failed_at = 0.0
 
@@ -97,6 +100,10 @@ class Watch:
                 tail = "" if view.status is JobStatus.COMPLETED else told(logs)
                 return view, failure_of(view.status, job=self._name, reason=view.error, tail=tail, codes=view.codes)
             now = self._clock.now()
+            if view is not None and self.timing.waiting_seconds(now) > _LONG_WAIT and not self._told_wait:
+                self._told_wait = True
+                if reason := self._why_waiting():
+                    self._listener(Notice(text=f"The job {self._name} still waits. {reason}"))
             over = self.timing.exceeded(now, self._limits, self._name)
             if over is not None:
                 self._end(over)
@@ -172,8 +179,18 @@ class Watch:
                 hint="\n".join(filter(None, (_MAY_RUN, error.hint))),
             ) from error
 
+    def _why_waiting(self) -> str:
+        """Return why the job waits, as far as AzureML tells."""
+        try:
+            found = self._service.find(self._name)
+            placement = None if found is None else found.placement
+            return "" if placement is None else self._service.waiting_reason(placement)
+        except ServiceError:
+            return ""
+
     def _end(self, over: Exceeded) -> NoReturn:
         """Cancel the job, wait until that is confirmed, and end the run."""
+        why = self._why_waiting() if over.waiting else ""
         self._logs.end()
         self._listener(Notice(text=f"{over.text}: cancelling it.", level="warning"))
         try:
@@ -188,7 +205,7 @@ class Watch:
                 f"{over.text}; it could not be cancelled: {error.message}",
                 hint="It may still be running: cancel it in the studio.",
             ) from error
-        raise over.error(f"{over.text}; {done}", hint=over.remedy)
+        raise over.error(" ".join(filter(None, (f"{over.text}; {done}", why))), hint=over.remedy)
 
 
 def settle_metrics(

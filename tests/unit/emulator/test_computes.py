@@ -165,3 +165,24 @@ def test_quotas_are_read() -> None:
 def test_wrong_quotas_are_told(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_quotas(text)
+
+
+def test_a_cluster_that_cannot_grow_says_so_while_jobs_wait(service: Service) -> None:
+    object.__setattr__(service.services, "quotas", parse_quotas("standardNCSv3Family=6"))
+    put(service, scaleSettings={"minNodeCount": 0, "maxNodeCount": 4})
+    path = f"{WS}/computes/gpu?api-version=2024-01-01-preview"
+
+    def errors() -> Any:
+        return service.call("GET", path).json["properties"]["properties"]["errors"]
+
+    fleet = service.services.fleet
+    fleet.enqueue("run1", "gpu")
+    assert fleet.take("run1", "gpu")
+    assert errors() is None
+    fleet.enqueue("run2", "gpu")
+    ((only),) = errors()
+    assert only["error"]["code"] == "ClusterCoreQuotaReached"
+    assert "holds 1 of the 4 nodes" in only["error"]["message"]
+    fleet.release("run1")
+    assert fleet.take("run2", "gpu")
+    assert errors() is None

@@ -8,7 +8,7 @@ import pytest
 from aml_train.errors import CancelledError, JobFailedError, NotRespondingError, ServiceError, TimedOutError
 from aml_train.events import Event, JobStatusChanged, LogLines, Notice
 from aml_train.jobs.clock import Clock
-from aml_train.jobs.service import JobView
+from aml_train.jobs.service import JobView, Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.timing import Cap
 from aml_train.jobs.watch import Limits, Pace, settle_metrics, watch
@@ -17,9 +17,11 @@ from tests.fake_service import NAN, FakeClock, FakeService, lost
 S = JobStatus
 
 
-def _watch(service: FakeService, clock: FakeClock, **limits: Any) -> tuple[JobView, Exception | None, list[Event]]:
-    service.jobs["j"] = JobView(name="j", status=S.QUEUED)
-    events: list[Event] = []
+def _watch(
+    service: FakeService, clock: FakeClock, heard: list[Event] | None = None, **limits: Any
+) -> tuple[JobView, Exception | None, list[Event]]:
+    service.jobs["j"] = JobView(name="j", status=S.QUEUED, placement=Placement(compute="gpu"))
+    events: list[Event] = [] if heard is None else heard
     view, failure = watch(
         service,
         "j",
@@ -99,6 +101,24 @@ def test_the_queue_time_out_cancels_only_what_has_not_started() -> None:
     assert service.cancelled == ["j"]
     running = FakeService(script=[S.RUNNING] * 50 + [S.COMPLETED])
     assert _watch(running, FakeClock(), queue=2.0)[1] is None
+
+
+def test_a_job_that_waits_for_long_is_told_why() -> None:
+    service = FakeService(script=[S.QUEUED], waits="The compute gpu cannot grow: ClusterCoreQuotaReached: no cores.")
+    events: list[Event] = []
+    with pytest.raises(TimedOutError, match=r"has not started within 900 s .* ClusterCoreQuotaReached: no cores\."):
+        _watch(service, FakeClock(), heard=events, queue=900.0)
+    told = [event.text for event in events if isinstance(event, Notice) and "still waits" in event.text]
+    assert told == ["The job j still waits. The compute gpu cannot grow: ClusterCoreQuotaReached: no cores."]
+
+
+def test_a_reason_that_is_not_told_changes_nothing() -> None:
+    class Away(FakeService):
+        def waiting_reason(self, placement: Placement) -> str:
+            raise ServiceError("403")
+
+    with pytest.raises(TimedOutError, match=r"it was told to cancel, and is Canceled\.\nLook for quota"):
+        _watch(Away(script=[S.QUEUED]), FakeClock(), queue=900.0)
 
 
 def test_the_run_time_out_counts_from_running() -> None:
