@@ -25,6 +25,8 @@ _METRIC_READS: Final = 6
 _MAY_RUN: Final = "The job may still be running; run the same command again to attach to it."
 #: Seconds between two failures in a row, from which on the machine must have been asleep meanwhile: nobody was asked.
 _ASLEEP: Final = 300.0
+#: Seconds for which a cancelled job's end is awaited: nodes may take minutes to stop a container.
+_CONFIRM: Final = 600.0
 #: Seconds of waiting after which the reason is told.
 _LONG_WAIT: Final = 300.0
 #: Seconds between two readings of all logs, where they are many.
@@ -195,7 +197,7 @@ class Watch:
         self._listener(Notice(text=f"{over.text}: cancelling it.", level="warning"))
         try:
             if tell_to_cancel(self._service, self._name, clock=self._clock):
-                view = self.last = await_end(self._service, self._name, clock=self._clock)
+                view = self.last = await_end(self._service, self._name, clock=self._clock, patience=_CONFIRM)
                 self._listener(JobStatusChanged(job=self._name, status=view.status.value))
                 done = f"it was told to cancel, and is {view.status.value}."
             else:

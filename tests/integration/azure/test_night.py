@@ -165,8 +165,8 @@ def client(
         return client.views[-1]
 
     monkeypatch.setattr(AzureRest, "details", spy)
-    # Each reading of the log is a real request, and half a second passes in no time.
-    monkeypatch.setattr(azure_target, "_PACE", dataclasses.replace(azure_target._PACE, log=45.0))
+    # Each reading of the log is a real request, and half a second passes in no time: it is read with each look.
+    monkeypatch.setattr(azure_target, "_PACE", dataclasses.replace(azure_target._PACE, log=120.0))
     return client
 
 
