@@ -55,6 +55,15 @@ def integration(session: nox.Session) -> None:
 
 
 @nox.session
+def trust(session: nox.Session) -> None:
+    """Run 500 runs on an instant executor and 20 in containers while a tenth of all answers fails."""
+    _install(session)
+    environment = _make_ready(session, "services")
+    wanted = {"AML_TRAIN_TRUST_RUNS": "500", "AML_TRAIN_TRUST_CONTAINER_RUNS": "20"}
+    session.run("pytest", "-s", "tests/integration/trust", *session.posargs, env={**wanted, **environment})
+
+
+@nox.session
 def e2e(session: nox.Session) -> None:
     """Run the whole command to each of its ends."""
     _install(session)

@@ -7,6 +7,7 @@ A repetition must be harmless: every request that is repeated is idempotent by a
 from __future__ import annotations
 
 import email.utils
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -15,6 +16,9 @@ from typing import Any, Final
 import stamina
 
 from aml_train.errors import ServiceError
+
+# stamina logs each repetition as a warning, which Python writes to stderr where nobody handles it.
+logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 #: So often a request is sent at most; where a tenth of the answers fails, one in 10**10 is not answered at all.
 ATTEMPTS: Final = 10

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import logging
+
 import pytest
 import stamina
 
@@ -62,3 +64,8 @@ def test_how_often(errors: list[ServiceError], only: type[ServiceError], sent: i
         except AmlTrainError as error:
             ended = error.message
     assert (count, ended) == (sent, raised)
+
+
+def test_a_repetition_is_not_written_to_the_terminal() -> None:
+    """Python writes warnings for which there is no handler to stderr."""
+    assert logging.getLogger("stamina").handlers

@@ -124,23 +124,28 @@ class Assets:
                 properties[field] = {key: text(value) for key, value in properties[field].items()}
         if self._kind == "models":
             self._complete_model(properties)
-        known = self._services.store.assets.version(self._kind, name, version)
-        if known is not None:
-            changed = [key for key in IMMUTABLE[self._kind] if known.properties.get(key) != properties.get(key)]
-            if changed:
-                raise ServiceError(
-                    409,
-                    "UserError",
-                    f"A version with name {name} and version {version} exists already in {self._kind}, and its"
-                    f" {', '.join(changed)} cannot be changed. Use another version.",
-                    inner=("Conflict",),
-                )
-            properties = {**known.properties, **properties}
-        hash_ = (properties.get("properties") or {}).get("hash_sha256")
-        stored = self._services.store.assets.put(
-            self._kind, name, version, properties, hash_=None if hash_ is None else str(hash_)
-        )
+        # Of two that make one version at the same moment, one is refused.
+        with self._services.store.transaction():
+            known = self._services.store.assets.version(self._kind, name, version)
+            if known is not None:
+                self._refuse_changes(known, properties)
+                properties = {**known.properties, **properties}
+            hash_ = (properties.get("properties") or {}).get("hash_sha256")
+            stored = self._services.store.assets.put(
+                self._kind, name, version, properties, hash_=None if hash_ is None else str(hash_)
+            )
         return Reply(status=201 if known is None else 200, value=self._view(stored))
+
+    def _refuse_changes(self, known: AssetVersion, properties: Mapping[str, Any]) -> None:
+        changed = [key for key in IMMUTABLE[self._kind] if known.properties.get(key) != properties.get(key)]
+        if changed:
+            raise ServiceError(
+                409,
+                "UserError",
+                f"A version with name {known.name} and version {known.version} exists already in {self._kind}, and its"
+                f" {', '.join(changed)} cannot be changed. Use another version.",
+                inner=("Conflict",),
+            )
 
     def delete(self, call: Call) -> Reply:
         """Delete one version; its blobs stay."""

@@ -22,6 +22,7 @@ from aml_train.jobs.code_upload import ensure_code
 from aml_train.jobs.job import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE, JobSpec
 from aml_train.jobs.service import JobView, ModelView, NewModel
 from aml_train.jobs.submission import Submission
+from aml_train.models import TAG_JOB, TAG_SOURCE
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient
@@ -31,6 +32,8 @@ _SERVICES_OWN: Final = re.compile(
     r"_azureml|azureml\.|mlflow\.|(?:ContentSnapshotId|ProcessInfoFile|ProcessStatusFile|exitCode|errorMessage)$"
 )
 _MAKING_ATTEMPTS: Final = 3
+#: Seconds; azure-core's own are 300 each, so that one request that hangs would hold up a run for twenty minutes.
+_CONNECT_TIMEOUT, _ANSWER_TIMEOUT = 10.0, 120.0
 _Thing = TypeVar("_Thing")
 _LOG = logging.getLogger(__name__)
 
@@ -65,6 +68,8 @@ class AzureV2(AzureRest):
             place.name,
             show_progress=False,
             cloud=self.cloud.name,
+            connection_timeout=_CONNECT_TIMEOUT,
+            read_timeout=_ANSWER_TIMEOUT,
             # azure-core calls it for every request, and again for each repetition (CustomHookPolicy).
             raw_request_hook=self._before_request,
         )
@@ -197,8 +202,11 @@ class AzureV2(AzureRest):
             self.client.models.create_or_update(entity)
 
         def look() -> ModelView | None:
-            found = (one for one in self.models(model.name) if one.version == model.version)
-            return next((one for one in found if model.tags.items() <= one.tags.items()), None)
+            for one in self.models(model.name):
+                if one.version == model.version:
+                    ours = all(one.tags.get(tag) == model.tags.get(tag) for tag in (TAG_JOB, TAG_SOURCE))
+                    return one if ours else None
+            return None
 
         return made(create, look, f"Registering the model {model.name}")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+BASE = "python:3.11-slim-bookworm"
 LIMIT = 0.8
 GATE = f"gate: {{accuracy: ['>= {LIMIT}', finite]}}\n"
 
@@ -20,7 +22,7 @@ class Case:
         script: what its job does; see `instant_emulator`.
         code, status: the exit code and status word that the run must end with.
         job: the status that its one job must end with.
-        models: how many versions of its model there must be.
+        models: how many versions of its model must be its own.
     """
 
     number: int
@@ -32,8 +34,13 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The name of its experiment, and of its model."""
+        """The name of its experiment."""
         return f"trust-{self.number}"
+
+    @property
+    def model(self) -> str:
+        """The name of its model: five runs in a row, which go on at the same time, register versions of one model."""
+        return f"model-{self.number // 5}"
 
 
 def case(number: int) -> Case:
@@ -46,7 +53,7 @@ def case(number: int) -> Case:
     ends: Mapping[int, tuple[tuple[str, ...], int, str, str]] = {
         5: (("metric accuracy 1 0.99", f"metric accuracy 2 {bad:.2f}", model), 6, "gate-failed", "Completed"),
         6: ((value.format(1), model, "say Traceback", f"exit {1 + number % 100}"), 5, "job-failed", "Failed"),
-        7: ((value.format(1), model, "cancelled"), 7, "cancelled", "Canceled"),
+        7: ((value.format(1), model, "say no end", "cancelled"), 7, "cancelled", "Canceled"),
         8: (
             (model, f"metric loss 1 {good:.2f}")
             if number % 20 == 8
@@ -61,24 +68,38 @@ def case(number: int) -> Case:
     return Case(number=number, script=script, code=code, status=status, job=job, models=int(code == 0))
 
 
-def write_project(folder: Path, one: Case, info: Mapping[str, Any]) -> None:
-    """Write the project of a run whose target is the emulator's workspace. Ten runs in a row have the same code."""
-    folder.mkdir(parents=True)
+def write_project(folder: Path, one: Case, info: Mapping[str, Any], *, push_registry: str | None = None) -> None:
+    """Write the project of a run whose target is the emulator's workspace.
+
+    Args:
+        folder: is made.
+        one: the run. On the instant executor, ten runs in a row have the same code.
+        info: what a client of the emulator must know.
+        push_registry: where the engine pushes to; None for jobs on the instant executor, which need no image.
+    """
     code = folder / "src"
-    code.mkdir()
-    (code / "train.py").write_text(f"BATCH = {one.number // 10}\n")
-    job = {
-        "command": "\n".join(one.script),
-        "code": "./src",
-        "environment": {"image": "python:3.11-slim-bookworm"},
-        "experiment_name": one.name,
-    }
+    code.mkdir(parents=True)
+    job: dict[str, Any] = {"code": "./src", "experiment_name": one.name}
     names = {"subscription-id": "subscription_id", "resource-group": "resource_group"}
     target = {key: info[known] for key, known in names.items()} | {
         name: info[name] for name in ("workspace", "compute")
     }
+    extra = ""
+    if push_registry is None:
+        (code / "train.py").write_text(f"BATCH = {one.number // 10}\n")
+        job |= {"command": "\n".join(one.script), "environment": {"image": BASE}}
+    else:
+        (code / "script.txt").write_text("\n".join(one.script))
+        shutil.copy(Path(__file__).with_name("container_job.py"), code / "train.py")
+        (folder / "tests").mkdir()
+        (folder / "tests" / "check.py").write_text("import json\n")
+        job |= {"command": "python train.py"}
+        target["push-registry"] = push_registry
+        image = {"base": BASE, "repository": "trust", "azureml-mlflow": False, "run": ["echo trust > /made"]}
+        tests = {"command": "test -e /made && python tests/check.py", "files": ["tests/"]}
+        extra = f"image: {json.dumps(image)}\ntests: {json.dumps(tests)}\n"
     (folder / "job.yml").write_text(json.dumps(job))
     (folder / "aml-train.yml").write_text(
-        f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n"
-        f"{GATE}model: {{name: {one.name}, path: outputs/model}}\n"
+        f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n{extra}"
+        f"{GATE}model: {{name: {one.model}, path: outputs/model}}\n"
     )

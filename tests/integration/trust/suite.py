@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ FAULTS: Sequence[tuple[int, dict[str, str]]] = (
     (15, {"kind": "truncate"}),
     (15, {"kind": "delay", "delay": "0.5", "after": "1"}),
 )
-RUN_SECONDS = 120
+HANGING_SECONDS = 900.0
+"""Only where a run hangs nothing ends for so long, even on a machine under load."""
 
 
 def add_faults(emulator: Emulator, seed: int) -> None:
@@ -46,12 +48,28 @@ def count_faults(emulator: Emulator) -> tuple[int, int]:
     return listed[0]["fitting"], sum(rule["injected"] for rule in listed)
 
 
-def execute(emulator: Emulator, folder: Path, cases: Sequence[Case], *, workers: int) -> dict[str, dict[str, Any]]:
-    """Run all *cases*, several at once, and return how each one ended, by its name."""
+def execute(
+    emulator: Emulator, folder: Path, cases: Sequence[Case], *, workers: int, containers: bool = False
+) -> dict[str, dict[str, Any]]:
+    """Run all *cases*, several at once, and return how each one ended, by its name.
+
+    Args:
+        emulator: executes the jobs.
+        folder: where the projects are written; a new one.
+        cases: the runs.
+        workers: how many processes there are.
+        containers: whether the jobs run in containers, of an image that is built and tested.
+    """
     info = emulator.info
+    folder.mkdir(exist_ok=True)
+    push = f"localhost:{emulator.registry_tls_port}" if containers else None
     for one in cases:
-        write_project(folder / one.name, one, info)
-    environment = {**emulator.environment(), "AML_TRAIN_SIGN_IN": "secret"}
+        write_project(folder / one.name, one, info, push_registry=push)
+    outer = {name: os.environ[name] for name in ("DOCKER_HOST", "DOCKER_CONFIG") if name in os.environ}
+    environment = {**emulator.environment(), **outer, "AML_TRAIN_SIGN_IN": "secret"}
+    # Under faults each request has a connection of its own, and each connection reads the bundle: all of a system's
+    # authorities would be most of a run's time.
+    Path(environment["REQUESTS_CA_BUNDLE"]).write_text(info["ca_pem"])
     environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "runner")))
     script = str(Path(__file__).with_name("worker.py"))
     processes: list[subprocess.Popen[bytes]] = []
@@ -65,14 +83,23 @@ def execute(emulator: Emulator, folder: Path, cases: Sequence[Case], *, workers:
                         [sys.executable, script, str(result), *folders], env=environment, stdout=log, stderr=log
                     )
                 )
-        for process in processes:
-            process.wait(timeout=RUN_SECONDS * len(cases))
+        _await(processes, results)
     finally:
         for process in processes:
             process.kill()
             process.wait()
     lines = [line for result in results if result.exists() for line in result.read_text().splitlines()]
     return {ended["folder"]: ended for ended in map(json.loads, lines)}
+
+
+def _await(processes: Sequence[subprocess.Popen[bytes]], results: Sequence[Path]) -> None:
+    """Return when all workers have ended, or when none has told of a run's end for too long."""
+    told, since = 0, time.monotonic()
+    while any(process.poll() is None for process in processes) and time.monotonic() - since < HANGING_SECONDS:
+        time.sleep(0.2)
+        size = sum(result.stat().st_size for result in results if result.exists())
+        if size != told:
+            told, since = size, time.monotonic()
 
 
 def wrong(emulator: Emulator, cases: Sequence[Case], ended: dict[str, dict[str, Any]]) -> list[str]:
@@ -86,24 +113,28 @@ def wrong(emulator: Emulator, cases: Sequence[Case], ended: dict[str, dict[str, 
                 "SELECT runs.id, runs.status FROM runs JOIN experiments ON experiments.id = experiment_id WHERE name = ?",
                 (one.name,),
             ).fetchall()
+            job = jobs[0][0] if jobs else ""
             models = database.execute(
-                "SELECT version, properties FROM versions WHERE kind = 'models' AND name = ?", (one.name,)
+                "SELECT name, version FROM versions WHERE kind = 'models' AND json_extract(properties, ?) = ?",
+                ('$.tags."aml-train.job"', job),
             ).fetchall()
             found = (told["code"], told["status"], [status for _, status in jobs], len(models))
             if found != (one.code, one.status, [one.job], one.models):
                 problems.append(f"{one.name}: {found}, wanted {one}: {told['message']}")
                 continue
-            (job, _), *_ = jobs
             if told["job"] != job:
                 problems.append(f"{one.name}: told of the job {told['job']}, and there is {job}")
             said = [line.removeprefix("say ") for line in one.script if line.startswith("say ")]
             if said and told["log"] != said:
                 problems.append(f"{one.name}: the log was {told['log']}")
-            for version, properties in models:
-                if told["model"] != [one.name, version] or f'"aml-train.job": "{job}"' not in properties:
-                    problems.append(
-                        f"{one.name}: told of the model {told['model']}, and there is {version}: {properties}"
-                    )
+            if models and (told["model"] != list(models[0]) or models[0][0] != one.model):
+                problems.append(f"{one.name}: told of the model {told['model']}, and there is {models}")
+        for model in sorted({one.model for one in cases}):
+            (count,) = database.execute(
+                "SELECT count(*) FROM versions WHERE kind = 'models' AND name = ?", (model,)
+            ).fetchone()
+            if count != sum(one.models for one in cases if one.model == model):
+                problems.append(f"{model}: there are {count} versions")
     finally:
         database.close()
     return problems

@@ -16,6 +16,7 @@ from typing import Any
 
 from aml_train.config.load import load_config
 from aml_train.events import Event, LogLines
+from aml_train.image.spec import Tested
 from aml_train.outcome import Options
 from aml_train.runs import prepare_run, run_prepared
 
@@ -35,6 +36,7 @@ def run(folder: Path) -> dict[str, Any]:
         "status": outcome.status,
         "message": outcome.message,
         "attached": outcome.attached,
+        "image": outcome.image.how if isinstance(outcome.image, Tested) else None,
         "job": outcome.job and outcome.job.name,
         "model": outcome.model and [outcome.model.name, outcome.model.version],
         "log": [line for event in events if isinstance(event, LogLines) for line in event.text.split("\n")],
