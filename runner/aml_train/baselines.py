@@ -17,7 +17,7 @@ from aml_train.jobs.origin import Origin
 from aml_train.jobs.service import JobService, JobView, ModelView
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.verdicts import latest_passed
-from aml_train.models import TAG_JOB, TAG_METRIC
+from aml_train.models import TAG_JOB, TAG_METRIC, TAG_PARAMETER
 
 NOT_CONFIGURED: Final = "no `baseline` is configured"
 
@@ -105,7 +105,14 @@ def side_of_model(model: ModelView, title: str, view: JobView | None) -> Side:
         data=data_of({**tags, **model.tags}, inputs) if known else None,
         digest=model.tags.get(TAG_DIGEST) or side.digest,
         commit=model.tags.get(TAG_COMMIT) or side.commit,
+        parameters=view.parameters if view is not None else _kept_parameters(model),
     )
+
+
+def _kept_parameters(model: ModelView) -> dict[str, str]:
+    return {
+        tag.removeprefix(TAG_PARAMETER): value for tag, value in model.tags.items() if tag.startswith(TAG_PARAMETER)
+    }
 
 
 def kept_metrics(model: ModelView) -> dict[str, float]:

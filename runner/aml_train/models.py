@@ -16,6 +16,7 @@ from aml_train.errors import InvalidError, JobFailedError, ServiceError
 from aml_train.gate.decide import Decision
 from aml_train.jobs.data_versions import data_of
 from aml_train.jobs.job import (
+    KEY_LENGTH,
     TAG_ADDRESS,
     TAG_BASE,
     TAG_BRANCH,
@@ -30,6 +31,7 @@ from aml_train.jobs.job import (
     TAG_STAGE,
     TAG_TESTED,
     TAG_VERSION,
+    VALUE_LENGTH,
 )
 from aml_train.jobs.service import JobService, JobView, ModelView, NewModel
 from aml_train.model_layout import ML_MODEL, fault_of_layout, fault_of_ml_model
@@ -58,11 +60,9 @@ _FROM_JOB: Final = (
 )
 #: What of a lineage is written down as properties, too, which nobody can change later.
 FIXED: Final = (TAG_JOB, TAG_SOURCE, TAG_COMMIT, TAG_DIGEST)
-#: Bounds of tags of AzureML's runs and experiments (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity). The page
-#: does not speak of models; ten are left for promotions.
+#: AzureML's bounds are those of runs (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity), which speak of 50 tags. The
+#: page does not speak of models; ten are left for promotions.
 MOST_TAGS: Final = 40
-KEY_LENGTH: Final = 100
-VALUE_LENGTH: Final = 1000
 _ATTEMPTS: Final = 20
 _MOST_FILES: Final = 10_000
 _MOST_BYTES: Final = 1 << 20

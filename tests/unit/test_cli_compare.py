@@ -42,6 +42,7 @@ def workspace() -> FakeService:
         metrics={"acc": [0.3]},
     )
     tags = {"aml-train.stage": "production", "aml-train.metric.acc": "0.9", "aml-train.job": "gone"}
+    tags["aml-train.parameter.epochs"] = "9"
     service.registered.append(ModelView(name="digits", version="4", path="p", tags=tags))
     return service
 
@@ -104,6 +105,7 @@ def test_a_running_job_beside_a_model_whose_job_is_gone(service: FakeService) ->
     output = compare("live", "model:digits@production").output
     assert "B  digits version 4 (stage production)" in output
     assert "status   Running" in output
+    assert "epochs                  9         differs" in output, output
     assert "acc                0.3       0.9  -0.6 (-66.7 %)" in output
 
 
