@@ -6,6 +6,7 @@ On one's own machine `make test` does the same in `.venv`, without the wait for 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import nox
@@ -78,6 +79,24 @@ def demo(session: nox.Session) -> None:
     environment = _make_ready(session, "emulator-image")
     for _ in range(2):
         session.run("aml-train", "run", "-C", "examples/digits", env=environment)
+
+
+@nox.session
+def distributed_torch(session: nox.Session) -> None:
+    """Train on two nodes by PyTorch. Its build for processors is some 200 MB: of pip's own sources, or of PyTorch's index."""
+    _install(session)
+    session.install("pip")
+    environment = _make_ready(session, "services")
+    context = Path(session.create_tmp()) / "torch"
+    shutil.copytree("examples/distributed/torch", context, dirs_exist_ok=True)
+    wheels = ("--dest", str(context / "wheels"), "--only-binary=:all:", "--python-version=3.11")
+    index = ("--retries=0", "--extra-index-url=https://download.pytorch.org/whl/cpu")
+    session.run("python", "-m", "pip", "download", "--quiet", *wheels, *index, "torch==2.13.0+cpu", "numpy")
+    image = "aml-train-test-torch:1"
+    session.run("docker", "build", "--quiet", "--tag", image, str(context), external=True)
+    session.run(
+        "pytest", "tests/large/test_torch.py", *session.posargs, env={**environment, "AML_TRAIN_TORCH_IMAGE": image}
+    )
 
 
 @nox.session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -172,13 +173,35 @@ def _release(config: ImageConfig, commit: Commit | None, address: str) -> Releas
 
 def for_job(image: ImageSpec, config: Config) -> ImageSpec:
     """Return *image* with what its checks must know of the job. Pure."""
-    return replace(image, checks=replace(image.checks, several_nodes=_nodes(config) > 1))
+    document = config.job.document
+    checks = replace(image.checks, several_nodes=_nodes(document) > 1, mpi=_launcher(document) == "mpi")
+    return replace(image, checks=checks)
 
 
-def _nodes(config: Config) -> int:
+def _nodes(document: Mapping[str, Any]) -> int:
     """Return how many nodes the job runs on."""
-    count = (config.job.document.get("resources") or {}).get("instance_count", 1)
+    count = (document.get("resources") or {}).get("instance_count", 1)
     return count if isinstance(count, int) else 1
+
+
+def _launcher(document: Mapping[str, Any]) -> str:
+    """Return the type of the job's distribution, in lower case; empty where it has none."""
+    return str((document.get("distribution") or {}).get("type") or "").lower()
+
+
+def _processes(document: Mapping[str, Any]) -> str | None:
+    """Return on how many nodes how many processes run, for people; None where there is one of each."""
+    nodes, launcher = _nodes(document), _launcher(document)
+    distribution = document.get("distribution") or {}
+    if not distribution:
+        return f"{nodes}" if nodes > 1 else None
+    if launcher == "tensorflow":
+        workers, servers = distribution.get("worker_count", nodes), distribution.get("parameter_server_count", 0)
+        return f"{nodes}, with {workers} workers and {servers} parameter servers in all ({launcher})"
+    if launcher not in ("pytorch", "mpi"):
+        return f"{nodes} ({launcher})"
+    each = distribution.get("process_count_per_instance", 1)
+    return f"{nodes}, with {each} process{'es' * (each != 1)} each: {nodes * each} in all ({launcher})"
 
 
 def _document(config: Config, names: TargetNames, image: ImageSpec | None) -> tuple[dict[str, Any], list[str]]:
@@ -226,6 +249,9 @@ def render_plan(plan: Plan) -> str:
             f"compute   {cluster.name}: {cluster.size}, {cluster.min_nodes} to {cluster.max_nodes} nodes, {cluster.tier};"
             f" made where it is missing, {'changed' if cluster.update else 'not changed'} where it is there"
         )
+    processes = _processes(document)
+    if processes is not None:
+        parts.append(f"nodes     {processes}")
     name = f"{plan.job.stem}-(hash)-(attempt)"
     if plan.image is None:
         name = job_name(plan.job, Given(environment=plan.environment), 1)[:-1] + "(attempt)"

@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from aml_train.config.load import load_config
 from aml_train.image.spec import BaseImage, Release
 from aml_train.plan import Plan, make_plan, render_plan
@@ -109,4 +111,35 @@ def test_the_checks_know_what_the_configuration_allows_and_whether_there_are_sev
     several = plan_of(tmp_path).image
     assert several is not None
     assert several.checks.several_nodes
+    assert not several.checks.mpi
     assert several.address == image.address
+
+    job.write_text(job.read_text() + "distribution: {type: mpi}\n")
+    mpi = plan_of(tmp_path).image
+    assert mpi is not None
+    assert mpi.checks.mpi
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ("", None),
+        ("resources: {instance_count: 2}", "2"),
+        (
+            "resources: {instance_count: 2}\ndistribution: {type: mpi, process_count_per_instance: 4}",
+            "2, with 4 processes each: 8 in all (mpi)",
+        ),
+        ("distribution: {type: PyTorch}", "1, with 1 process each: 1 in all (pytorch)"),
+        (
+            "resources: {instance_count: 3}\ndistribution: {type: tensorflow, worker_count: 2, parameter_server_count: 1}",
+            "3, with 2 workers and 1 parameter servers in all (tensorflow)",
+        ),
+        ("resources: {instance_count: 2}\ndistribution: {type: ray}", "2 (ray)"),
+    ],
+)
+def test_the_plan_says_how_many_processes_run_on_how_many_nodes(tmp_path: Path, more: str, line: str | None) -> None:
+    project(tmp_path, "job: job.yml\n")
+    job = tmp_path / "job.yml"
+    job.write_text(f"{job.read_text()}{more}\n")
+    found = [one for one in render_plan(plan_of(tmp_path)).splitlines() if one.startswith("nodes ")]
+    assert found == ([f"nodes     {line}"] if line else [])

@@ -90,17 +90,20 @@ def _cuda(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
         )
 
 
-def _mpi(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
+def _mpi(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
+    why = "jobs with `distribution: {type: mpi}` start their processes by it"
     if facts["commands"].get("mpirun") is None:
-        return
-    if facts["mpi"]:
+        if policy.mpi:
+            remedy = "install Open MPI, such as `image.apt: [openmpi-bin]`, or take a base that has it"
+            yield Finding(check="mpi", level="error", what="the image has no mpirun", why=why, remedy=remedy)
+    elif facts["mpi"]:
         yield Finding(check="mpi", level="info", what=f"{facts['mpi']}, {facts['commands']['mpirun']}")
     else:
         yield Finding(
             check="mpi",
             level="warning",
             what="mpirun is there and does not tell its version",
-            why="jobs with `distribution: {type: mpi}` start their processes by it",
+            why=why,
             remedy="run `mpirun --version` in the image and install what it asks for",
         )
 

@@ -80,6 +80,7 @@ class CheckPolicy:
         packages: Python distributions that must be there.
         infiniband: InfiniBand drivers were asked for, so their absence is an error.
         several_nodes: the job runs on several nodes, so their absence is a warning.
+        mpi: the job's processes are started by mpirun, so its absence is an error.
         where: ``file:line`` that findings are shown at; empty where there is none.
     """
 
@@ -87,6 +88,7 @@ class CheckPolicy:
     packages: tuple[str, ...] = ()
     infiniband: bool = False
     several_nodes: bool = False
+    mpi: bool = False
     where: str = ""
 
 

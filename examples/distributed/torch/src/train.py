@@ -1,0 +1,32 @@
+"""Train a line by gradients that all processes share: DistributedDataParallel over gloo, without GPUs."""
+
+import os
+import socket
+
+import torch
+import torch.distributed as dist
+
+SLOPE, OFFSET = 3.0, -1.0
+
+# RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set by AzureML.
+dist.init_process_group("gloo")
+rank, size = dist.get_rank(), dist.get_world_size()
+print(f"rank {rank} of {size} on {socket.gethostname()}, rank {os.environ['LOCAL_RANK']} there")
+if os.environ.get("FAIL_ON_RANK") == str(rank):
+    raise SystemExit(f"rank {rank} fails, as FAIL_ON_RANK says")
+
+torch.manual_seed(rank)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _step in range(200):
+    x = torch.randn(64, 1)
+    loss = torch.nn.functional.mse_loss(model(x), SLOPE * x + OFFSET)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+slope, offset = model.module.weight.item(), model.module.bias.item()
+print(f"slope {slope:.3f} offset {offset:.3f}")
+if rank == 0:
+    torch.save(model.module.state_dict(), "outputs/model.pt")
+dist.destroy_process_group()
