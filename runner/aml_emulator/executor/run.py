@@ -295,6 +295,8 @@ class Run:
                 self.spec, self._settings, emulator_host=network.emulator_host, nodes=self._names()
             )
         taken = ranks.reserved(self.spec) & set(self.spec.environment_variables)
+        if self.spec.hostname and self.spec.nodes > 1:
+            self._note(f"The nodes are called node-0, node-1 and so on, and none of them {self.spec.hostname}.")
         return environment, (*lost, *sorted(taken))
 
     def _create(

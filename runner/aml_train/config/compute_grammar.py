@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aml_train.config.model import ClusterConfig, SshConfig
+from aml_train.config.model import ClusterConfig, SshConfig, TargetConfig
 from aml_train.config.nodes import Faults, MapNode, find, place
 from aml_train.config.shapes import Choice, Duration, Flag, Number, Text
 from aml_train.config.structures import Either, Items, Key, Record
@@ -142,4 +142,26 @@ def compute_of(
         else None,
         update=found.get("update", False),
         where=mark.where,
+    )
+
+
+def check_nodes(tree: MapNode, target: TargetConfig, document: Mapping[str, Any], faults: Faults) -> None:
+    """Check that a job fits on the cluster that its target describes: the service would refuse it only after the image is made.
+
+    Args:
+        tree: the file.
+        target: the target, whose compute the job runs on.
+        document: the job's document.
+        faults: takes what is wrong.
+    """
+    nodes = (document.get("resources") or {}).get("instance_count", 1)
+    cluster = target.cluster
+    if cluster is None or not isinstance(nodes, int) or nodes <= max(1, cluster.max_nodes):
+        return
+    node = find(tree, "targets", target.name, "compute")
+    faults.add(
+        place(node, "max-nodes") if isinstance(node, MapNode) else tree.mark,
+        f"`{cluster.name}` grows to {cluster.max_nodes} node{'s' * (cluster.max_nodes != 1)}",
+        why=f"the job's `resources.instance_count` is {nodes}",
+        remedy=f"give `max-nodes` at least {nodes}",
     )

@@ -18,6 +18,7 @@ from aml_train.config.assemble import (
     wait_config,
 )
 from aml_train.config.command_line import MARK, CommandLine, command_source
+from aml_train.config.compute_grammar import check_nodes
 from aml_train.config.gate_grammar import baseline_config, check_gate, gate_rules
 from aml_train.config.grammar import DOCUMENT
 from aml_train.config.image_assemble import image_config
@@ -101,7 +102,8 @@ def load_command(
     """
     faults = Faults()
     base = absolute(directory)
-    loader = _Loader(base=base, faults=faults, overrides=parse_overrides(sets, faults))
+    overrides = parse_overrides(sets, faults)
+    loader = _Loader(base=base, faults=faults, overrides=overrides, own_compute=bool(given.compute))
     config = loader.load_command(path, given, target=target)
     faults.raise_if_any()
     if config is None:  # pragma: no cover - a part is missing only after a complaint
@@ -139,6 +141,8 @@ class _Loader:
     base: Path
     faults: Faults
     overrides: Overrides
+    own_compute: bool = False
+    """Whether the command line names the compute, in the place of the target's."""
 
     def load(self, path: Path | None, *, target: str | None, job: Path | None) -> Config | None:
         """Read the files and check everything; None after a complaint that leaves no configuration."""
@@ -261,6 +265,8 @@ class _Loader:
         chosen = choose_target(tree, values, target, directory=directory, faults=faults)
         check_gate(tree, faults)
         check_promote(tree, faults)
+        if job is not None and chosen is not None and not self.own_compute:
+            check_nodes(tree, chosen, job.document, faults)
         rules = () if faults else gate_rules(tree)
         baseline = baseline_config(tree, values.get("baseline"), rules, directory, faults)
         if faults or job is None or chosen is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,9 @@ from pathlib import Path
 import docker
 import pytest
 
+from aml_emulator.executor import run
 from aml_emulator.executor.ranks import MPI_LOG_PATH, log_paths
+from aml_emulator.executor.run import LeftBehindError
 from aml_emulator.executor.spec import Folder, OutputSpec, RunSpec
 from aml_train.config.model import SetupCommand
 from aml_train.prologue import script
@@ -257,3 +260,65 @@ def test_a_job_on_several_nodes_is_taken_up_after_a_restart(
     assert taken.wait(PATIENCE) == "Completed", (taken.error, told(after, spec))
     assert [after.rank_log(spec, rank) for rank in RANKS] == ["one\ntwo"] * 4
     assert_clean(engine, after)
+
+
+@pytest.mark.parametrize("moment", ["attached", "go"])
+def test_nodes_that_had_not_begun_when_the_emulator_ended_begin_after_its_restart(
+    make_bench: Callable[..., Bench], engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    reached, over = threading.Event(), threading.Event()
+
+    def hold(*_: object) -> None:
+        reached.set()
+        over.wait(PATIENCE)
+        raise LeftBehindError
+
+    before = make_bench()
+    with monkeypatch.context() as patch:
+        patch.setattr(run, moment, hold)
+        before.runner.start()
+        spec, _ = before.submit("echo $RANK", launcher="pytorch", nodes=2, processes=2)
+        assert reached.wait(PATIENCE)
+        before.runner.close()
+    after = make_bench(of=before)
+    taken = after.sink_for(spec.run_id)
+    after.runner.adopt((spec,))
+    after.runner.start()
+    assert taken.wait(PATIENCE) == "Completed", (taken.error, told(after, spec))
+    assert [after.rank_log(spec, rank) for rank in RANKS] == [f"{rank}\n" for rank in RANKS]
+    over.set()
+    assert_clean(engine, after)
+
+
+def test_a_node_that_vanished_while_the_emulator_was_away_fails_the_job(
+    make_bench: Callable[..., Bench], engine: docker.DockerClient
+) -> None:
+    before = make_bench()
+    before.runner.start()
+    spec, sink = before.submit("echo up; sleep 3600", launcher="pytorch", nodes=2)
+    until(lambda: all(before.rank_log(spec, rank) == "up\n" for rank in (0, 1)), sink)
+    before.runner.close()
+    engine.containers.get(f"aml-{before.settings.instance[:8]}-{spec.run_id}-1").remove(force=True)
+    after = make_bench(of=before)
+    taken = after.sink_for(spec.run_id)
+    after.runner.adopt((spec,))
+    assert taken.wait(PATIENCE) == "Failed"
+    assert taken.error is not None
+    assert (taken.error.code, taken.error.message) == (
+        "SystemError",
+        "Of the job's 2 nodes 1 are left; the others vanished meanwhile.",
+    )
+    assert_clean(engine, after)
+
+
+def test_two_jobs_on_several_nodes_do_not_see_one_another(bench: Bench) -> None:
+    bench.blobs.put(STORE, "code/meeting.py", MEETING.read_bytes())
+    code = Folder(container=STORE, prefix="code")
+    jobs = [bench.submit("python meeting.py", launcher="pytorch", nodes=2, code=code) for _ in range(2)]
+    networks = set()
+    for spec, sink in jobs:
+        assert sink.wait(PATIENCE) == "Completed", (sink.error, told(bench, spec))
+        seen = [json.loads(bench.rank_log(spec, rank)) for rank in (0, 1)]
+        assert [one["met"] for one in seen] == [[0, 1]] * 2
+        networks.add(seen[0]["MASTER_ADDR"].rpartition(".")[0])
+    assert len(networks) == 2
