@@ -11,7 +11,7 @@ from aml_train_action.inputs import Inputs
 from aml_train_action.session import Session
 
 if TYPE_CHECKING:
-    from aml_train.config.model import Config
+    from aml_train.config.model import Config, StagePolicy
     from aml_train.promotion.promote import Promoter
     from aml_train.promotion.request import Promotion, Request
 
@@ -52,8 +52,22 @@ def promote(
     carry_out(work, listener)
 
 
-def _request(here: Session, inputs: Inputs, config: Config) -> Request:
+def policy_of(config: Config, stage: str) -> StagePolicy:
+    """Return what a version must meet in *stage*: what `promote` says, else what the run's gate and baseline say."""
     from aml_train.config.model import StagePolicy
+
+    found = config.promote.get(stage.lower())
+    if found is not None:
+        return found
+    baseline = config.baseline
+    return StagePolicy(
+        rules=config.gate,
+        bootstrap=baseline is not None and baseline.bootstrap,
+        data=StagePolicy.data if baseline is None else baseline.data,
+    )
+
+
+def _request(here: Session, inputs: Inputs, config: Config) -> Request:
     from aml_train.promotion.request import Request
 
     wanted = inputs.promotion
@@ -63,14 +77,12 @@ def _request(here: Session, inputs: Inputs, config: Config) -> Request:
     if model is None:
         what = "which model? The configuration has no `model`"
         raise InvalidError([Fault(where="with.model", what=what, remedy="write NAME or NAME:VERSION")])
-    bootstrap = config.baseline is not None and config.baseline.bootstrap
-    policy = config.promote.get(wanted.to.lower()) or StagePolicy(rules=config.gate, bootstrap=bootstrap)
     return Request(
         model=model,
         version=wanted.version,
         stage=wanted.to,
         actor=here.step.actor,
-        policy=policy,
+        policy=policy_of(config, wanted.to),
         expect=wanted.expect,
         reason=wanted.reason,
         run_url=here.step.run_url,

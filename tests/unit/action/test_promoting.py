@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 
+from aml_train.config.load import load_config
+from aml_train.config.targets import load_promotion
 from aml_train.errors import InvalidError
 from aml_train.events import Listener
 from aml_train.promotion.promote import Promoter
 from aml_train_action.inputs import read_inputs, read_step
 from aml_train_action.main import main
+from aml_train_action.promoting import policy_of
 from aml_train_action.promotion_inputs import PROMOTION_INPUTS, PromotionInputs
 from tests.fake_promotion import Place
 from tests.unit.action.runner_model import Runner
@@ -138,6 +141,16 @@ def test_a_stage_without_a_policy_takes_the_runs_gate(act: Callable[..., Ran]) -
     place.add(0.05, "candidate")
     ran = act(place, command="promote", to="staging")
     assert (ran.code, ran.outputs["gate"]) == (6, "failed")
+
+
+@pytest.mark.parametrize("stage", ["production", "PRODUCTION", "staging"])
+@pytest.mark.parametrize(
+    "baseline", ["", "baseline: {model: digits, stage: production, bootstrap: true, data: fail}\n"]
+)
+def test_the_policy_is_that_of_the_command_line(stage: str, baseline: str, tmp_path: Path) -> None:
+    (tmp_path / "aml-train.yml").write_text(CONFIG + baseline)
+    expected = load_promotion(None, directory=tmp_path, target=None).policy(stage)
+    assert policy_of(load_config(None, directory=tmp_path), stage) == expected
 
 
 def test_a_model_must_be_named_where_the_configuration_has_none(act: Callable[..., Ran], tmp_path: Path) -> None:
