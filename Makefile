@@ -70,6 +70,7 @@ bench: ## measure start-up, the warm run, the action's image (each against a pla
 	$(BIN)/python -m benchmarks.action_image
 	$(BIN)/python -m benchmarks.emulator_load
 	$(BIN)/python -m benchmarks.submit
+	$(BIN)/python -m benchmarks.log_follow
 
 clean: ## remove what this project made: its containers, volumes, images, .venv, .aml-train
 	@$(PYTHON) -m scripts.clean

@@ -181,6 +181,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     from aml_train.jobs.endings import failure_of
     from aml_train.jobs.log_names import log_name
     from aml_train.jobs.logs import LogFollower, addresses
+    from aml_train.masking import Masker, known_secrets
 
     read_job(service, job)
     shown: list[str] = []
@@ -192,7 +193,8 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
             shown[:] = [text.name.path]
         click.echo(printable_lines(text.text), nl=not text.more)
 
-    follower = LogFollower(service, say)
+    masker = Masker(known_secrets(os.environ, identifiers=False))
+    follower = LogFollower(service, say, masker=masker)
     clock = _clock()
     while True:
         view = service.details(job)

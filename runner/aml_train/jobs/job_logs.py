@@ -9,9 +9,10 @@ from typing import Final
 from aml_train.errors import ServiceError
 from aml_train.events import Listener, LogLines, LogsEnded, LogTail, Notice, rank_label
 from aml_train.jobs.infiniband import NcclWatch, has_infiniband
-from aml_train.jobs.log_names import chosen
+from aml_train.jobs.log_names import chosen, log_name
 from aml_train.jobs.logs import TAIL_LINES, LogAddress, LogFollower, LogText, addresses
 from aml_train.jobs.service import JobService, JobView, Placement
+from aml_train.jobs.states import JobStatus
 from aml_train.masking import Masker
 from aml_train.tracebacks import Traceback, TracebackFinder
 
@@ -46,12 +47,16 @@ class JobLogs:
         self._job = job
         self._listener = listener
         self._every = every
+        self._masker = masker
         self._follower = LogFollower(service, self._take, masker=masker)
         self._tracebacks = TracebackFinder()
         self._nccl = NcclWatch()
         self._warned = False
         self._known: tuple[LogAddress, ...] = ()
         self._grew = False
+        self._grew_last = ""
+        self._turns = 0
+        self._view: JobView | None = None
 
     def read(self, view: JobView, *, final: bool) -> None:
         """Read what is new in the logs that *view* names; with *final* to their ends.
@@ -59,13 +64,22 @@ class JobLogs:
         Raises:
             ServiceError: if a log cannot be read; calling again goes on where reading stopped.
         """
+        self._view = view
         names = chosen(view.log_files, every=self._every)
         self._known = tuple(addresses(names, view.log_files))
         self.read_some(self._known, final=final)
 
-    def first(self, most: int) -> tuple[LogAddress, ...]:
-        """Return the first *most* of the logs that were read last."""
-        return self._known[:most]
+    def turn(self) -> tuple[LogAddress, ...]:
+        """Return the logs to be read next between two looks at the job: the one that grew last, and one of the others in turn.
+
+        So the end of a log is noticed at once, however many ranks there are, and none waits for long. A reading costs two requests.
+        """
+        live = [log for log in self._known if log[0].path == self._grew_last] or list(self._known[:1])
+        others = [log for log in self._known if log not in live]
+        if others:
+            self._turns += 1
+            live.append(others[self._turns % len(others)])
+        return tuple(live)
 
     def read_some(self, logs: Sequence[LogAddress], *, final: bool = False) -> None:
         """Read what is new in *logs*; as :meth:`read`."""
@@ -80,18 +94,29 @@ class JobLogs:
 
     def end(self, reason: str | None = None) -> LogsEnded:
         """Tell, and return, what the logs come to. *reason* is AzureML's explanation, which may name the rank that failed."""
-        ended = LogsEnded(
-            job=self._job,
-            tails=self._follower.tails(),
-            tracebacks=best(self._tracebacks.found(), failed=_RANK.findall(reason or "")),
-        )
+        tails = self._follower.tails() or self._last_resort()
+        found = best(self._tracebacks.found(), failed=failed_rank(reason))
+        ended = LogsEnded(job=self._job, tails=tails, tracebacks=found)
         if ended.tails:
             self._listener(ended)
         return ended
 
+    def _last_resort(self) -> tuple[LogTail, ...]:
+        """Return the ends of AzureML's own logs, where a job failed before it wrote any: its nodes or its image may be the cause."""
+        view = self._view
+        if view is None or self._every or view.status not in (JobStatus.FAILED, JobStatus.NOT_RESPONDING):
+            return ()
+        quiet = LogFollower(self._service, lambda _text: None, masker=self._masker)
+        try:
+            quiet.follow(addresses(chosen(view.log_files, every=True), view.log_files), final=True)
+        except ServiceError as error:
+            # The verdict does not depend on it.
+            self._listener(Notice(text=f"AzureML's own logs could not be read: {error.message}", level="warning"))
+        return quiet.tails()
+
     def _take(self, text: LogText) -> None:
         name = text.name
-        self._grew = True
+        self._grew, self._grew_last = True, name.path
         if not name.system:
             self._tracebacks.feed(name.path, text.text, rank=name.rank)
             self._nccl.feed(text.text)
@@ -117,15 +142,21 @@ class JobLogs:
             self._listener(Notice(text=self._nccl.warning(size, place.nodes), level="warning"))
 
 
-def best(found: Sequence[Traceback], *, failed: Sequence[str]) -> tuple[Traceback, ...]:
+def failed_rank(reason: str | None) -> str | None:
+    """Return the rank that AzureML's explanation names first; the end of a log, which it may hold as well, comes after that."""
+    match = _RANK.search(reason or "")
+    return match[1] if match else None
+
+
+def best(found: Sequence[Traceback], *, failed: str | None) -> tuple[Traceback, ...]:
     """Return the tracebacks that explain a failure, the best first.
 
-    First those of the ranks that AzureML names in *failed*, then the others as they arrived; what a rank raises because another one has
+    First those of the rank that *failed*, then the others as they arrived; what a rank raises because another one has
     ended comes last.
     """
 
     def order(one: Traceback) -> tuple[bool, bool]:
-        return one.rank not in failed, _CONSEQUENCE.search(one.message) is not None
+        return one.rank != failed, _CONSEQUENCE.search(one.message) is not None
 
     return tuple(sorted(found, key=order)[:_MOST_TRACEBACKS])
 
@@ -141,13 +172,14 @@ def told(ended: LogsEnded) -> str:
     if first is not None and (len(tails) > 1 or first.text not in ends.get(first.origin, "")):
         parts.append(f"The first traceback{_of(first.origin, first.rank, tails)}:\n{first.text}")
     shown = sorted(tails, key=lambda tail: first is None or tail.origin != first.origin)
-    parts += [
-        f"The last lines of its log{_of(tail.origin, tail.rank, tails)}:\n{ends[tail.origin]}"
-        for tail in shown[:_MOST_RANKS]
-    ]
+    parts += [f"The last lines of {_log_of(tail, tails)}:\n{ends[tail.origin]}" for tail in shown[:_MOST_RANKS]]
     if len(shown) > _MOST_RANKS:
         parts.append(f"… and the logs of {len(shown) - _MOST_RANKS} more ranks.")
     return "\n".join(parts)
+
+
+def _log_of(tail: LogTail, tails: Sequence[LogTail]) -> str:
+    return tail.origin if log_name(tail.origin).system else f"its log{_of(tail.origin, tail.rank, tails)}"
 
 
 def _of(origin: str, rank: str, tails: Sequence[LogTail]) -> str:

@@ -29,10 +29,6 @@ _ASLEEP: Final = 300.0
 _CONFIRM: Final = 600.0
 #: Seconds of waiting after which the reason is told.
 _LONG_WAIT: Final = 300.0
-#: Seconds between two readings of all logs, where they are many.
-_TAIL_PAUSE: Final = 2.0
-#: Of so many logs those are read between two looks: each costs a request.
-_MOST_TAILED: Final = 8
 
 
 def watch(
@@ -151,16 +147,16 @@ class Watch:
         """Wait until the job is to be asked for again, and read its logs meanwhile."""
         now = self._clock.now()
         until = now + self._cadence.pause(now)
-        tailed = self._logs.first(_MOST_TAILED) if self._outage is None else ()
+        readable = self._outage is None
         self._cadence.heard(now, grew=self._logs.has_grown())
         while (left := until - self._clock.now()) > 0:
-            pause = min(_TAIL_PAUSE, self._pace.log * len(tailed))
-            self._clock.sleep(min(left, pause) if tailed else left)
-            if tailed and left > pause:
+            tailed = self._logs.turn() if readable else ()
+            self._clock.sleep(min(left, self._pace.log) if tailed else left)
+            if tailed and left > self._pace.log:
                 try:
                     self._logs.read_some(tailed)
                 except ServiceError:
-                    tailed = ()  # The next look renews the addresses, or finds an outage.
+                    readable = False  # The next look renews the addresses, or finds an outage.
                     continue
                 if self._cadence.heard(self._clock.now(), grew=self._logs.has_grown()):
                     return

@@ -18,6 +18,8 @@ from aml_train.events import (
     ImageChecked,
     ImageReady,
     JobSubmitted,
+    LogsEnded,
+    LogTail,
     MetricsSettled,
     ModelRegistered,
     Notice,
@@ -28,6 +30,7 @@ from aml_train.events import (
     TestFailure,
     TestsFinished,
 )
+from aml_train.tracebacks import Traceback
 from aml_train_action.charts import chart
 from aml_train_action.markdown import block, escape, label, link
 from aml_train_action.outputs import OUTPUTS, metrics_table, outputs_of
@@ -347,3 +350,54 @@ def test_attempts_and_cost_are_told() -> None:
     assert "| attempt 1 | <code>digits-1</code> preempted |" in summary
     assert "| attempt 2 | <code>digits-2</code> completed |" in summary
     assert "| cost | 1.5 node hours, 12 GPU hours |" in summary
+
+
+def ended_logs(count: int, *, width: int = 10) -> LogsEnded:
+    tails = tuple(
+        LogTail(
+            origin=f"user_logs/std_log_process_{n}.txt",
+            rank=f"{n}",
+            lines=(f"line {n} <b>", "x" * width),
+            size=2_000_000,
+        )
+        for n in range(count)
+    )
+    found = tuple(
+        Traceback(
+            frames=(("a.py", 1),), message=f"E: {n} <i>", text=f"Traceback {n}", origin=tails[n].origin, rank=f"{n}"
+        )
+        for n in (2, 0)[:count]
+    )
+    return LogsEnded(job="j", tails=tails, tracebacks=found)
+
+
+def test_a_failed_job_shows_its_tracebacks_and_the_last_lines_of_every_rank() -> None:
+    record = Record()
+    record(ended_logs(3))
+    record(RunFinished(status="job-failed", exit_code=5, message="The job failed"))
+    text = render_summary(record, title="t", reproduce="r")
+    assert text.index("### Tracebacks of the job") < text.index("### Last lines of the logs")
+    assert "<details open><summary>rank 2 (" in text
+    assert text.index("rank 2 (") < text.index("rank 0 (") < text.index("rank 1 (")
+    assert "<i>" not in text
+    assert "<b>" not in text
+    assert "2.0 MB" in text
+    for part in ("Traceback 2", "Traceback 0", "line 0", "line 1", "line 2"):
+        assert part in text
+
+
+def test_a_job_that_passed_shows_no_logs() -> None:
+    record = Record()
+    record(ended_logs(3))
+    record(RunFinished(status="passed", exit_code=0, message="done"))
+    assert "Last lines" not in render_summary(record, title="t", reproduce="r")
+
+
+def test_the_logs_of_a_thousand_ranks_have_room() -> None:
+    record = Record()
+    record(ended_logs(1000, width=5000))
+    record(RunFinished(status="job-failed", exit_code=5, message="The job failed"))
+    text = render_summary(record, title="t", reproduce="r")
+    assert len(text.encode()) < LIMIT
+    assert "Traceback 2" in text
+    assert "more." in text

@@ -74,7 +74,7 @@ def test_the_report_has_the_last_lines_of_every_rank_and_the_first_traceback_fir
 
 def test_the_rank_that_azureml_names_comes_first() -> None:
     logs = ranks(r1=RAISED.format("E", "1"), r4=RAISED.format("E", "4"))
-    _, ended = heard(FakeService(logs=logs), reason="The process of rank 4 ended with exit code 1.")
+    _, ended = heard(FakeService(logs=logs), reason="Rank 4 of the job's command ended with exit code 1: lost rank 1")
     assert [one.rank for one in ended.tracebacks] == ["4", "1"]
 
 
@@ -87,9 +87,14 @@ def test_one_log_is_told_without_its_traceback_twice() -> None:
 
 
 def test_many_ranks_are_told_in_bounded_space() -> None:
-    tails = tuple(LogTail(origin=f"{n}", rank=f"{n}", lines=("x",) * 30, size=60) for n in range(100))
-    found = tuple(Traceback(frames=(), message=f"E: {n}", origin=f"{n}", rank=f"{n}", text="T") for n in range(100))
-    text = told(LogsEnded(job="j", tails=tails, tracebacks=best(found, failed=["77"])))
+    tails = tuple(
+        LogTail(origin=f"user_logs/std_log_{n}.txt", rank=f"{n}", lines=("x",) * 30, size=60) for n in range(100)
+    )
+    found = tuple(
+        Traceback(frames=(), message="E", origin=f"user_logs/std_log_{n}.txt", rank=f"{n}", text="T")
+        for n in range(100)
+    )
+    text = told(LogsEnded(job="j", tails=tails, tracebacks=best(found, failed="77")))
     assert text.startswith("The first traceback, rank 77:\nT\nThe last lines of its log, rank 77:")
     assert text.endswith("… and the logs of 84 more ranks.")
     assert len(text.splitlines()) < 120
@@ -122,3 +127,42 @@ def test_a_size_that_cannot_be_asked_for_is_asked_for_again_or_told() -> None:
     service = FakeService(log=SOCKETS, sizes={"gpu": ServiceError("403 to GET computes")})
     (notice,) = [event for event in heard(service, looks=2)[0] if isinstance(event, Notice)]
     assert notice.text == "NCCL uses sockets; whether the nodes have InfiniBand is not known: 403 to GET computes"
+
+
+def test_between_two_looks_the_log_that_grew_last_is_read_and_the_others_in_turn() -> None:
+    service = FakeService(logs=ranks(r0="a\n", r1="a\n", r2="a\n", r3="a\n"), script=[JobStatus.RUNNING])
+    service.jobs["j"] = JobView(name="j", status=JobStatus.QUEUED)
+    logs = JobLogs(service, "j", lambda _event: None)
+    assert logs.turn() == ()
+    logs.read(service.details("j"), final=False)
+    service.logs["user_logs/std_log_process_1.txt"] += b"b\n"
+    logs.read(service.details("j"), final=False)
+    turns = [[name.rank for name, _ in logs.turn()] for _ in range(6)]
+    assert [first for first, _ in turns] == ["1"] * 6
+    assert sorted(other for _, other in turns) == ["0", "0", "2", "2", "3", "3"]
+
+
+def test_a_job_that_failed_before_it_wrote_a_log_is_told_from_azuremls_own() -> None:
+    service = FakeService(
+        logs={"user_logs/std_log.txt": b"", "system_logs/lifecycler.log": b"pulling\nno such image\n"}
+    )
+    events, ended = heard(service)
+    assert [(tail.origin, tail.lines) for tail in ended.tails] == [
+        ("system_logs/lifecycler.log", ("pulling", "no such image"))
+    ]
+    assert told(ended) == "The last lines of system_logs/lifecycler.log:\npulling\nno such image"
+    assert [event for event in events if isinstance(event, LogLines)] == []
+
+
+def test_azuremls_own_logs_do_not_decide_the_verdict() -> None:
+    service = FakeService(logs={"system_logs/lifecycler.log": b"x"})
+    service.jobs["j"] = JobView(name="j", status=JobStatus.FAILED)
+    service.script = [JobStatus.FAILED]
+    events: list[Event] = []
+    logs = JobLogs(service, "j", events.append)
+    logs.read(service.details("j"), final=True)
+    service.log_fails = True
+    assert logs.end().tails == ()
+    (notice,) = events
+    assert isinstance(notice, Notice)
+    assert notice.text == "AzureML's own logs could not be read: The log could not be read: storage answered 503"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -123,3 +124,25 @@ def test_a_tail_is_bounded_in_lines_width_and_size() -> None:
     tail.add(Piece("\n".join("x" * 10_000 for _ in range(100))))
     assert len(tail.lines()) == 7
     assert {len(line) for line in tail.lines()} == {2000}
+
+
+@pytest.mark.parametrize("width", [0, 1, 100, 70_000])
+def test_memory_is_bounded_whatever_the_lines_are(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chunk = (b"x" * (width - 1) + b"\n" if width else b"x") * (256 * 1024 // max(width, 1))
+    one = Following("a-secret", **{"": b""})
+    passed = 0
+
+    def count(text: LogText) -> None:
+        nonlocal passed
+        passed += len(text.text) + (not text.more)
+
+    monkeypatch.setattr(one.service, "read_log", lambda _url, offset: iter(() if offset else (chunk,) * 64))
+    follower = LogFollower(one.service, count, masker=Masker(["a-secret"]))
+    tracemalloc.start()
+    try:
+        follower.follow([(log_name(STD), "u")], final=True)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert passed == 64 * len(chunk) + (width == 0)
+    assert most < 16 * len(chunk) if width != 1 else most < 64 * len(chunk)
