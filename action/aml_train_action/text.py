@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from aml_train.lines import is_plain
+
 #: Colours and other styles (ECMA-48 "select graphic rendition"): they carry no text.
 _STYLE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 #: Control characters but the tab, line separators of Unicode, characters that turn or hide text, lone surrogates.
 _UNSAFE: Final = re.compile(
     r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
-#: The same but for the line feed, which joins lines here.
-_UNSAFE_OR_END: Final = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
 #: Where the runner begins a new line: .NET's StreamReader.ReadLine knows \r, \n and \r\n.
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
@@ -39,8 +37,7 @@ def lines_of(text: str) -> list[str]:
 
 def harmless_lines(lines: Sequence[str]) -> list[str]:
     """Return the harmless lines of each of *lines*; quick where there is nothing to be done, as mostly."""
-    text = "\n".join(lines)
-    if _UNSAFE_OR_END.search(text) is None:
+    if is_plain("\n".join(lines)):
         return list(lines)
     return [one for line in lines for one in lines_of(line)]
 

@@ -33,6 +33,7 @@ from aml_train.events import (
     StageStarted,
     TestsFinished,
 )
+from aml_train.lines import is_plain
 from aml_train.units import duration, size, slowest
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def printable(text: str) -> str:
     Nor does it command GitHub's runner, which obeys ``##[`` anywhere in a line (actions/runner, ``ActionCommand.cs``), where the
     command line runs in a workflow's ``run:``.
     """
-    return _ESCAPES.sub("", text).replace("##[", "##\N{ZERO WIDTH SPACE}[")
+    shown = text if is_plain(text) else _ESCAPES.sub("", text)
+    return shown.replace("##[", "##\N{ZERO WIDTH SPACE}[")
 
 
 class ConsoleListener:

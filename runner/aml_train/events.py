@@ -12,6 +12,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Any, Literal
 
@@ -377,8 +378,8 @@ def _log_lines(event: LogLines) -> Iterator[str]:
     head = json.dumps(known)[:-1] + ', "text": '
     *lines, last = event.text.split("\n")
     for line in lines:
-        yield f'{head}{json.dumps(line)}, "more": false}}'
-    yield f'{head}{json.dumps(last)}, "more": {json.dumps(event.more)}}}'
+        yield f'{head}{encode_basestring_ascii(line)}, "more": false}}'
+    yield f'{head}{encode_basestring_ascii(last)}, "more": {json.dumps(event.more)}}}'
 
 
 class Broadcast:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.lines import LONGEST_LINE, LineBlocks, LinePieces, LineSplitter, Piece, states
+from aml_train.lines import LONGEST_LINE, LineBlocks, LinePieces, LineSplitter, Piece, is_plain, states
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,9 @@ def test_many_lines_are_one_block() -> None:
     assert blocks.feed(b"a\nb\nc") == [Piece("a\nb")]
     assert blocks.feed(b"d\n\ne\n") == [Piece("cd\n\ne")]
     assert blocks.feed(b"", final=True) == []
+
+
+@given(st.text(st.characters(max_codepoint=0x300)))
+def test_what_is_plain_needs_no_care(text: str) -> None:
+    careful = [c for c in text if ord(c) > 0x7E or (ord(c) < 0x20 and c not in "\t\n")]
+    assert is_plain(text) is (not careful)
