@@ -75,6 +75,8 @@ class WritingRunner(InstantRunner):
     def _fill(self, spec: RunSpec, sink: RunSink, paths: list[str], size: int, seconds: float, width: int) -> None:
         began, done = time.monotonic(), 0
         for block in filling(size, width):
+            if self._closing:
+                return
             for path in paths:
                 self._append(spec, sink, path, block)
             done += len(block)
