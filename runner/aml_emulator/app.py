@@ -33,9 +33,11 @@ from aml_emulator.routes import (
     studio,
     v1_artifacts,
     v1_content,
+    v1_datastores,
     v1_environments,
     v1_execution,
     v1_metrics,
+    v1_models,
     v1_runs,
     workspaces,
 )
@@ -79,6 +81,8 @@ class App:
             v1_runs.routes(services, job_service),
             v1_artifacts.routes(services),
             v1_metrics.routes(services),
+            v1_models.routes(services),
+            v1_datastores.routes(services),
         )
         for routes in modules:
             found.extend(routes)

@@ -27,6 +27,7 @@ FIXED = ("vmSize", "vmPriority", "subnet", "enableNodePublicIp", "remoteLoginPor
 """What a cluster is made with once and for all; scale, identity, tags and description may change."""
 
 _IDENTITY_KINDS = {"systemassigned": "SystemAssigned", "userassigned": "UserAssigned", "none": "None"}
+_PRIORITIES = {"dedicated": "Dedicated", "lowpriority": LOW_PRIORITY}
 _STATES = ("preparing", "running", "idle", "unusable", "leaving", "preempted")
 
 
@@ -141,6 +142,9 @@ def kept(body: Mapping[str, Any], identity: Identity, known: Compute | None) -> 
     stored = {key: body[key] for key in ("location", "tags", "properties", "identity") if body.get(key) is not None}
     before = _inner(known.body) if known is not None else {}
     inner = {**before, **{key: value for key, value in _inner(body).items() if _is_given(value)}}
+    # azureml-core writes these words small.
+    priority = str(inner.get("vmPriority") or "")
+    inner |= {"vmPriority": _PRIORITIES[priority.lower()]} if priority.lower() in _PRIORITIES else {}
     if inner.get("userAccountCredentials"):
         user = inner["userAccountCredentials"]
         inner["userAccountCredentials"] = {

@@ -9,7 +9,7 @@ import tarfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import requests
@@ -76,6 +76,10 @@ class ImageBuilder:
         Raises:
             BuildFailedError: it cannot be built.
         """
+        if build.context is not None and build.conda is not None and build.base is not None:
+            # First what the Dockerfile makes, under a name of its own; other environments may share it.
+            self.build(replace(build, tag=build.base, base=None, conda=None), asker)
+            build = replace(build, context=None)
         with self._alone(build, asker):
             if self.is_built(build):
                 asker.log(f"The image of {build.title} was built for another job: {build.tag}\n")

@@ -81,14 +81,14 @@ class OutputSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildSpec:
-    """How an image is made: of a build context, or of a conda file over an image.
+    """How an image is made: of a build context, of a conda file over an image, or of both, one over the other.
 
     Attributes:
         tag: the image's name on the engine, which says what it is made of.
         title: the environment's name and version, for people.
         context: where the build context is.
         dockerfile: the Dockerfile's path in it.
-        base: the image that *conda* goes over.
+        base: the image that *conda* goes over; with *context*, the name of what is made of that.
         conda: the text of a conda file.
     """
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aml_emulator.errors import NotSupportedError, bad_request
 from aml_emulator.executor.spec import BuildSpec
@@ -55,7 +55,7 @@ def image_for(services: Services, environment_id: str) -> JobImage:
         raise NotSupportedError(f"autoRebuild '{given['autoRebuild']}' (environment '{title}')")
     context, image, conda_file = given.get("build") or {}, given.get("image"), given.get("condaFile")
     if context:
-        return _from_context(services, title, context)
+        return _from_context(services, title, context, conda_file)
     if not image:
         raise bad_request(f"The environment '{title}' has no image.")
     if conda_file:
@@ -64,14 +64,19 @@ def image_for(services: Services, environment_id: str) -> JobImage:
     return JobImage(name=str(image))
 
 
-def _from_context(services: Services, title: str, context: Mapping[str, object]) -> JobImage:
+def _from_context(services: Services, title: str, context: Mapping[str, object], conda: object) -> JobImage:
     uri = str(context.get("contextUri") or "")
     dockerfile = str(context.get("dockerfilePath") or DEFAULT_DOCKERFILE).strip("/")
     if uri.startswith("git") or ".git" in uri.partition("#")[0].rpartition("/")[2]:
         raise NotSupportedError(f"build contexts from git (environment '{title}')")
     folder = services.folder(uri)
     tag = _tag(services, {"container": folder.container, "prefix": folder.prefix, "dockerfile": dockerfile})
-    return JobImage(name=tag, build=BuildSpec(tag=tag, title=title, context=folder, dockerfile=dockerfile))
+    build = BuildSpec(tag=tag, title=title, context=folder, dockerfile=dockerfile)
+    if conda:
+        # azureml-core alone has such environments: a base Dockerfile and conda dependencies.
+        over = _tag(services, {"image": tag, "conda": str(conda)})
+        build = replace(build, tag=over, base=tag, conda=str(conda))
+    return JobImage(name=build.tag, build=build)
 
 
 def _tag(services: Services, made_of: Mapping[str, str]) -> str:

@@ -24,6 +24,9 @@ OWN_TARGETS = frozenset({"amlcompute", "local"})
 
 DURATION = "PT{:d}S"
 _VARIABLE = re.compile(r"(\$AZUREML_DATAREFERENCE_\w+)")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MODES = {"mount": "ReadWriteMount", "download": "Download"}
+"""How a data reference gets into a run, and how that is called in a job."""
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -71,6 +74,36 @@ def quoted(word: str) -> str:
     return (
         "".join(f'"{part}"' if number % 2 else shlex.quote(part) for number, part in enumerate(parts) if part) or "''"
     )
+
+
+def inputs(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs that play a run's data references.
+
+    Raises:
+        ServiceError: 501 for what cannot be played, by its name; 400 for a name that is none.
+    """
+    for field in ("data", "outputData"):
+        for name in config.get(field) or {}:
+            raise NotSupportedError(f"the run configuration's '{field}.{name}' (datasets; use a data reference)")
+    found = {}
+    for name, given in (config.get("dataReferences") or {}).items():
+        mode = str(given.get("mode") or "mount").lower()
+        if mode not in MODES:
+            raise NotSupportedError(f"the data reference '{name}' of the mode '{mode}' (only mount and download)")
+        if given.get("pathOnCompute"):
+            raise NotSupportedError(f"the data reference '{name}' with a path on the compute")
+        if not _NAME.fullmatch(name):
+            raise bad_request(f"'{name}' cannot be the name of a data reference.")
+        path = str(given.get("pathOnDataStore") or "").strip("/")
+        uri = f"azureml://datastores/{given.get('dataStoreName')}/paths/{path}"
+        found[name] = {"jobInputType": "uri_folder", "uri": uri, "mode": MODES[mode]}
+    return found
+
+
+def _exports(config: Mapping[str, Any]) -> str:
+    """Return the shell code that sets the variables of data references."""
+    names = config.get("dataReferences") or {}
+    return "".join(f'export AZUREML_DATAREFERENCE_{name}="${{{{inputs.{name}}}}}"; ' for name in names)
 
 
 def _interpreter(config: Mapping[str, Any]) -> str:
@@ -156,7 +189,8 @@ def job(
     check(config)
     found: dict[str, Any] = {
         "jobType": "Command",
-        "command": command(config),
+        "command": _exports(config) + command(config),
+        "inputs": inputs(config),
         "codeId": code_id,
         "computeId": compute_id,
         "environmentId": environment_id,
@@ -169,4 +203,4 @@ def job(
     }
     if config.get("credentialPassthrough"):
         found["identity"] = {"identityType": "UserIdentity"}
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in found.items() if value not in (None, {})}

@@ -221,7 +221,7 @@ class History:
             "startTimeUtc": iso(run.started),
             "endTimeUtc": iso(run.ended),
             "displayName": run.display_name,
-            "name": None,
+            "name": run.display_name if run.display_name != run.id else None,
             "dataContainerId": f"dcid.{run.id}",
             "description": run.description,
             "hidden": run.archived,

@@ -1,7 +1,7 @@
 """The artifact service of azureml-core, ``/artifact/v2.0``: files of runs, and files that it uploads for models.
 
-What belongs to a run (``ExperimentRun/dcid.<run>``) is what run history shows. Everything else (``LocalUpload/…``) is
-found in Blob storage itself.
+What belongs to a run (``ExperimentRun/dcid.<run>``) is what run history shows. Everything else (``LocalUpload/…``, and
+what lies in a datastore, under its name) is found in Blob storage itself.
 """
 
 from __future__ import annotations
@@ -106,6 +106,9 @@ class Uploads:
             prefix = safe_relative(f"{call.params['origin']}/{call.params['container']}")
         except UnsafePathError as error:
             raise not_found(f"artifact '{call.params['origin']}/{call.params['container']}'") from error
+        for datastore in self._services.all_datastores():
+            if datastore.name == call.params["origin"]:
+                return Folder(container=datastore.container, prefix=prefix.removeprefix(f"{datastore.name}/"))
         return Folder(container=self._services.identity.artifact_container, prefix=prefix)
 
     def _paths(self, call: Call) -> Sequence[str]:

@@ -325,6 +325,34 @@ def begin(given: dict[str, str]) -> dict[str, Any]:
     return {"name": submitted.name}
 
 
+def beside_v1(given: dict[str, str]) -> dict[str, Any]:
+    """Look at what azureml-core made: its run, its metrics, its model, its environment."""
+    import mlflow
+
+    ml = client(given)
+    mlflow.set_tracking_uri(ml.workspaces.get(given["workspace"]).mlflow_tracking_uri)
+    tracking = mlflow.MlflowClient()
+    run = given["run"]
+    found, model = ml.jobs.get(run), ml.models.get("tutorial-model", "1")
+    downloads = Path(given["folder"], "downloads-beside-v1")
+    ml.models.download("tutorial-model", "1", download_path=str(downloads))
+    return {
+        "status": found.status,
+        "experiment": found.experiment_name,
+        "tags": dict(found.tags),
+        "loss": [metric.value for metric in tracking.get_metric_history(run, "loss")],
+        "model": [model.job_name, model.tags],
+        "files": sorted(path.name for path in downloads.rglob("*.txt")),
+        "environment": ml.environments.get("tutorial-env", "1").build is not None,
+        "children": [
+            one.info.run_name
+            for one in tracking.search_runs(
+                [tracking.get_experiment_by_name("tutorial").experiment_id], f"tags.mlflow.parentRunId = '{run}'"
+            )
+        ],
+    }
+
+
 STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     step.__name__: step for step in (workspace, run, endings, assets, track, recall, begin)
 }

@@ -19,6 +19,41 @@ print("hello", sys.argv[1:], os.environ["GREETING"], sorted(os.listdir(".")), fl
 pathlib.Path("outputs/model.txt").write_text("weights")
 """
 
+DOCKERFILE = f"""
+FROM {IMAGE}
+RUN PIP_BREAK_SYSTEM_PACKAGES=1 python -m pip install --quiet --no-cache-dir --root-user-action=ignore azureml-core==1.61.0.post4
+"""
+CONTEXT = """
+import os, pathlib
+from azureml.core import Run
+
+run = Run.get_context()
+print("in", run.id, run.experiment.name, sorted(run.get_tags()), flush=True)
+for epoch in range(3):
+    run.log("loss", 1 / (epoch + 1))
+run.log("note", "fine")
+run.log("nan", float("nan"))
+run.log_list("list", [1.5, 2.5])
+run.log_row("row", x=1, y=2.5)
+run.log_row("row", x=2, y=3.5)
+run.log_table("table", {"a": [1, 2], "b": ["x", "y"]})
+run.log_confusion_matrix(
+    "matrix", {"schema_type": "confusion_matrix", "schema_version": "1.0.0", "data": {"class_labels": ["0"], "matrix": [[1]]}}
+)
+pathlib.Path("own").mkdir()
+pathlib.Path("own/a.txt").write_text("a")
+run.upload_file("uploads/one.txt", "own/a.txt")
+run.upload_folder("folder", "own")
+run.tag("mood", "good")
+run.add_properties({"kind": "test"})
+with run.child_run("first child") as child:
+    child.log("inner", 7)
+pathlib.Path("outputs/model.txt").write_text("weights")
+run.flush()
+model = run.register_model("from-inside", model_path="uploads/one.txt")
+print("registered", model.id, flush=True)
+"""
+
 
 def workspace(given: dict[str, str]) -> Any:
     """Return the workspace, signed in by the environment's service principal through azure-identity."""
@@ -103,7 +138,159 @@ def run(given: dict[str, str]) -> dict[str, Any]:
     }
 
 
-STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {"run": run}
+def tutorial(given: dict[str, str]) -> dict[str, Any]:
+    """What the tutorials do: a cluster, an environment, a run that logs from inside, a model."""
+    from azureml.core import Environment, Experiment, Model, ScriptRunConfig
+    from azureml.core.compute import AmlCompute, ComputeTarget
+    from azureml.core.compute_target import ComputeTargetException
+
+    ws = workspace(given)
+    try:
+        ComputeTarget(ws, "cpu-cluster")
+        missing = "found"
+    except ComputeTargetException as error:
+        missing = str(error)
+    settings = AmlCompute.provisioning_configuration(
+        "STANDARD_DS3_V2", max_nodes=4, idle_seconds_before_scaledown=300
+    )
+    cluster = ComputeTarget.create(ws, "cpu-cluster", settings)
+    cluster.wait_for_completion(show_output=False)
+    own = Environment("tutorial-env")
+    own.docker.base_dockerfile = DOCKERFILE
+    own.python.user_managed_dependencies = True
+    registered = own.register(ws)
+    folder = source(given, "tutorial", {"train.py": CONTEXT})
+    config = ScriptRunConfig(folder, script="train.py", compute_target=cluster, environment=registered)
+    experiment = Experiment(ws, "tutorial")
+    run = experiment.submit(config, tags={"from": "outside"})
+    run.wait_for_completion(show_output=False)
+    model = run.register_model(
+        "tutorial-model", model_path="outputs/model.txt", tags={"a": "b"}, properties={"p": "q"}
+    )
+    model.add_tags({"k": "v"})
+    downloads = Path(given["folder"], "downloads-tutorial")
+    path = Model(ws, "tutorial-model").download(str(downloads))
+    local = source(given, "local-model", {"one/weights.txt": "w", "two.txt": "2"})
+    uploaded = Model.register(ws, local, "uploaded", model_framework=Model.Framework.SCIKITLEARN)
+    back = uploaded.download(str(downloads / "back"))
+    run.tag("after", "wards")
+    children = list(run.get_children())
+    return {
+        "id": run.id,
+        "missing": missing,
+        "cluster": [
+            cluster.get_status().allocation_state,
+            cluster.vm_size,
+            cluster.scale_settings.maximum_node_count,
+        ],
+        "environment": [
+            registered.name,
+            registered.version,
+            Environment.get(ws, "tutorial-env").docker.base_dockerfile,
+        ],
+        "status": run.get_status(),
+        "metrics": run.get_metrics(),
+        "files": run.get_file_names(),
+        "tags": run.get_tags(),
+        "properties": run.get_properties().get("kind"),
+        "children": [[one.name, one.get_status(), one.get_metrics()] for one in children],
+        "logs": run.get_details_with_logs()["logFiles"],
+        "model": [model.id, model.run_id, Model(ws, "tutorial-model").tags, model.properties],
+        "models": sorted(one.id for one in Model.list(ws)),
+        "tagged": [one.id for one in Model.list(ws, tags=[["k", "v"]])],
+        "content": Path(path).read_text(),
+        "back": sorted(str(one.relative_to(back)) for one in Path(back).rglob("*.txt")),
+        "framework": Model(ws, "uploaded").model_framework,
+    }
+
+
+def endings(given: dict[str, str]) -> dict[str, Any]:
+    """Runs that end otherwise, and what is refused."""
+    from azureml.core import Experiment, ScriptRunConfig
+    from azureml.core.runconfig import MpiConfiguration
+    from azureml.exceptions import ActivityFailedException, AzureMLException
+
+    ws = workspace(given)
+    folder = source(given, "endings", {"fail.py": "import sys; print('last words'); sys.exit(3)"})
+    experiment = Experiment(ws, "endings")
+
+    def submit(**more: Any) -> Any:
+        settings = {"compute_target": given["compute"], "environment": environment("v1-env"), **more}
+        return experiment.submit(ScriptRunConfig(folder, **settings))
+
+    failing, sleeping = submit(script="fail.py"), submit(command=["sleep", "600"])
+    short = submit(command=["sleep", "600"], max_run_duration_seconds=1)
+    failure = ""
+    try:
+        failing.wait_for_completion(show_output=False)
+    except ActivityFailedException as error:
+        failure = str(error)
+    sleeping.cancel()
+    sleeping.wait_for_completion(show_output=False, raise_on_error=False)
+    short.wait_for_completion(show_output=False, raise_on_error=False)
+    refusals = {}
+    for name, settings in {
+        "compute": {"script": "fail.py", "compute_target": "nowhere"},
+        "processes": {"script": "fail.py", "distributed_job_config": MpiConfiguration(1000, 1)},
+    }.items():
+        try:
+            submit(**settings)
+            refusals[name] = "accepted"
+        except AzureMLException as error:
+            refusals[name] = str(error)
+    return {
+        "failed": failing.get_status(),
+        "failure": failure,
+        "details": failing.get_details()["error"]["error"]["message"],
+        "cancelled": sleeping.get_status(),
+        "short": short.get_status(),
+        "refusals": refusals,
+    }
+
+
+def data(given: dict[str, str]) -> dict[str, Any]:
+    """Datastores, and data that a run gets from one."""
+    from azureml.core import Datastore, Experiment, ScriptRunConfig
+    from azureml.data.data_reference import DataReference
+
+    ws = workspace(given)
+    default = ws.get_default_datastore()
+    local = source(given, "own-data", {"a.txt": "a", "deep/b.txt": "b"})
+    default.upload(local, target_path="v1-data", show_progress=False)
+    registered = Datastore.register_azure_blob_container(
+        ws, "pictures", "pictures", default.account_name, account_key=default.account_key, create_if_not_exists=True
+    )
+    again = Datastore.register_azure_blob_container(
+        ws, "pictures", "pictures", default.account_name, account_key=default.account_key, overwrite=True
+    )
+    listing = (
+        "import os, sys; print('got', sorted(os.listdir(sys.argv[1])), os.environ['AZUREML_DATAREFERENCE_in_1'])"
+    )
+    folder = source(given, "reading", {"list.py": listing})
+    reference = DataReference(default, data_reference_name="in_1", path_on_datastore="v1-data", mode="download")
+    config = ScriptRunConfig(
+        folder, "list.py", [str(reference)], compute_target=given["compute"], environment=environment("v1-env")
+    )
+    config.run_config.data_references = {"in_1": reference.to_config()}
+    run = Experiment(ws, "data").submit(config)
+    run.wait_for_completion(show_output=False)
+    downloads = Path(given["folder"], "downloads-data")
+    default.download(str(downloads), prefix="v1-data", show_progress=False)
+    return {
+        "default": default.name,
+        "registered": [registered.name, registered.container_name, again.name],
+        "datastores": sorted(ws.datastores),
+        "log": run.get_details_with_logs()["logFiles"]["user_logs/std_log.txt"],
+        "files": sorted(str(one.relative_to(downloads)) for one in downloads.rglob("*.txt")),
+    }
+
+
+STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
+    "run": run,
+    "tutorial": tutorial,
+    "endings": endings,
+    "data": data,
+}
 
 if __name__ == "__main__":
     print(json.dumps(STEPS[sys.argv[1]](json.loads(sys.argv[2]))))

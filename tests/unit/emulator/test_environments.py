@@ -196,3 +196,10 @@ def test_micromamba_comes_out_of_its_package(tmp_path: Path) -> None:
         pass
     with pytest.raises(tarfile.ReadError, match="no bin/micromamba"):
         fetch_micromamba(f"file:{package}")
+
+
+def test_an_environment_of_both_is_a_conda_file_over_what_the_context_makes(service: Service) -> None:
+    plain = build_of(service, "plain", image=None, build={"contextUri": CONTEXT})
+    both = build_of(service, "both", image=None, build={"contextUri": CONTEXT}, condaFile=CONDA)
+    assert (both.base, both.conda, both.context) == (plain.tag, CONDA, plain.context)
+    assert both.tag != plain.tag

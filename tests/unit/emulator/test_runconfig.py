@@ -135,6 +135,10 @@ def test_what_azureml_would_refuse_too(given: dict[str, Any], words: str) -> Non
         ({"communicator": "Horovod"}, "the communicator 'Horovod'"),
         ({"sourceDirectoryDataStore": "store"}, "'sourceDirectoryDataStore'"),
         ({"datacaches": [{}]}, "'datacaches'"),
+        ({"data": {"in_1": {}}}, "'data.in_1'"),
+        ({"outputData": {"out": {}}}, "'outputData.out'"),
+        ({"dataReferences": {"a": {"mode": "upload"}}}, "'a' of the mode 'upload'"),
+        ({"dataReferences": {"a": {"pathOnCompute": "/data"}}}, "with a path on the compute"),
         ({"kubernetescompute": {"instanceType": "gpu"}}, "'kubernetescompute.instanceType'"),
     ],
 )
@@ -145,3 +149,15 @@ def test_what_cannot_be_played_is_refused_by_name(given: dict[str, Any], words: 
 
 def test_who_the_run_signs_in_as() -> None:
     assert job(credentialPassthrough=True)["identity"] == {"identityType": "UserIdentity"}
+
+
+def test_data_references_are_inputs_and_variables() -> None:
+    given = {"dataStoreName": "store", "pathOnDataStore": "a/b", "mode": "download", "pathOnCompute": None}
+    found = job(dataReferences={"in_1": given}, arguments=["$AZUREML_DATAREFERENCE_in_1"])
+    check_job(found)
+    assert found["inputs"] == {
+        "in_1": {"jobInputType": "uri_folder", "uri": "azureml://datastores/store/paths/a/b", "mode": "Download"}
+    }
+    assert found["command"] == (
+        'export AZUREML_DATAREFERENCE_in_1="${{inputs.in_1}}"; python train.py "$AZUREML_DATAREFERENCE_in_1"'
+    )
