@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from aml_emulator.errors import resource_not_found
+from aml_emulator.api_versions import VERSIONS
+from aml_emulator.errors import NotSupportedError, resource_not_found
 from aml_emulator.http import Call, Route
 from aml_emulator.routes.shapes import resource
 from aml_emulator.services import Services
@@ -39,6 +41,13 @@ def routes(services: Services) -> Sequence[Route]:
         Route(method="GET", path="/discovery", handler=workspaces.discovery, open=True),
         Route(method="GET", path="/discovery/workspaces/{id}", handler=workspaces.discovery, open=True),
         Route(method="GET", path="/subscriptions", handler=workspaces.subscriptions),
+        Route(
+            method="GET",
+            path="/subscriptions/{sub}/providers/Microsoft.MachineLearningServices",
+            handler=workspaces.provider,
+        ),
+        Route(method="GET", path="/subscriptions/{sub}/resources", handler=workspaces.resources),
+        Route(method="GET", path=f"{group}/resources", handler=workspaces.resources),
         Route(method="GET", path="{WS}", handler=workspaces.get),
         Route(method="GET", path=f"/subscriptions/{{sub}}/{provider}", handler=workspaces.list),
         Route(method="GET", path=f"{group}/{provider}", handler=workspaces.list),
@@ -116,6 +125,22 @@ class Workspaces:
             ]
         }
 
+    def provider(self, call: Call) -> dict[str, Any]:
+        """Return where workspaces can be made: where the one is."""
+        del call
+        identity = self._services.identity
+        locations = [identity.location]
+        return {
+            "id": f"/subscriptions/{identity.subscription_id}/providers/Microsoft.MachineLearningServices",
+            "namespace": "Microsoft.MachineLearningServices",
+            "registrationState": "Registered",
+            "registrationPolicy": "RegistrationRequired",
+            "resourceTypes": [
+                {"resourceType": kind, "locations": locations, "apiVersions": list(reversed(VERSIONS))}
+                for kind in ("workspaces", "workspaces/computes")
+            ],
+        }
+
     def group(self, call: Call) -> dict[str, Any]:
         """Return the resource group."""
         del call
@@ -131,6 +156,14 @@ class Workspaces:
     def list(self, call: Call) -> dict[str, Any]:
         """Return the workspaces: one."""
         return {"value": [self.get(call)]}
+
+    def resources(self, call: Call) -> dict[str, Any]:
+        """Return the resources of the subscription that a filter asks for by type: of workspaces there is one."""
+        wanted = call.query.get("$filter", "")
+        types = re.findall(r"resourceType eq '([^']+)'", wanted, flags=re.IGNORECASE)
+        if [one.lower() for one in types] != ["microsoft.machinelearningservices/workspaces"]:
+            raise NotSupportedError(f"listing resources by '{wanted}'")
+        return self.list(call)
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return the workspace."""

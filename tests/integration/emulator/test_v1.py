@@ -76,7 +76,8 @@ def test_what_the_tutorials_do(emulator: Emulator) -> None:
     assert {"uploads/one.txt", "folder/a.txt", "outputs/model.txt", "matrix"} <= set(seen["files"])
     assert seen["tags"] == {"from": "outside", "mood": "good", "after": "wards"}
     assert seen["properties"] == "test"
-    assert seen["children"] == [["first child", "Completed", {"inner": 7.0}]]
+    # The sign is azureml-core's own.
+    assert seen["children"] == [[">first child", "Completed", {"inner": 7.0}]]
     assert seen["model"] == ["tutorial-model:1", run, {"a": "b", "k": "v"}, {"p": "q"}]
     assert {"from-inside:1", "tutorial-model:1", "uploaded:1"} <= set(seen["models"])
     assert seen["tagged"] == ["tutorial-model:1"]
@@ -93,7 +94,16 @@ def _check_beside(seen: dict[str, Any], run: str) -> None:
     assert seen["model"] == [run, {"a": "b", "k": "v"}]
     assert seen["files"] == ["model.txt"]
     assert seen["environment"]
-    assert seen["children"] == ["first child"]
+    assert seen["children"] == [">first child"]
+
+
+def test_the_workspace_is_created_where_it_is_and_found(emulator: Emulator) -> None:
+    seen = step(emulator, "create")
+    assert seen["made"] == ["local", "eastus"]
+    assert seen["found"] == ["local", "aml-local"]
+    assert seen["listed"] == ["local"]
+    assert "local-cluster" in seen["computes"]
+    assert len(seen["details"]) == 36
 
 
 def test_runs_that_end_otherwise(emulator: Emulator) -> None:

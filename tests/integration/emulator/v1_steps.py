@@ -101,7 +101,7 @@ def run(given: dict[str, str]) -> dict[str, Any]:
     from azureml.core import Experiment, ScriptRunConfig
 
     ws = workspace(given)
-    folder = source(given, "src", {"train.py": TRAIN, "lib/part.py": "x = 1\n"})
+    folder = source(given, "v1-src", {"train.py": TRAIN, "lib/part.py": "x = 1\n"})
     config = ScriptRunConfig(
         source_directory=folder,
         script="train.py",
@@ -204,6 +204,31 @@ def tutorial(given: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def create(given: dict[str, str]) -> dict[str, Any]:
+    """Create the workspace that is there, and find it by its files and by the subscription."""
+    from azureml.core import Workspace
+
+    there = workspace(given)
+    auth = there._auth
+    made = Workspace.create(
+        given["workspace"],
+        auth=auth,
+        subscription_id=given["subscription"],
+        resource_group=given["group"],
+        location="eastus",
+        exist_ok=True,
+    )
+    there.write_config(path=given["folder"], file_name="config.json")
+    found = Workspace.from_config(path=given["folder"], auth=auth)
+    return {
+        "made": [made.name, made.location],
+        "found": [found.name, found.resource_group],
+        "listed": sorted(Workspace.list(given["subscription"], auth=auth)),
+        "computes": sorted(found.compute_targets),
+        "details": found.get_details()["workspaceid"],
+    }
+
+
 def endings(given: dict[str, str]) -> dict[str, Any]:
     """Runs that end otherwise, and what is refused."""
     from azureml.core import Experiment, ScriptRunConfig
@@ -289,6 +314,7 @@ STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "run": run,
     "tutorial": tutorial,
     "endings": endings,
+    "create": create,
     "data": data,
 }
 

@@ -230,6 +230,22 @@ def test_passwords_of_registries_are_not_kept() -> None:
     assert "hidden" not in json.dumps(lowered({"Docker": {"baseImageRegistry": {"password": "hidden"}}}))
 
 
+def test_the_subscription_and_its_one_workspace(service: Service) -> None:
+    subscription = f"/subscriptions/{IDENTITY.subscription_id}"
+    found = service.call("GET", "/subscriptions?api-version=2022-12-01").json["value"]
+    assert [one["subscriptionId"] for one in found] == [IDENTITY.subscription_id]
+    provider = service.call(
+        "GET", f"{subscription}/providers/Microsoft.MachineLearningServices?api-version=2025-04-01"
+    )
+    assert provider.json["resourceTypes"][0]["locations"] == ["eastus"]
+    by_type = "$filter=resourceType eq 'Microsoft.MachineLearningServices/workspaces'"
+    assert [one["name"] for one in service.call("GET", f"{subscription}/resources?{by_type}").json["value"]] == [
+        "local"
+    ]
+    other = service.call("GET", f"{subscription}/resources?$filter=resourceType eq 'Microsoft.Web/sites'")
+    assert (other.status, "listing resources by" in other.json["error"]["message"]) == (501, True)
+
+
 def test_a_compute_is_found_by_the_resource_provider_too(service: Service) -> None:
     assert ask(service, "GET", f"/rp/workspaces{WS}/computes/local-cluster")["name"] == "local-cluster"
 
