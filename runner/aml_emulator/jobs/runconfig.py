@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.errors import NotSupportedError, bad_request
+from aml_emulator.jobs.runconfig_data import exports, inputs, outputs
 
 MPI = frozenset({"mpi", "openmpi", "intelmpi"})
 """Communicators whose processes are started by mpirun."""
@@ -24,9 +25,7 @@ OWN_TARGETS = frozenset({"amlcompute", "local"})
 
 DURATION = "PT{:d}S"
 _VARIABLE = re.compile(r"(\$AZUREML_DATAREFERENCE_\w+)")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-MODES = {"mount": "ReadWriteMount", "download": "Download"}
-"""How a data reference gets into a run, and how that is called in a job."""
+_DATA = re.compile(r"Dataset(Consumption|Output)Config:([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -65,45 +64,19 @@ def command(config: Mapping[str, Any]) -> str:
 def quoted(word: str) -> str:
     """Return a word for the shell; the variables of data references in it are filled in by the shell, as by AzureML.
 
+    A word that stands for data becomes its path.
+
     Raises:
         ServiceError: 400 for what would be taken for an expression.
     """
+    if match := _DATA.fullmatch(word):
+        return f'"${{{{{"inputs" if match[1] == "Consumption" else "outputs"}.{match[2]}}}}}"'
     if "${{" in word or "$[[" in word:
         raise bad_request(f"An argument cannot hold an expression: '{word}'")
     parts = _VARIABLE.split(word)
     return (
         "".join(f'"{part}"' if number % 2 else shlex.quote(part) for number, part in enumerate(parts) if part) or "''"
     )
-
-
-def inputs(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs that play a run's data references.
-
-    Raises:
-        ServiceError: 501 for what cannot be played, by its name; 400 for a name that is none.
-    """
-    for field in ("data", "outputData"):
-        for name in config.get(field) or {}:
-            raise NotSupportedError(f"the run configuration's '{field}.{name}' (datasets; use a data reference)")
-    found = {}
-    for name, given in (config.get("dataReferences") or {}).items():
-        mode = str(given.get("mode") or "mount").lower()
-        if mode not in MODES:
-            raise NotSupportedError(f"the data reference '{name}' of the mode '{mode}' (only mount and download)")
-        if given.get("pathOnCompute"):
-            raise NotSupportedError(f"the data reference '{name}' with a path on the compute")
-        if not _NAME.fullmatch(name):
-            raise bad_request(f"'{name}' cannot be the name of a data reference.")
-        path = str(given.get("pathOnDataStore") or "").strip("/")
-        uri = f"azureml://datastores/{given.get('dataStoreName')}/paths/{path}"
-        found[name] = {"jobInputType": "uri_folder", "uri": uri, "mode": MODES[mode]}
-    return found
-
-
-def _exports(config: Mapping[str, Any]) -> str:
-    """Return the shell code that sets the variables of data references."""
-    names = config.get("dataReferences") or {}
-    return "".join(f'export AZUREML_DATAREFERENCE_{name}="${{{{inputs.{name}}}}}"; ' for name in names)
 
 
 def _interpreter(config: Mapping[str, Any]) -> str:
@@ -167,6 +140,7 @@ def limits(config: Mapping[str, Any]) -> dict[str, str]:
 def job(
     config: Mapping[str, Any],
     *,
+    run_id: str,
     experiment: str,
     compute_id: str,
     code_id: str | None,
@@ -176,7 +150,8 @@ def job(
     """Return the properties of the command job that plays a run.
 
     Args:
-        config: the RunConfiguration; its arguments were resolved.
+        config: the RunConfiguration.
+        run_id: the run's id.
         experiment: the experiment's name.
         compute_id: ARM id of the compute.
         code_id: ARM id of the snapshot's version; None where nothing was sent.
@@ -189,8 +164,9 @@ def job(
     check(config)
     found: dict[str, Any] = {
         "jobType": "Command",
-        "command": _exports(config) + command(config),
         "inputs": inputs(config),
+        "outputs": outputs(config, run_id),
+        "command": exports(config) + command(config),
         "codeId": code_id,
         "computeId": compute_id,
         "environmentId": environment_id,

@@ -53,6 +53,7 @@ class Execution:
         snapshot = snapshot_id_of(self._services, body.get("SnapshotId"))
         job = runconfig.job(
             config,
+            run_id=name,
             experiment=experiment,
             compute_id=f"{arm_id}/computes/{config['target']}",
             code_id=f"{arm_id}/codes/{snapshot}/versions/1" if snapshot else None,

@@ -354,7 +354,7 @@ def beside_v1(given: dict[str, str]) -> dict[str, Any]:
 
 
 STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
-    step.__name__: step for step in (workspace, run, endings, assets, track, recall, begin)
+    step.__name__: step for step in (workspace, run, endings, assets, track, recall, begin, beside_v1)
 }
 
 if __name__ == "__main__":

@@ -64,6 +64,7 @@ def test_what_the_tutorials_do(emulator: Emulator) -> None:
     run = seen["id"]
     assert f"in {run} tutorial ['from']" in seen["logs"]["user_logs/std_log.txt"]
     assert seen["status"] == "Completed"
+    assert seen["ranks"] == [f"rank {number}" for number in range(8)]
     assert math.isnan(seen["metrics"].pop("nan"))
     assert seen["metrics"] == {
         "loss": [1.0, 0.5, 1 / 3],
@@ -123,7 +124,7 @@ def test_data_comes_from_a_datastore(emulator: Emulator) -> None:
     assert seen["registered"] == ["pictures", "pictures", "pictures"]
     assert {"pictures", "workspaceartifactstore", "workspaceblobstore"} <= set(seen["datastores"])
     assert "got ['a.txt', 'deep'] /mnt/azureml/" in seen["log"]
-    assert seen["files"] == ["v1-data/a.txt", "v1-data/deep/b.txt"]
+    assert seen["files"] == [f"made/{seen['writer']}/made.txt", "v1-data/a.txt", "v1-data/deep/b.txt"]
 
 
 def test_every_answer_was_as_the_clients_declare_it(emulator: Emulator) -> None:

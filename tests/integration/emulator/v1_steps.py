@@ -21,6 +21,7 @@ pathlib.Path("outputs/model.txt").write_text("weights")
 
 DOCKERFILE = f"""
 FROM {IMAGE}
+RUN apt-get update && apt-get install -y --no-install-recommends openmpi-bin && rm -rf /var/lib/apt/lists/*
 RUN PIP_BREAK_SYSTEM_PACKAGES=1 python -m pip install --quiet --no-cache-dir --root-user-action=ignore azureml-core==1.61.0.post4
 """
 CONTEXT = """
@@ -143,6 +144,7 @@ def tutorial(given: dict[str, str]) -> dict[str, Any]:
     from azureml.core import Environment, Experiment, Model, ScriptRunConfig
     from azureml.core.compute import AmlCompute, ComputeTarget
     from azureml.core.compute_target import ComputeTargetException
+    from azureml.core.runconfig import MpiConfiguration
 
     ws = workspace(given)
     try:
@@ -168,6 +170,17 @@ def tutorial(given: dict[str, str]) -> dict[str, Any]:
         "tutorial-model", model_path="outputs/model.txt", tags={"a": "b"}, properties={"p": "q"}
     )
     model.add_tags({"k": "v"})
+    ranks = source(given, "ranks", {"rank.py": "import os; print('rank', os.environ['OMPI_COMM_WORLD_RANK'])"})
+    distributed = experiment.submit(
+        ScriptRunConfig(
+            ranks,
+            script="rank.py",
+            compute_target=cluster,
+            environment=registered,
+            distributed_job_config=MpiConfiguration(process_count_per_node=4, node_count=2),
+        )
+    )
+    distributed.wait_for_completion(show_output=False)
     downloads = Path(given["folder"], "downloads-tutorial")
     path = Model(ws, "tutorial-model").download(str(downloads))
     local = source(given, "local-model", {"one/weights.txt": "w", "two.txt": "2"})
@@ -189,6 +202,11 @@ def tutorial(given: dict[str, str]) -> dict[str, Any]:
             Environment.get(ws, "tutorial-env").docker.base_dockerfile,
         ],
         "status": run.get_status(),
+        "ranks": sorted(
+            text.strip()
+            for name, text in distributed.get_details_with_logs()["logFiles"].items()
+            if name.startswith("user_logs/std_log_process_")
+        ),
         "metrics": run.get_metrics(),
         "files": run.get_file_names(),
         "tags": run.get_tags(),
@@ -276,6 +294,7 @@ def endings(given: dict[str, str]) -> dict[str, Any]:
 def data(given: dict[str, str]) -> dict[str, Any]:
     """Datastores, and data that a run gets from one."""
     from azureml.core import Datastore, Experiment, ScriptRunConfig
+    from azureml.data import OutputFileDatasetConfig
     from azureml.data.data_reference import DataReference
 
     ws = workspace(given)
@@ -288,10 +307,11 @@ def data(given: dict[str, str]) -> dict[str, Any]:
     again = Datastore.register_azure_blob_container(
         ws, "pictures", "pictures", default.account_name, account_key=default.account_key, overwrite=True
     )
+    writing = "import pathlib, sys; pathlib.Path(sys.argv[1], 'made.txt').write_text('made')"
     listing = (
         "import os, sys; print('got', sorted(os.listdir(sys.argv[1])), os.environ['AZUREML_DATAREFERENCE_in_1'])"
     )
-    folder = source(given, "reading", {"list.py": listing})
+    folder = source(given, "reading", {"list.py": listing, "write.py": writing})
     reference = DataReference(default, data_reference_name="in_1", path_on_datastore="v1-data", mode="download")
     config = ScriptRunConfig(
         folder, "list.py", [str(reference)], compute_target=given["compute"], environment=environment("v1-env")
@@ -299,13 +319,21 @@ def data(given: dict[str, str]) -> dict[str, Any]:
     config.run_config.data_references = {"in_1": reference.to_config()}
     run = Experiment(ws, "data").submit(config)
     run.wait_for_completion(show_output=False)
+    made = OutputFileDatasetConfig(name="made", destination=(default, "made/{run-id}"))
+    config = ScriptRunConfig(
+        folder, "write.py", [made.as_upload()], compute_target=given["compute"], environment=environment("v1-env")
+    )
+    writer = Experiment(ws, "data").submit(config)
+    writer.wait_for_completion(show_output=False)
     downloads = Path(given["folder"], "downloads-data")
+    default.download(str(downloads), prefix=f"made/{writer.id}", show_progress=False)
     default.download(str(downloads), prefix="v1-data", show_progress=False)
     return {
         "default": default.name,
         "registered": [registered.name, registered.container_name, again.name],
         "datastores": sorted(ws.datastores),
         "log": run.get_details_with_logs()["logFiles"]["user_logs/std_log.txt"],
+        "writer": writer.id,
         "files": sorted(str(one.relative_to(downloads)) for one in downloads.rglob("*.txt")),
     }
 

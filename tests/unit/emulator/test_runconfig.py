@@ -39,6 +39,7 @@ def job(**more: Any) -> dict[str, Any]:
     """Return the job of a configuration."""
     return runconfig.job(
         config(**more),
+        run_id="run-1",
         experiment="exp",
         compute_id=f"{WS}/computes/local-cluster",
         code_id=f"{WS}/codes/abc/versions/1",
@@ -135,9 +136,11 @@ def test_what_azureml_would_refuse_too(given: dict[str, Any], words: str) -> Non
         ({"communicator": "Horovod"}, "the communicator 'Horovod'"),
         ({"sourceDirectoryDataStore": "store"}, "'sourceDirectoryDataStore'"),
         ({"datacaches": [{}]}, "'datacaches'"),
-        ({"data": {"in_1": {}}}, "'data.in_1'"),
-        ({"outputData": {"out": {}}}, "'outputData.out'"),
-        ({"dataReferences": {"a": {"mode": "upload"}}}, "'a' of the mode 'upload'"),
+        ({"data": {"in_1": {"dataLocation": {"dataset": {"id": "x"}}}}}, "'data.in_1', which is a dataset"),
+        ({"data": {"in_1": {}}}, "'data.in_1', which is no path of a datastore"),
+        ({"outputData": {"out": {"outputLocation": {"uri": {}}}}}, "'outputData.out', which is no path"),
+        ({"outputData": {"out": {"mechanism": "link"}}}, "'out' in the mode 'link'"),
+        ({"dataReferences": {"a": {"mode": "upload"}}}, "'a' in the mode 'upload'"),
         ({"dataReferences": {"a": {"pathOnCompute": "/data"}}}, "with a path on the compute"),
         ({"kubernetescompute": {"instanceType": "gpu"}}, "'kubernetescompute.instanceType'"),
     ],
@@ -161,3 +164,45 @@ def test_data_references_are_inputs_and_variables() -> None:
     assert found["command"] == (
         'export AZUREML_DATAREFERENCE_in_1="${{inputs.in_1}}"; python train.py "$AZUREML_DATAREFERENCE_in_1"'
     )
+
+
+def test_paths_of_datastores_are_inputs_and_outputs() -> None:
+    data = {"dataLocation": {"dataPath": {"datastoreName": "store", "relativePath": "/a"}}, "mechanism": "Mount"}
+    output = {
+        "outputLocation": {"dataPath": {"datastoreName": "store", "relativePath": "out/{run-id}/{output-name}"}},
+        "mechanism": "upload",
+        "additionalOptions": {"registrationOptions": {"name": "table"}},
+    }
+    found = job(
+        data={"in_1": {**data, "environmentVariableName": "DATA"}},
+        outputData={"out": output, "other": {"mechanism": "mount"}},
+        arguments=["DatasetConsumptionConfig:in_1", "DatasetOutputConfig:out"],
+    )
+    check_job(found)
+    assert found["command"] == (
+        'export DATA="${{inputs.in_1}}"; python train.py "${{inputs.in_1}}" "${{outputs.out}}"'
+    )
+    assert found["inputs"]["in_1"]["uri"] == "azureml://datastores/store/paths/a"
+    assert found["outputs"] == {
+        "out": {
+            "jobOutputType": "uri_folder",
+            "uri": "azureml://datastores/store/paths/out/run-1/out/",
+            "mode": "Upload",
+            "assetName": "table",
+        },
+        "other": {
+            "jobOutputType": "uri_folder",
+            "uri": "azureml://datastores/workspaceblobstore/paths/dataset/run-1/other/",
+            "mode": "ReadWriteMount",
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"dataReferences": {"a b": {}}}, {"data": {"x": {"environmentVariableName": "a b", "dataLocation": {
+        "dataPath": {"datastoreName": "s"}}}}}],
+)  # fmt: skip
+def test_names_of_data_that_are_none(given: dict[str, Any]) -> None:
+    with pytest.raises(ServiceError, match="'a b' cannot be the name"):
+        job(**given)
