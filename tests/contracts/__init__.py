@@ -1,16 +1,16 @@
 """What Azure's clients declare of the answers that they read, and the check of recorded answers against it.
 
-``azure-ai-ml.json`` and ``run-history.json`` hold operations (method, path, the model of each status) and models (the
+``azure-ai-ml.json``, ``run-history.json`` and ``azureml-core.json`` hold operations (method, path, the model of each status) and models (the
 type of each field). Types: ``str``, ``int``, ``number``, ``bool``, ``any``, ``time`` and ``duration`` (ISO 8601), ``[T]``,
 ``{T}`` (a map from names), or a model; ``?`` allows null and absence. ``by`` and ``kinds`` choose a narrower model by the
-value of a field. ``undeclared.json`` says why an answer holds what the client does not declare.
+value of a field; ``more`` says why a model does not tell all of its fields. ``undeclared.json`` says why an answer holds what the client does not declare.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +33,7 @@ class Contract:
         """Return the model of an answer; None where none is declared."""
         given = path.strip("/").split("/")
         for known, parts, answers in self.operations:
-            if known == method and len(parts) == len(given) and all(map(_fits, parts, given)):
+            if known == method and _is_path(parts, given):
                 return self.errors if status >= 400 else answers.get(str(status))
         return None
 
@@ -76,7 +76,7 @@ class Contract:
                     yield f"{at}.{key}: absent, and {name} requires it"
             else:
                 yield from self.deviations(value[key], type_, f"{at}.{key}")
-        for key in value.keys() - model["fields"].keys():
+        for key in () if model.get("more") else value.keys() - model["fields"].keys():
             yield f"{name}.{key}: undeclared"
 
 
@@ -105,7 +105,7 @@ def check(answers: Iterable[Mapping[str, Any]]) -> tuple[dict[str, str], set[str
         deviations, each with the request that showed it; undeclared fields; the operations that were checked, and those
         without a declaration.
     """
-    contracts = [load("azure-ai-ml"), load("run-history")]
+    contracts = [load("azure-ai-ml"), load("run-history"), load("azureml-core")]
     wrong: dict[str, str] = {}
     beyond: set[str] = set()
     checked: set[str] = set()
@@ -150,6 +150,12 @@ def general(path: str) -> str:
         r"/\1/{}",
         short,
     )
+
+
+def _is_path(parts: Sequence[str], given: Sequence[str]) -> bool:
+    if parts[-1].endswith("*}"):
+        return len(given) >= len(parts) and all(map(_fits, parts, given[: len(parts)]))
+    return len(parts) == len(given) and all(map(_fits, parts, given))
 
 
 def _fits(part: str, segment: str) -> bool:

@@ -5,16 +5,16 @@ Shapes are those of the clients' generated models (``RunDetails``, ``GetRunDataR
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from aml_emulator.errors import bad_request, not_found
+from aml_emulator.errors import not_found
 from aml_emulator.http import Call, Route
-from aml_emulator.jobs.check import JOB_NAME
+from aml_emulator.jobs.own_runs import put_run
 from aml_emulator.jobs.service import output_asset
 from aml_emulator.routes.shapes import USER, continued, iso
 from aml_emulator.services import Services
-from aml_emulator.store.runs import ORDER, Run
+from aml_emulator.store.runs import Run
 
 OUTPUT_TYPES = {
     "uri_file": "UriFile",
@@ -75,63 +75,7 @@ class History:
             if found is None:
                 raise not_found(f"experiment '{call.params['experiment_id']}'")
             experiment = found.name
-        return self.view(self.put(call.params["run"], call.json(), experiment=experiment))
-
-    def put(self, run_id: str, given: Mapping[str, Any], *, experiment: str | None) -> Run:
-        """Change a run's name, description, tags and properties, or make it; a status is the service's own to change.
-
-        Args:
-            run_id: its id.
-            given: fields of ``CreateRunDto``.
-            experiment: where a new run belongs; None where the request does not say.
-
-        Raises:
-            ServiceError: 404 for a run that is not there and cannot be made; 400 for an id that is none.
-        """
-        store = self._services.store.runs
-        tags = {key: str(value) for key, value in (given.get("tags") or {}).items()}
-        properties = {key: str(value) for key, value in (given.get("properties") or {}).items() if value is not None}
-        with self._services.store.transaction():
-            known = store.get(run_id)
-            if known is None:
-                return self._made(run_id, given, experiment, tags, properties)
-            store.change(
-                run_id,
-                display_name=given.get("displayName") or given.get("name"),
-                description=given.get("description"),
-                archived=given.get("hidden"),
-            )
-            store.tag(run_id, tags, properties=properties)
-        return store.require(run_id)
-
-    def _made(
-        self,
-        run_id: str,
-        given: Mapping[str, Any],
-        experiment: str | None,
-        tags: Mapping[str, str],
-        properties: Mapping[str, str],
-    ) -> Run:
-        """Make a run that no job is, in the state that its maker says."""
-        store = self._services.store.runs
-        parent = given.get("parentRunId")
-        status = str(given.get("status") or "NotStarted")
-        owner = store.experiment(experiment, create=True) if experiment else None
-        if owner is None or given.get("runId") != run_id or (parent and store.get(str(parent)) is None):
-            raise not_found(f"run '{parent or run_id}'")
-        if not JOB_NAME.fullmatch(run_id) or status not in ORDER:
-            raise bad_request(f"A run cannot be made as '{run_id}' with the status '{status}'.")
-        return store.create(
-            run_id=run_id,
-            experiment_id=owner.id,
-            display_name=str(given.get("displayName") or given.get("name") or run_id),
-            description=given.get("description"),
-            parent_id=str(parent) if parent else None,
-            status=status,
-            tags=tags,
-            properties=properties,
-            started=self._services.clock() if status == "Running" else None,
-        )
+        return self.view(put_run(self._services, call.params["run"], call.json(), experiment=experiment))
 
     def children(self, call: Call) -> dict[str, Any]:
         """Return the direct children of a run."""

@@ -225,7 +225,6 @@ class Models:
             "version": int(version.version),
             "framework": own.get("framework") or "Custom",
             "frameworkVersion": own.get("frameworkVersion"),
-            "tags": None,
             "kvTags": dict(properties.get("tags") or {}),
             "properties": dict(properties.get("properties") or {}),
             "url": own.get("url") or f"{PREFIX}{identifier}",
@@ -242,9 +241,6 @@ class Models:
             "createdBy": {"userName": USER},
             "sampleInputData": own.get("sampleInputData"),
             "sampleOutputData": own.get("sampleOutputData"),
-            "stage": version.stage,
-            "flavors": None,
-            "modelType": None,
         }
 
     def _experiment_of(self, properties: Mapping[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from aml_emulator.errors import NotSupportedError, bad_request, not_found
 from aml_emulator.http import Call, Route
+from aml_emulator.jobs.own_runs import put_run
 from aml_emulator.jobs.service import JobService
 from aml_emulator.routes.history import OWNERS, History, known_run
 from aml_emulator.routes.shapes import iso
@@ -121,7 +122,7 @@ class Runs:
     def batch(self, call: Call) -> dict[str, Any]:
         """Make or change several runs."""
         made = [
-            self._history.put(str(given.get("runId")), given, experiment=call.params["experiment"])
+            put_run(self._services, str(given.get("runId")), given, experiment=call.params["experiment"])
             for given in call.json().get("runs") or ()
         ]
         return {"runs": {run.id: self._history.view(run) for run in made}, "errors": {}}
