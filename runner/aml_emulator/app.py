@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api_versions import check as check_version
 from aml_emulator.errors import NotSupportedError, ServiceError, error_code, resource_not_found
-from aml_emulator.hosts import LOGIN_HOSTS
+from aml_emulator.hosts import LOGIN_HOSTS, SERVICE_SUFFIX
 from aml_emulator.http import Call, Reply, Route, Router
 from aml_emulator.jobs.service import JobService
 from aml_emulator.routes import (
@@ -99,7 +99,9 @@ class App:
         query = QueryParams(scope["query_string"])
         body = await _read(receive)
         if body is None:
-            reply = _error(ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes."), raw_path)
+            reply = _error(
+                ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes."), raw_path, host
+            )
         else:
             reply = await run_in_threadpool(self._answer, method, host, raw_path, query, headers, body)
         content = reply.encoded()
@@ -141,17 +143,17 @@ class App:
         except ServiceError as error:
             if isinstance(error, NotSupportedError):
                 self._services.unsupported.note(error.what)
-            return _error(error, raw_path)
+            return _error(error, raw_path, host)
         except TokenError as error:
             authority = f"https://login.microsoftonline.com/{self._services.identity.tenant_id}"
             challenge = f'Bearer authorization_uri="{authority}", error="invalid_token"'
-            reply = _error(ServiceError(401, error.code, error.message), raw_path)
+            reply = _error(ServiceError(401, error.code, error.message), raw_path, host)
             return Reply(status=401, value=reply.value, headers={"WWW-Authenticate": challenge})
         except Exception:
             # The boundary: a fault of the emulator's own is logged whole and answered 500.
             logger.exception("%s %s%s failed", method, host, raw_path)
             message = "The local AzureML failed; its log says how."
-            return _error(ServiceError(500, "InternalServerError", message), raw_path)
+            return _error(ServiceError(500, "InternalServerError", message), raw_path, host)
         return value if isinstance(value, Reply) else Reply(value=value)
 
     def _dispatch(
@@ -219,10 +221,13 @@ async def _read(receive: Receive) -> bytes | None:
             return b"".join(chunks)
 
 
-def _error(error: ServiceError, raw_path: str) -> Reply:
+def _error(error: ServiceError, raw_path: str, host: str) -> Reply:
     body = error.body()
     if raw_path.startswith("/mlflow/") and "error_code" not in body:
         # MLflow's client reads these two, ARM's the nested ones.
         body = {**body, "error_code": error.code, "message": error.message}
+    elif host.endswith(SERVICE_SUFFIX) and isinstance(body.get("error"), dict):
+        # azureml-core cannot print an error without details.
+        body = {**body, "error": {**body["error"], "details": []}}
     logger.info("%s -> %d %s", raw_path, error.status, json.dumps(error.message))
     return Reply(status=error.status, value=body)

@@ -86,7 +86,8 @@ def register(services: Services, name: str, version: str | None, given: Mapping[
     assets = services.store.assets
     with services.store.transaction():
         for known in assets.versions("environments", name):
-            if version in (None, known.version) and _kept(services, known) == definition:
+            anonymous = bool(known.properties.get("isAnonymous"))
+            if not anonymous and version in (None, known.version) and _kept(services, known) == definition:
                 return {**definition, "version": known.version}
             if version == known.version:
                 raise bad_request(f"The environment '{name}:{version}' exists already and cannot be changed.")

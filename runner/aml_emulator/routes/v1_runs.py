@@ -38,7 +38,7 @@ def routes(services: Services, jobs: JobService) -> Sequence[Route]:
     base = "/history/v1.0{WS}"
     found = [
         Route(method="POST", path=f"{base}/experiments/{{experiment}}/runs:query", handler=runs.query),
-        Route(method="POST", path=f"{base}/experiments/{{experiment}}/batch/runs", handler=runs.batch),
+        Route(method="PATCH", path=f"{base}/experiments/{{experiment}}/batch/runs", handler=runs.batch),
         Route(method="POST", path=f"{base}/experiments/{{experiment}}/batch/events", handler=runs.batch_events),
         Route(method="POST", path=f"{base}/experiments:query", handler=runs.experiments),
         Route(method="PATCH", path=f"{base}/experimentids/{{experiment_id}}", handler=runs.change_experiment),

@@ -160,7 +160,7 @@ def test_children_and_runs_of_ones_own_are_made_by_patching_them(service: Servic
 def test_several_children_at_once(service: Service) -> None:
     submit(service)
     runs = [{"runId": f"child-{n}", "parentRunId": "job-1", "status": "NotStarted"} for n in range(3)]
-    made = ask(service, "POST", f"{HISTORY}/experiments/exp/batch/runs", {"runs": runs})
+    made = ask(service, "PATCH", f"{HISTORY}/experiments/exp/batch/runs", {"runs": runs})
     assert sorted(made["runs"]) == ["child-0", "child-1", "child-2"]
     events = [{"name": "Microsoft.MachineLearning.Run.Start", "data": {"RunId": f"child-{n}"}} for n in range(4)]
     heard = ask(service, "POST", f"{HISTORY}/experiments/exp/batch/events", {"events": events})
@@ -224,6 +224,8 @@ def test_a_run_of_an_environment_that_was_not_registered_keeps_it(service: Servi
     assert "/environments/env/versions/Autosave_" in first["environmentId"]
     # It is nobody's by name.
     assert ask(service, "GET", f"/environment/v1.0{WS}/environments/")["value"] == []
+    given = {key.capitalize(): item for key, item in ENVIRONMENT.items()}
+    assert ask(service, "PUT", f"/environment/v1.0{WS}/environments/env", given)["version"] == "1"
 
 
 def test_passwords_of_registries_are_not_kept() -> None:
