@@ -20,6 +20,8 @@ from aml_emulator.vm_sizes import LOW_PRIORITY as LOW_PRIORITY_QUOTA
 from aml_emulator.vm_sizes import VmSize, size_named, sizes
 
 PAGE = 100
+OF_V1 = "2020-02-02"
+"""The version of Azure Resource Manager's interface that azureml-core uses for computes."""
 RETRY_AFTER = {"Retry-After": "1", "x-ms-retry-after-ms": "100"}
 """When a client may ask again, in seconds and milliseconds; without it (or with 0) Azure's clients wait 30 s."""
 
@@ -123,13 +125,15 @@ class Computes:
                 }
                 for number, node in enumerate(view.nodes if view else ())
             ],
-            "nextLink": None,
+            # No link at all: azureml-core follows a null.
         }
 
     def sizes(self, call: Call) -> dict[str, Any]:
         """Return the sizes that clusters can have."""
         self._check_location(call)
-        return {"value": [_size_view(size) for size in sizes().values()]}
+        found = [_size_view(size) for size in sizes().values()]
+        # The version that azureml-core asks for had another word.
+        return {"amlCompute" if call.query.get("api-version") == OF_V1 else "value": found}
 
     def usages(self, call: Call) -> dict[str, Any]:
         """Return the vCPUs that nodes have now, and may have, by family of sizes."""

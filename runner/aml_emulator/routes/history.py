@@ -94,7 +94,7 @@ class History:
             "parentRunUuid": parent.uuid if parent else None,
             "rootRunUuid": parent.uuid if parent else run.uuid,
             "target": self._compute(run),
-            "status": self._services.shown.status(run),
+            "status": self._status(run),
             "parentRunId": run.parent_id,
             "createdTimeUtc": iso(run.created),
             "startTimeUtc": iso(run.started),
@@ -161,7 +161,7 @@ class History:
             "runId": run.id,
             "parentRunId": run.parent_id,
             "experimentId": run.experiment_id,
-            "status": self._services.shown.status(run),
+            "status": self._status(run),
             "startTimeUtc": iso(run.started),
             "endTimeUtc": iso(run.ended),
             "displayName": run.display_name,
@@ -201,6 +201,12 @@ class History:
             "retainForLifetimeOfWorkspace": False,
             "queueingInfo": None,
         }
+
+    def _status(self, run: Run) -> str:
+        """Return a run's status. azureml-core takes Finalizing for the end, and asks for outputs that are not stored yet."""
+        shown = self._services.shown.status(run)
+        unstored = shown == "Finalizing" and self._services.store.v1.definition(run.id) is not None
+        return "Running" if unstored else shown
 
     def _compute(self, run: Run) -> str | None:
         return str(run.job["computeId"]).rpartition("/")[2] if run.job else None

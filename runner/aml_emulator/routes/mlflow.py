@@ -258,9 +258,7 @@ class Tracking:
 
     def _view(self, run: Run) -> dict[str, Any]:
         identity = self._services.identity
-        own = {"mlflow.runName": run.display_name, "mlflow.user": USER}
-        if run.parent_id:
-            own["mlflow.parentRunId"] = run.parent_id
+        own = _own_tags(run)
         artifacts = (
             f"azureml://{identity.api_host}/mlflow/v2.0{identity.workspace_arm_id}"
             f"/experiments/{run.experiment_id}/runs/{run.id}/artifacts"
@@ -290,7 +288,7 @@ class Tracking:
         return Searchable(
             metrics={metric.key: metric.value for metric in self._services.store.metrics.latest(run.id)},
             params=dict(self._services.store.metrics.params(run.id)),
-            tags={"mlflow.runName": run.display_name, **run.tags},
+            tags={**_own_tags(run), **run.tags},
             attributes={
                 "run_id": run.id,
                 "run_name": run.display_name,
@@ -299,6 +297,12 @@ class Tracking:
                 "end_time": millis(run.ended),
             },
         )
+
+
+def _own_tags(run: Run) -> dict[str, str]:
+    """Return the tags that a run has by itself, also one that MLflow did not make."""
+    parent = {"mlflow.parentRunId": run.parent_id} if run.parent_id else {}
+    return {"mlflow.runName": run.display_name, "mlflow.user": USER, **parent}
 
 
 def _metric_view(metric: Metric) -> dict[str, Any]:

@@ -60,6 +60,20 @@ def test_a_run_of_v1_is_a_job_of_v2(service: Service) -> None:
     assert "hidden" not in json.dumps(details)
 
 
+def test_a_run_of_v1_goes_on_until_its_outputs_are_stored(service: Service) -> None:
+    submit(service)
+    service.submit("job-2")
+    for run in ("job-1", "job-2"):
+        service.store.runs.advance(run, "Finalizing")
+    seen = [
+        ask(service, "GET", f"{HISTORY}/runs/{run}{tail}")["status"]
+        for run in ("job-1", "job-2")
+        for tail in ("", "/details")
+    ]
+    assert seen == ["Running", "Running", "Finalizing", "Finalizing"]
+    assert service.call("GET", f"{WS}/jobs/job-1").json["properties"]["status"] == "Finalizing"
+
+
 def test_a_job_of_v2_is_a_run_of_v1(service: Service) -> None:
     service.submit("job-2")
     found = ask(service, "POST", f"{HISTORY}/experiments/exp/runs:query", {"filter": "(ParentRunId eq null)"})
@@ -153,6 +167,9 @@ def test_children_and_runs_of_ones_own_are_made_by_patching_them(service: Servic
         assert ask(service, "GET", f"{HISTORY}/runs/child-1")["status"] == status
     children = ask(service, "GET", f"{HISTORY}/experiments/exp/runs/job-1/children")
     assert [run["runId"] for run in children["value"]] == ["child-1"]
+    by_parent = {"experiment_ids": [made["experimentId"]], "filter": "tags.mlflow.parentRunId = 'job-1'"}
+    (found,) = ask(service, "POST", f"/mlflow/v2.0{WS}/api/2.0/mlflow/runs/search", by_parent)["runs"]
+    assert found["info"]["run_id"] == "child-1"
     # Without its own id in the body, a run that is not there is not made.
     assert service.call("PATCH", f"{HISTORY}/experiments/exp/runs/other", {"tags": {}}, host=API).status == 404
 
@@ -250,6 +267,17 @@ def test_the_subscription_and_its_one_workspace(service: Service) -> None:
 
 def test_a_compute_is_found_by_the_resource_provider_too(service: Service) -> None:
     assert ask(service, "GET", f"/rp/workspaces{WS}/computes/local-cluster")["name"] == "local-cluster"
+    # azureml-core follows a link to the next nodes even where it is null.
+    nodes = service.call("POST", f"{WS}/computes/local-cluster/listNodes?api-version=2020-02-02").json
+    assert nodes == {"nodes": []}
+    sizes = f"/subscriptions/{IDENTITY.subscription_id}/providers/Microsoft.MachineLearningServices/locations/eastus/vmSizes"
+    assert "amlCompute" in service.call("GET", f"{sizes}?api-version=2020-02-02").json
+    assert "value" in service.call("GET", sizes).json
+
+
+def test_an_error_has_details_which_azureml_core_prints(service: Service) -> None:
+    answer = service.call("GET", f"{HISTORY}/runs/none", host=API)
+    assert (answer.status, answer.json["error"]["details"]) == (404, [])
 
 
 @pytest.mark.parametrize(
