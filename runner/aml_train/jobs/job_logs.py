@@ -20,6 +20,8 @@ from aml_train.tracebacks import Traceback, TracebackFinder
 _LINES_OF_SEVERAL: Final = 60
 _FEWEST_LINES: Final = 5
 _MOST_RANKS: Final = 16
+#: How many logs that grow are read between two looks at the job, half a second apart.
+_MOST_AT_ONCE: Final = 8
 _MOST_TRACEBACKS: Final = 8
 _RANK: Final = re.compile(r"\brank[ =:#]{0,2}(\d{1,9})\b", re.I)
 #: What a rank raises because another one has ended (torch.distributed, gloo, NCCL, mpi4py, launchers).
@@ -54,7 +56,7 @@ class JobLogs:
         self._warned = False
         self._known: tuple[LogAddress, ...] = ()
         self._grew = False
-        self._grew_last = ""
+        self._busy: set[str] = set()
         self._turns = 0
         self._view: JobView | None = None
 
@@ -70,20 +72,27 @@ class JobLogs:
         self.read_some(self._known, final=final)
 
     def turn(self) -> tuple[LogAddress, ...]:
-        """Return the logs to be read next between two looks at the job: the one that grew last, and one of the others in turn.
+        """Return the logs to be read next between two looks at the job: those that grew when they were read last, and one other in turn.
 
-        So the end of a log is noticed at once, however many ranks there are, and none waits for long. A reading costs two requests.
+        So the end of the logs is noticed at once, however many ranks there are, and none waits for long. A reading costs two requests.
         """
-        live = [log for log in self._known if log[0].path == self._grew_last] or list(self._known[:1])
-        others = [log for log in self._known if log not in live]
-        if others:
-            self._turns += 1
-            live.append(others[self._turns % len(others)])
-        return tuple(live)
+        self._turns += 1
+        busy = [log for log in self._known if log[0].path in self._busy] or list(self._known[:1])
+        if len(busy) > _MOST_AT_ONCE:
+            first = self._turns * _MOST_AT_ONCE % len(busy)
+            busy = (busy[first:] + busy[:first])[:_MOST_AT_ONCE]
+        others = [log for log in self._known if log not in busy]
+        return (*busy, others[self._turns % len(others)]) if others else tuple(busy)
 
     def read_some(self, logs: Sequence[LogAddress], *, final: bool = False) -> None:
         """Read what is new in *logs*; as :meth:`read`."""
-        self._follower.follow(logs, final=final)
+        before = self._busy
+        self._busy = before - {name.path for name, _ in logs}
+        try:
+            self._follower.follow(logs, final=final)
+        except ServiceError:
+            self._busy |= before
+            raise
         if self._nccl.on_sockets and not self._warned:
             self._warn()
 
@@ -116,7 +125,8 @@ class JobLogs:
 
     def _take(self, text: LogText) -> None:
         name = text.name
-        self._grew, self._grew_last = True, name.path
+        self._grew = True
+        self._busy.add(name.path)
         if not name.system:
             self._tracebacks.feed(name.path, text.text, rank=name.rank)
             self._nccl.feed(text.text)
