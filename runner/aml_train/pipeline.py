@@ -4,59 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from aml_train.attempts import attempt_of, follow, may_follow, next_name, number_of, retries_of
+from aml_train.attempts import number_of
 from aml_train.config.model import ClusterConfig
-from aml_train.errors import AmlTrainError, CancelledError, GateFailedError, ServiceError
+from aml_train.errors import AmlTrainError, CancelledError, ServiceError
 from aml_train.events import (
-    AttemptEnded,
-    BaselineCompared,
-    CostCounted,
     Event,
     ImageReady,
     JobStatusChanged,
     JobSubmitted,
     Listener,
     LogLine,
-    LogsEnded,
-    MetricsSettled,
-    ModelRegistered,
     Notice,
-    RuleDecided,
     RunFinished,
     Stage,
     StageFinished,
     StageStarted,
 )
-from aml_train.gate.decide import Decision
-from aml_train.gating import check_baseline, decide_gate
+from aml_train.following import Following, Held
+from aml_train.gating import check_baseline
 from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs.cancel import tell_to_cancel
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.data_versions import data_to_be, pin_data
 from aml_train.jobs.job import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, JobSpec
-from aml_train.jobs.job_logs import JobLogs
-from aml_train.jobs.origin import origin_of_tags
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.verdicts import GateWord, record_verdict
-from aml_train.jobs.watch import Limits, Pace, Watch
+from aml_train.jobs.watch import Pace
 from aml_train.live_job import LiveJob
 from aml_train.masking import Masker
-from aml_train.models import check_written, lineage, register
 from aml_train.outcome import Options, Outcome
 from aml_train.plan import Plan
 from aml_train.spending import Spending, placement_of
 from aml_train.submit import choose_attempt, grouped, latest_attempt, named_job, supersede
 from aml_train.units import size
-
-# Between two readings of the metrics: of a job that has just ended, and of one that had ended before this run.
-_METRIC_PAUSE = 0.3
-_SETTLED_PAUSE = 0.05
+from aml_train.verdict import Verdict
 
 
 class OpenTarget(Protocol):
@@ -141,9 +126,7 @@ class Execution:
         self._listener = listener
         self._prewarm = prewarm or Prewarm()
         self._masker = masker
-        self._live: LiveJob | None = None
-        self._spec: JobSpec | None = None
-        self._ours = not options.attach
+        self._held = Held(ours=not options.attach)
         self._settled = False
         # The job without its image and attempt; once the workspace has been asked, with versions in place of labels.
         self._job = plan.job
@@ -212,9 +195,7 @@ class Execution:
             if not options.decide:
                 self._pass("passed", f"The job {view.name} completed.")
                 return
-            decision = self._decide(target.service, view)
-            self._register(target.service, view, decision)
-            self._record(target.service, view, "passed" if decision.rules else "none")
+            self._verdict(target.service).carry_out(view)
             gated = "the gate is met" if plan.gate else "no gate was given"
             self._pass("passed", f"The job completed and {gated}.")
         else:
@@ -254,11 +235,11 @@ class Execution:
                 job, found = choose_attempt(
                     self._job, service, image, fresh=self._options.fresh, lost=lambda view: self._stop(service, view)
                 )
-            self._spec = grouped(job, self._options.group)
+            self._held.spec = grouped(job, self._options.group)
             if found is None:
-                view = self._make(target, self._spec)
+                view = self._make(target, self._held.spec)
             else:
-                self._live = self._answer_for(found.name, service)
+                self._answer_for(found.name, service)
                 view = found
             self.outcome.job, self.outcome.attached = view, found is not None
             if found is None:
@@ -284,9 +265,9 @@ class Execution:
             target.ensure_compute(self._plan.cluster, self._clock)
         if options.supersede and options.group is not None:
             supersede(service, options.group, self._plan.job.stem, clock=self._clock, listener=self._listener)
-        self._live = self._answer_for(job.name, service)
+        live = self._answer_for(job.name, service)
         self._prewarm.start()
-        return self._live.submit(job)
+        return live.submit(job)
 
     def _stop(self, service: JobService, lost: JobView) -> None:
         """Have a job cancelled that AzureML has lost contact with: it may come back, and never are there two."""
@@ -298,7 +279,31 @@ class Execution:
         tell_to_cancel(service, lost.name, clock=self._clock)
 
     def _answer_for(self, job: str, service: JobService) -> LiveJob:
-        return LiveJob(job, service, self._clock, self._listener)
+        self._held.live = LiveJob(job, service, self._clock, self._listener)
+        return self._held.live
+
+    def _following(self, service: JobService) -> Following:
+        return Following(
+            self._plan,
+            service,
+            clock=self._clock,
+            listener=self._listener,
+            masker=self._masker,
+            outcome=self.outcome,
+            held=self._held,
+        )
+
+    def _verdict(self, service: JobService) -> Verdict:
+        return Verdict(
+            self._plan,
+            service,
+            options=self._options,
+            clock=self._clock,
+            listener=self._listener,
+            outcome=self.outcome,
+            stage=self._stage,
+            settled=self._settled,
+        )
 
     def _attach(self, target: OpenTarget) -> JobView:
         """Find the job that was submitted before, and tell what it was submitted from."""
@@ -315,7 +320,7 @@ class Execution:
                     hint=f"Submit it first: aml-train run --no-wait. Or name the job: aml-train attach JOB.{newer}",
                 )
             self.outcome.job, self.outcome.attached = view, True
-            self._live = self._answer_for(view.name, service)
+            self._answer_for(view.name, service)
             self._tell_image(view)
             self._listener(
                 JobSubmitted(job=view.name, attached=True, studio_url=view.studio_url, attempt=number_of(view.name))
@@ -348,184 +353,17 @@ class Execution:
                 self._settled = True
                 self._listener(JobStatusChanged(job=view.name, status=view.status.value))
             else:
-                view = self._follow(service, view, pace)
-            self._live = None
+                view = self._following(service).run(view, pace)
+            self._held.live = None
             summary.append("completed" if number_of(view.name) == 1 else f"completed as {view.name}")
         return view
 
-    def _follow(self, service: JobService, view: JobView, pace: Pace) -> JobView:
-        """Follow the job and what comes after it, and tell what that cost."""
-        spending = Spending(self._plan.cost, service)
-        try:
-            return self._follow_attempts(service, view, pace, spending)
-        finally:
-            self._count(spending)
-
-    def _follow_attempts(self, service: JobService, view: JobView, pace: Pace, spending: Spending) -> JobView:
-        bounds, began = self._plan.watch, self._clock.now()
-        while True:
-            limits = Limits(
-                total=bounds.timeout,
-                queue=bounds.queue_timeout,
-                run=bounds.run_timeout,
-                cap=spending.begin(view),
-                spent=self._clock.now() - began,
-            )
-            logs = JobLogs(
-                service, view.name, self._watched, every=self._plan.watch.logs == "all", masker=self._masker
-            )
-            watching = Watch(
-                service, view.name, clock=self._clock, pace=pace, limits=limits, listener=self._listener, logs=logs
-            )
-            try:
-                ended, failure = watching.run()
-            except AmlTrainError:
-                if watching.last is not None and watching.last.status.terminal:
-                    self._ended(watching.last, None)
-                raise
-            finally:
-                spending.ended(watching.last or view, watching.timing.running_seconds(self._clock.now()))
-            most = self._plan.retry.preempted
-            again = may_follow(ended, failure, cancelled=watching.timing.cancelled, tags=view.tags, most=most)
-            name = next_name(view.name) if again and spending.allows_another() else None
-            self._ended(ended, name)
-            self._live = None
-            if failure is None:
-                return view
-            if name is None:
-                raise failure
-            number = f"{retries_of(view.tags) + 1} of at most {most} times"
-            text = f"The job {view.name} was preempted: submitting it again as {name}, {number}."
-            self._listener(Notice(text=text, level="warning"))
-            view = self._again(service, view)
-
-    def _count(self, spending: Spending) -> None:
-        cost = self.outcome.cost = spending.cost()
-        if cost is not None:
-            self._listener(
-                CostCounted(
-                    node_hours=cost.node_hours,
-                    gpu_hours=cost.gpu_hours,
-                    cost=cost.amount,
-                    currency=cost.currency,
-                    text=str(cost),
-                    unknown=cost.unknown,
-                )
-            )
-
-    def _ended(self, view: JobView, again: str | None) -> None:
-        attempt = attempt_of(view)
-        self.outcome.attempts.append(attempt)
-        self._listener(
-            AttemptEnded(
-                job=attempt.job, attempt=attempt.number, status=attempt.status, ending=attempt.ending, again=again
-            )
-        )
-
-    def _again(self, service: JobService, view: JobView) -> JobView:
-        """Have the attempt after *view*, which was preempted; from now on this run answers for it."""
-
-        def answer_for(name: str) -> LiveJob:
-            self._live = self._answer_for(name, service)
-            return self._live
-
-        view, self._spec, attached = follow(service, view, self._spec, answer_for=answer_for)
-        self.outcome.job, self.outcome.attached = view, attached
-        self._ours = self._ours or not attached
-        self._listener(
-            JobSubmitted(job=view.name, attached=attached, studio_url=view.studio_url, attempt=number_of(view.name))
-        )
-        return view
-
-    def _watched(self, event: Event) -> None:
-        if isinstance(event, LogsEnded):
-            self.outcome.logs = event
-        self._listener(event)
-
-    def _decide(self, service: JobService, job: JobView) -> Decision:
-        plan = self._plan
-        with self._stage("gate", "Decide the gate") as summary:
-            pause = _SETTLED_PAUSE if self._settled else _METRIC_PAUSE
-            gated = decide_gate(
-                service, job.name, plan.gate, plan.baseline, clock=self._clock, pause=pause, origin=plan.origin
-            )
-            decision, self.outcome.metrics = gated.decision, gated.last
-            points = {
-                metric: [(point.step, point.value) for point in found] for metric, found in gated.histories.items()
-            }
-            self._listener(MetricsSettled(job=job.name, metrics=gated.last, histories=points))
-            self.outcome.decision, self.outcome.comparison = decision, gated.comparison
-            if gated.comparison is not None and plan.baseline is not None:
-                before = {name: [(one.step, one.value) for one in found] for name, found in gated.before.items()}
-                self._listener(
-                    BaselineCompared(comparison=gated.comparison, where=plan.baseline.where, histories=before)
-                )
-            self._report(decision)
-            if not decision.met:
-                self._record(service, job, "failed")
-                lines = [f"{rule.reason} ({rule.where})" for rule in decision.missed]
-                raise GateFailedError("The gate is not met: " + "\n".join(lines), hint="No model was registered.")
-            summary.append(decision.summary)
-        return decision
-
-    def _report(self, decision: Decision) -> None:
-        for rule in decision.rules:
-            self._listener(
-                RuleDecided(
-                    metric=rule.metric,
-                    rule=rule.rule.text,
-                    value=rule.value,
-                    limit=rule.limit,
-                    met=rule.met,
-                    verdict=rule.verdict,
-                    reason=rule.reason,
-                    where=rule.where,
-                )
-            )
-
-    def _register(self, service: JobService, job: JobView, decision: Decision) -> None:
-        spec = self._plan.model
-        if spec is None:
-            return
-        if not self._options.register:
-            with self._stage("register", f"Look for the model {spec.name}") as summary:
-                if (doubt := check_written(service, spec, job.name)) is not None:
-                    self._warn(doubt)
-                summary.append(f"{spec.name} is written, and not registered: this run registers no model")
-            return
-        with self._stage("register", f"Register the model {spec.name}") as summary:
-            tags = lineage(job, metrics=self.outcome.metrics, decision=decision)
-            model, found = register(service, spec, job=job.name, tags=tags, remark=self._warn)
-            self.outcome.model = model
-            self._listener(ModelRegistered(model=model.name, version=model.version, found=found))
-            summary.append(
-                f"{'had been registered as' if found else 'registered'} {model.name} version {model.version}"
-            )
-
-    def _record(self, service: JobService, job: JobView, gate: GateWord) -> None:
-        """Have the job's tags say what the gate said. The verdict stands, whether they do or not.
-
-        A job that is found by its computed name is this commit's work; one that is named may be any commit's, and its tags say which.
-        """
-        origin = self._plan.origin if self._options.job is None else origin_of_tags(job.tags)
-        try:
-            record_verdict(service, job, origin, gate, now=datetime.datetime.now(datetime.UTC))
-        except ServiceError as error:
-            text = (
-                f"The verdict could not be written into the job's tags, where `baseline.branch` finds it: {error.message}"
-                f" `aml-train attach {job.name}` writes it."
-            )
-            self._listener(Notice(text=text, level="warning"))
-
-    def _warn(self, text: str) -> None:
-        self._listener(Notice(text=text, level="warning"))
-
     def _interrupted(self) -> CancelledError:
         """Let go of the live job, or cancel it, if there is one."""
-        if self._live is not None:
+        if self._held.live is not None:
             # Who attached to a job did not ask for it.
-            cancel = self._plan.watch.on_cancel == "cancel" and self._ours
-            return self._live.interrupt(cancel=cancel)
+            cancel = self._plan.watch.on_cancel == "cancel" and self._held.ours
+            return self._held.live.interrupt(cancel=cancel)
         job = self.outcome.job
         return CancelledError(
             f"Interrupted after the end of the job {job.name}." if job else "Interrupted before a job was submitted."

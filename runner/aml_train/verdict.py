@@ -1,0 +1,158 @@
+"""What becomes of a job that completed: the gate decides, the model is registered, the job's tags say it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final
+
+from aml_train.errors import GateFailedError, ServiceError
+from aml_train.events import (
+    BaselineCompared,
+    Listener,
+    MetricsSettled,
+    ModelRegistered,
+    Notice,
+    RuleDecided,
+    Stage,
+)
+from aml_train.gate.decide import Decision
+from aml_train.gating import decide_gate
+from aml_train.jobs.clock import Clock
+from aml_train.jobs.origin import origin_of_tags
+from aml_train.jobs.service import JobService, JobView
+from aml_train.jobs.verdicts import GateWord, record_verdict
+from aml_train.models import check_written, lineage, register
+from aml_train.outcome import Options, Outcome
+from aml_train.plan import Plan
+
+# Between two readings of the metrics: of a job that has just ended, and of one that had ended before this run.
+_METRIC_PAUSE: Final = 0.3
+_SETTLED_PAUSE: Final = 0.05
+
+
+class Verdict:
+    """Decides on one job of a plan.
+
+    Args:
+        plan: rules, baseline and model.
+        service: the workspace's jobs, metrics and models.
+        options: see :class:`aml_train.outcome.Options`.
+        clock: time.
+        listener: is told everything.
+        outcome: is filled with metrics, decision and model.
+        stage: reports a stage by its name and title; the block puts its summary into the list that it is given.
+        settled: the job had ended before this run: its metrics change no more.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        service: JobService,
+        *,
+        options: Options,
+        clock: Clock,
+        listener: Listener,
+        outcome: Outcome,
+        stage: Callable[[Stage, str], AbstractContextManager[list[str]]],
+        settled: bool,
+    ) -> None:
+        self._plan = plan
+        self._service = service
+        self._options = options
+        self._clock = clock
+        self._listener = listener
+        self._outcome = outcome
+        self._stage = stage
+        self._settled = settled
+
+    def carry_out(self, job: JobView) -> Decision:
+        """Decide on *job*, which completed, and register its model.
+
+        Raises:
+            GateFailedError: a rule is missed; nothing was registered.
+            JobFailedError: the job wrote no model.
+            ServiceError: the service refuses or does not answer.
+        """
+        decision = self._decide(job)
+        self._register(job, decision)
+        self._record(job, "passed" if decision.rules else "none")
+        return decision
+
+    def _decide(self, job: JobView) -> Decision:
+        plan = self._plan
+        with self._stage("gate", "Decide the gate") as summary:
+            pause = _SETTLED_PAUSE if self._settled else _METRIC_PAUSE
+            gated = decide_gate(
+                self._service, job.name, plan.gate, plan.baseline, clock=self._clock, pause=pause, origin=plan.origin
+            )
+            decision, self._outcome.metrics = gated.decision, gated.last
+            points = {
+                metric: [(point.step, point.value) for point in found] for metric, found in gated.histories.items()
+            }
+            self._listener(MetricsSettled(job=job.name, metrics=gated.last, histories=points))
+            self._outcome.decision, self._outcome.comparison = decision, gated.comparison
+            if gated.comparison is not None and plan.baseline is not None:
+                before = {name: [(one.step, one.value) for one in found] for name, found in gated.before.items()}
+                self._listener(
+                    BaselineCompared(comparison=gated.comparison, where=plan.baseline.where, histories=before)
+                )
+            self._report(decision)
+            if not decision.met:
+                self._record(job, "failed")
+                lines = [f"{rule.reason} ({rule.where})" for rule in decision.missed]
+                raise GateFailedError("The gate is not met: " + "\n".join(lines), hint="No model was registered.")
+            summary.append(decision.summary)
+        return decision
+
+    def _report(self, decision: Decision) -> None:
+        for rule in decision.rules:
+            self._listener(
+                RuleDecided(
+                    metric=rule.metric,
+                    rule=rule.rule.text,
+                    value=rule.value,
+                    limit=rule.limit,
+                    met=rule.met,
+                    verdict=rule.verdict,
+                    reason=rule.reason,
+                    where=rule.where,
+                )
+            )
+
+    def _register(self, job: JobView, decision: Decision) -> None:
+        spec, service = self._plan.model, self._service
+        if spec is None:
+            return
+        if not self._options.register:
+            with self._stage("register", f"Look for the model {spec.name}") as summary:
+                if (doubt := check_written(service, spec, job.name)) is not None:
+                    self._warn(doubt)
+                summary.append(f"{spec.name} is written, and not registered: this run registers no model")
+            return
+        with self._stage("register", f"Register the model {spec.name}") as summary:
+            tags = lineage(job, metrics=self._outcome.metrics, decision=decision)
+            model, found = register(service, spec, job=job.name, tags=tags, remark=self._warn)
+            self._outcome.model = model
+            self._listener(ModelRegistered(model=model.name, version=model.version, found=found))
+            summary.append(
+                f"{'had been registered as' if found else 'registered'} {model.name} version {model.version}"
+            )
+
+    def _record(self, job: JobView, gate: GateWord) -> None:
+        """Have the job's tags say what the gate said. The verdict stands, whether they do or not.
+
+        A job that is found by its computed name is this commit's work; one that is named may be any commit's, and its tags say which.
+        """
+        origin = self._plan.origin if self._options.job is None else origin_of_tags(job.tags)
+        try:
+            record_verdict(self._service, job, origin, gate, now=datetime.datetime.now(datetime.UTC))
+        except ServiceError as error:
+            self._warn(
+                f"The verdict could not be written into the job's tags, where `baseline.branch` finds it: {error.message}"
+                f" `aml-train attach {job.name}` writes it."
+            )
+
+    def _warn(self, text: str) -> None:
+        self._listener(Notice(text=text, level="warning"))
