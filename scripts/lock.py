@@ -55,7 +55,11 @@ LOCKS: Final = (
     Lock(name="emulator.txt", wants=("pyproject.toml", "--extra=emulator"), agrees_with="dev.txt"),
     Lock(name="tools.txt", wants=("--group=tools",), agrees_with="dev.txt"),
     Lock(name="node.txt", wants=("--group=node",)),
-    Lock(name="client-v1.txt", wants=("--group=client-v1",)),
+    Lock(
+        name="client-v1.txt",
+        wants=("pyproject.toml", "--extra=azure", "--extra=azure-v1"),
+        agrees_with="overrides.txt",
+    ),
 )
 
 

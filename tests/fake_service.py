@@ -70,7 +70,7 @@ class FakeService:
     looks: int = 0
     prepared: int = 0
 
-    def prepare(self) -> None:
+    def prepare(self, sdk: str = "v2") -> None:
         self.prepared += 1
 
     def find(self, name: str) -> JobView | None:

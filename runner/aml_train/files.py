@@ -386,4 +386,6 @@ def _spec(lines: Sequence[str], *, git: bool) -> pathspec.PathSpec[Any]:
     """Return *lines* as rules: git's own, or (azure-ai-ml's) the last that matches, whatever happened above it."""
     if git:
         return pathspec.GitIgnoreSpec.from_lines(lines)
-    return pathspec.PathSpec.from_lines("gitignore", lines)
+    # Its name until pathspec 1.0, with which azureml-core does not get along.
+    known = "gitignore" if hasattr(pathspec.patterns, "gitignore") else "gitwildmatch"
+    return pathspec.PathSpec.from_lines(known, lines)

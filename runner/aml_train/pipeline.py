@@ -176,7 +176,8 @@ class Execution:
         with self._stage("target", plan.names.description) as summary:
             target = self._open_target()
             summary.append("ready")
-        self._prewarm.arm(target.service.prepare)
+        sdk = "v2" if plan.job.runconfig is None else "v1"
+        self._prewarm.arm(lambda: target.service.prepare(sdk))
         if options.fresh:
             self._prewarm.start()
         if options.job is None:

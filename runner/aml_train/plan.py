@@ -115,6 +115,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
             local_digests=resolved.local_digests,
             scope=names.scope,
             stem=stem_of(str(document.get("name") or document.get("experiment_name") or config.directory.name)),
+            runconfig=_runconfig(config) if config.sdk == "v1" else None,
             tags={
                 TAG_VERSION: __version__,
                 **(origin.tags() if origin else {}),
@@ -162,6 +163,17 @@ def origin_of(config: Config, commit: Commit | None) -> Origin | None:
         commit=str(commit),
         dirty=commit.dirty,
     )
+
+
+def _runconfig(config: Config) -> Mapping[str, Any]:
+    """Return the run configuration that the SDK v1 submits: with `setup`, as a command that begins with it."""
+    if config.job.runconfig is None:
+        raise ValueError("the SDK v1 submits run configurations")
+    values = config.job.runconfig.values
+    if not config.setup:
+        return values
+    command = str(prepare({"command": config.job.runconfig.command}, config.setup, ()).document["command"])
+    return {**values, "command": command, "script": None, "arguments": []}
 
 
 def _release(config: ImageConfig, commit: Commit | None, address: str) -> Release:

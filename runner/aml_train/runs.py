@@ -76,6 +76,10 @@ def prepare_run(
     """
     if not image:
         config = dataclasses.replace(config, image=None, tests=None)
+    if config.sdk == "v1":
+        from aml_train.jobs.azure_v1 import check_installed
+
+        check_installed()
     names = _names(config, environment)
     engine = _engine(environment)
 

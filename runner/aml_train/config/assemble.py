@@ -35,6 +35,8 @@ def check_together(tree: MapNode, values: Mapping[str, Any], job: CommandJob | N
             why="tests run in the image that is built; a job's own environment is taken as it is",
             remedy="add `image: {base: …}`, or delete `tests`",
         )
+    if values.get("sdk") == "v1":
+        _check_v1(tree, job, faults)
     output = (values.get("model") or {}).get("output")
     if output is not None and job is not None:
         declared = tuple(job.document.get("outputs") or ())
@@ -46,6 +48,17 @@ def check_together(tree: MapNode, values: Mapping[str, Any], job: CommandJob | N
             faults.add(
                 mark, f"`model.output` names `{shown(output)}`", why="the job has no such output", remedy=remedy
             )
+
+
+def _check_v1(tree: MapNode, job: CommandJob | None, faults: Faults) -> None:
+    """Check what azureml-core cannot submit."""
+    if job is not None and job.runconfig is None:
+        why = "the SDK v1 submits run configurations"
+        faults.add(place(tree, "sdk"), "`sdk: v1` needs `runconfig`", why=why, remedy="delete `sdk`")
+    if "data" in tree.entries:
+        why = "the SDK v1 takes data from the run configuration"
+        remedy = "write `dataReferences` there, or `sdk: v2`"
+        faults.add(place(tree, "data"), "`data` and `sdk: v1` exclude each other", why=why, remedy=remedy)
 
 
 def choose_target(

@@ -151,6 +151,10 @@ DOCUMENT: Final = Record(
         "runconfig": Key(
             RUNCONFIG_LINK, "Run configuration of the SDK v1, instead of `job`: a path, or a name in `.azureml`."
         ),
+        "sdk": Key(
+            Choice(words=("v1", "v2")),
+            "SDK that submits the job: `v2` (azure-ai-ml, the default), or for a run configuration `v1` (azureml-core).",
+        ),
         "image": Key(IMAGE, "Image that is built, tested, and replaces the job's environment."),
         "tests": Key(TESTS, "Tests that run inside the image before anything is submitted."),
         "gate": Key(GATE, "Rules that the metrics must meet: a rule, or a list of them, for each metric."),

@@ -288,6 +288,7 @@ class _Loader:
             code=code_config(values.get("code") or {}),
             setup=setup_commands(tree),
             data=links,
+            sdk=values.get("sdk", Config.sdk),
             overrides=self.overrides.values,
             notices=notices(job, image),
         )

@@ -18,6 +18,19 @@ from aml_train.gate.rules import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A run configuration of the SDK v1, checked.
+
+    Attributes:
+        values: its keys of today, in camelCase.
+        command: what it runs, as a shell command by itself.
+    """
+
+    values: Mapping[str, Any]
+    command: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class CommandJob:
     """A command job in the grammar of the AzureML CLI v2, checked.
 
@@ -29,12 +42,14 @@ class CommandJob:
         file: the job's YAML file; the aml-train.yml where the job stands inline.
         code: the folder of the code snapshot, absolute, where it is a local one; a file where the job names a single
             file; None where there is none or it is remote (``azureml:…``, ``git+…``, ``https://…``).
+        runconfig: what it was made of, where that was a run configuration.
     """
 
     document: Mapping[str, Any]
     directory: Path
     file: Path
     code: Path | None
+    runconfig: RunConfig | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,6 +358,7 @@ class Config:
     Attributes:
         file: the aml-train.yml, or None for a bare job YAML.
         directory: the project folder: where aml-train.yml (or the job's YAML) stands. Absolute.
+        sdk: which of AzureML's SDKs submits the job.
         overrides: what ``--set`` changed, dotted key → value, for the report.
         notices: remarks that are no faults.
     """
@@ -363,6 +379,7 @@ class Config:
     code: CodeConfig = CodeConfig()
     setup: tuple[SetupCommand, ...] = ()
     data: tuple[DataLink, ...] = ()
+    sdk: Literal["v1", "v2"] = "v2"
     overrides: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aml_train.config.job import name_of, read_tree
 from aml_train.config.job_grammar import JOB
-from aml_train.config.model import CommandJob
+from aml_train.config.model import CommandJob, RunConfig
 from aml_train.config.nodes import Entry, Faults, MapNode, ScalarNode, find, place, shown
 from aml_train.config.overrides import Override, apply
 from aml_train.config.runconfig_data import data_of
@@ -103,11 +103,19 @@ def check_runconfig(
     values = {key: value for key, value in RUNCONFIG.check(tree, "", faults).items() if value is not None}
     if len(faults) > before:
         return None
-    document = _Translation(tree=tree, values=values, source=source, faults=faults).document(has_image=has_image)
+    translation = _Translation(tree=tree, values=values, source=source, faults=faults)
+    document = translation.document(has_image=has_image)
     more = apply(_tree_of(source), [one for one in overrides if one.keys[0] in OF_THE_JOB], faults)
     for key, entry in more.entries.items():
         document[key] = JOB.keys[key].shape.check(entry.node, key, faults)
-    return CommandJob(document=document, directory=source.directory, file=source.file, code=source.directory)
+    runconfig = RunConfig(values=values, command=translation.command() if not faults else "")
+    return CommandJob(
+        document=document,
+        directory=source.directory,
+        file=source.file,
+        code=source.directory,
+        runconfig=runconfig,
+    )
 
 
 def _tree_of(source: RunConfigSource) -> MapNode:

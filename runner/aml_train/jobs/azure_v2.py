@@ -8,15 +8,16 @@ import io
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from aml_train import retries
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
-from aml_train.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
+from aml_train.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.jobs.azure_making import made, quiet
 from aml_train.jobs.azure_rest import AzureRest, Workspace
 from aml_train.jobs.code_upload import ensure_code
 from aml_train.jobs.job import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE, JobSpec
@@ -31,10 +32,8 @@ _NAMED_CODE: Final = re.compile(r"azureml:([^/:@]+):([^/:@]+)")
 _SERVICES_OWN: Final = re.compile(
     r"_azureml|azureml\.|mlflow\.|(?:ContentSnapshotId|ProcessInfoFile|ProcessStatusFile|exitCode|errorMessage)$"
 )
-_MAKING_ATTEMPTS: Final = 3
 #: Seconds; azure-core's own are 300 each, so that one request that hangs would hold up a run for twenty minutes.
 _CONNECT_TIMEOUT, _ANSWER_TIMEOUT = 10.0, 120.0
-_Thing = TypeVar("_Thing")
 _LOG = logging.getLogger(__name__)
 
 
@@ -47,8 +46,13 @@ class AzureV2(AzureRest):
         self._leaving: Submission | None = None
         self._making = threading.Lock()
 
-    def prepare(self) -> None:
+    def prepare(self, sdk: str = "v2") -> None:
         """Import azure-ai-ml and make its client, which takes over a second. Two threads may ask for it."""
+        if sdk == "v1":
+            from aml_train.jobs import azure_v1
+
+            azure_v1.prepare()
+            return
         with self._making:
             if self._made is None:
                 self._made = self._make()
@@ -88,6 +92,10 @@ class AzureV2(AzureRest):
 
     def submit(self, job: JobSpec, submission: Submission) -> JobView:
         """See :meth:`aml_train.jobs.service.JobService.submit`."""
+        if job.runconfig is not None:
+            from aml_train.jobs import azure_v1
+
+            return azure_v1.submit(self, job, submission)
         what = f"Submitting the job {job.name}"
         document = dict(job.document)
         if job.code is not None:
@@ -111,7 +119,7 @@ class AzureV2(AzureRest):
 
         try:
             self._leaving = submission
-            return made(create, look, what)
+            return made(create, look, what, translate=translate)
         finally:
             self._leaving = None
 
@@ -141,7 +149,7 @@ class AzureV2(AzureRest):
     ) -> None:
         """Submit the job *name* as *new*. A retry of the same work, which has *tags*, stays in its group."""
         try:
-            with _quiet():
+            with quiet():
                 entity = self.client.jobs.get(name)
                 group = {key: value for key, value in (entity.tags or {}).items() if key in (TAG_GROUP, TAG_SEQUENCE)}
                 again(entity, name, new)
@@ -166,7 +174,7 @@ class AzureV2(AzureRest):
 
         self._leaving = submission
         try:
-            return made(lambda: self._copy(name, new, what, tags=tags), look, what)
+            return made(lambda: self._copy(name, new, what, tags=tags), look, what, translate=translate)
         finally:
             self._leaving = None
 
@@ -208,46 +216,7 @@ class AzureV2(AzureRest):
                     return one if ours else None
             return None
 
-        return made(create, look, f"Registering the model {model.name}")
-
-
-def made(create: Callable[[], object], look: Callable[[], _Thing | None], what: str) -> _Thing:
-    """Have azure-ai-ml make something, and return what is there then: the answer may be lost, or late.
-
-    azure-ai-ml repeats each of its requests up to three times. Where that was not enough and the thing is not there, it is made
-    again: its name is chosen before, so that there is never a second one.
-
-    Args:
-        create: makes it.
-        look: returns it where it is there, and is what was to be made.
-        what: for messages.
-
-    Raises:
-        InvalidError: azure-ai-ml refuses.
-        CancelledError: the submission was called off.
-        ServiceError: the service refuses or does not answer.
-    """
-    for attempt in retries.repeated(_MAKING_ATTEMPTS):
-        with attempt:
-            problem: AmlTrainError = ServiceError(
-                f"{what}: AzureML accepted it, but does not show it.", transient=True
-            )
-            try:
-                with _quiet():
-                    create()
-            except Exception as error:
-                translated = translate(error, what)
-                if translated is None:
-                    raise
-                if isinstance(translated, InvalidError | CancelledError):
-                    raise translated from error
-                problem = translated
-                problem.__cause__ = error
-            found = look()
-            if found is None:
-                raise problem
-            return found
-    raise AssertionError("the last attempt returns or raises")
+        return made(create, look, f"Registering the model {model.name}", translate=translate)
 
 
 @contextlib.contextmanager
@@ -289,21 +258,6 @@ def again(entity: Any, name: str, new: str) -> None:
             output.path = None
         if getattr(output, "version", None):
             output.version = None  # that version is registered; a new one takes the next number
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep azure-ai-ml from writing to the terminal; what it wrote goes to the log at level debug.
-
-    Even with ``show_progress=False`` it prints colour resets around an upload (``_artifacts/_blob_storage_helper.py``).
-    """
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-            yield
-    finally:
-        if said.getvalue().strip():
-            _LOG.debug("azure-ai-ml: %s", said.getvalue().strip())
 
 
 def translate(error: Exception, what: str) -> AmlTrainError | None:

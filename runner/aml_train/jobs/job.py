@@ -66,6 +66,7 @@ class JobTemplate:
         scope: where the job is submitted, as text (target, subscription, resource group, workspace).
         stem: the readable beginning of the name.
         tags: tags to add.
+        runconfig: the run configuration that the SDK v1 submits, in camelCase; None for a job of the SDK v2.
     """
 
     document: Mapping[str, Any]
@@ -76,11 +77,15 @@ class JobTemplate:
     scope: str
     stem: str
     tags: Mapping[str, str] = field(default_factory=dict)
+    runconfig: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
-    """A job ready to be submitted under *name*. *code* are the files of its snapshot, where it is a local folder."""
+    """A job ready to be submitted under *name*. *code* are the files of its snapshot, where it is a local folder.
+
+    With *runconfig* the SDK v1 submits it, else the SDK v2.
+    """
 
     name: str
     document: Mapping[str, Any]
@@ -88,6 +93,7 @@ class JobSpec:
     code: FileSet | None
     image: JobImage
     fingerprint: str
+    runconfig: Mapping[str, Any] | None = None
 
 
 def stem_of(text: str) -> str:
@@ -113,6 +119,8 @@ def fingerprint(template: JobTemplate, image: JobImage) -> str:
         "image": image.digest if isinstance(image, Tested) else "given",
         "scope": template.scope,
     }
+    if template.runconfig is not None:
+        content["runconfig"] = dict(template.runconfig)
     text = json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -148,4 +156,5 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
         code=template.code,
         image=image,
         fingerprint=mark,
+        runconfig=template.runconfig,
     )

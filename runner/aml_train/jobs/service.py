@@ -115,8 +115,8 @@ class JobService(Protocol):
     Every method raises :class:`aml_train.errors.ServiceError` (exit code 8) when the service refuses or stays away.
     """
 
-    def prepare(self) -> None:
-        """Load what :meth:`submit` will need. May run in another thread, early."""
+    def prepare(self, sdk: str = "v2") -> None:
+        """Load what :meth:`submit` will need for a job of that *sdk*. May run in another thread, early."""
 
     def find(self, name: str) -> JobView | None:
         """Return the job with its status and tags, without logs; None where there is none of that name."""

@@ -16,8 +16,9 @@ from urllib3 import HTTPResponse
 from aml_train import retries
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
+from aml_train.jobs.azure_making import made
 from aml_train.jobs.azure_rest import AzureRest, Workspace
-from aml_train.jobs.azure_v2 import made
+from aml_train.jobs.azure_v2 import translate
 
 WORKSPACE = Workspace(subscription_id="s", resource_group="g", name="w")
 JSON = {"Content-Type": "application/json"}
@@ -130,7 +131,7 @@ LOST = ServiceError("no answer: reset", transient=True)
 )
 def test_what_was_made_is_found_and_what_was_not_is_made_again(failures: list[Any], tried: int) -> None:
     making = Making(*failures)
-    assert made(making.create, making.look, "Making") == "it"
+    assert made(making.create, making.look, "Making", translate=translate) == "it"
     assert (making.tried, making.made) == (tried, 1)
 
 
@@ -145,11 +146,11 @@ def test_what_was_made_is_found_and_what_was_not_is_made_again(failures: list[An
 def test_what_is_refused_is_not_made_again(error: AmlTrainError, raised: type[Exception], tried: int) -> None:
     making = Making((error, False))
     with pytest.raises(raised, match=error.message):
-        made(making.create, making.look, "Making")
+        made(making.create, making.look, "Making", translate=translate)
     assert making.tried == tried
 
 
 def test_what_stays_away_is_told() -> None:
     making = Making(*[(LOST, False)] * retries.ATTEMPTS)
     with pytest.raises(ServiceError, match="no answer: reset"):
-        made(making.create, making.look, "Making")
+        made(making.create, making.look, "Making", translate=translate)

@@ -1,0 +1,204 @@
+"""Submitting by the AzureML SDK v1, azureml-core: a run configuration, with our image in the place of its environment.
+
+A run is a job: what comes after the submission (status, logs, metrics, cancelling, registering) is the same for both SDKs. The classes and
+what they send are those of azureml-core 1.61.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from aml_train.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.image.spec import Tested
+from aml_train.jobs.azure_making import made
+from aml_train.jobs.azure_rest import AzureRest
+from aml_train.jobs.job import TAG_FINGERPRINT, JobSpec
+from aml_train.jobs.service import JobView
+from aml_train.jobs.submission import Submission
+
+_MISSING: Final = (
+    "pip install 'aml-train[azure,azure-v1]'; or write `sdk: v2`: the command job that does the same is submitted."
+)
+_TRANSIENT: Final = re.compile(
+    r"\b(?:408|429|500|502|503|504)\b|timed out|Max retries exceeded|Connection aborted", re.I
+)
+
+
+def check_installed() -> None:
+    """Check that azureml-core can be imported; it is not imported for that.
+
+    Raises:
+        InvalidError: it is not installed.
+    """
+    try:
+        found = importlib.util.find_spec("azureml.core")
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise InvalidError("`sdk: v1` needs azureml-core, which is not installed.", hint=_MISSING)
+
+
+def prepare() -> None:
+    """Import azureml-core, which takes about a second."""
+    check_installed()
+    import azureml.core  # noqa: F401
+
+    # Notices of what is deprecated are addressed to azureml-core's own users.
+    logging.getLogger("azureml").setLevel(logging.ERROR)
+
+
+def submit(rest: AzureRest, job: JobSpec, submission: Submission) -> JobView:
+    """Submit a run configuration as the run *job*; see :meth:`aml_train.jobs.service.JobService.submit`.
+
+    Its code is copied first, so that exactly the files are sent that the job's name stands for.
+    """
+    prepare()
+    what = f"Submitting the run {job.name}"
+    tags = {str(key): str(value) for key, value in job.document["tags"].items()}
+    with tempfile.TemporaryDirectory(prefix="aml-train-code-") as name:
+        folder = Path(name) / "code"
+        if job.code is not None:
+            job.code.copy_to(folder)
+        else:
+            folder.mkdir()
+        file = Path(name) / "run.yml"
+        file.write_text(yaml.safe_dump(run_configuration(job), sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+        def create() -> None:
+            # The request that makes the run follows the upload within one call of azureml-core.
+            submission.leave()
+            _submit(rest, job, file, folder)
+
+        def look() -> JobView | None:
+            found = rest.find(job.name)
+            if found is not None and tags.items() - found.tags.items():
+                # azureml-core sends tags after the run was made: the answer to either may be lost.
+                rest.tag(job.name, tags)
+                found = rest.find(job.name)
+            return found if found is not None and found.tags.get(TAG_FINGERPRINT) == job.fingerprint else None
+
+        return made(create, look, what, translate=translate)
+
+
+def run_configuration(job: JobSpec) -> dict[str, Any]:
+    """Return the run configuration for this target and image, by the keys of azureml-core.
+
+    Raises:
+        InvalidError: nothing says which compute it runs on.
+    """
+    values = dict(job.runconfig or {})
+    compute = str(job.document.get("compute") or "")
+    if not compute:
+        raise InvalidError(
+            f"The run configuration of {job.name} names no compute of the workspace.",
+            hint="Write `target: NAME` into it, or `compute` into the target of aml-train.yml.",
+        )
+    values["target"] = compute.removeprefix("azureml:").rpartition("/")[2]
+    # Without this key azureml-core takes it for a configuration of the first kind, and forgets the others.
+    given = dict(values.get("environment") or {})
+    values["environment"] = _environment(given, job.image) if isinstance(job.image, Tested) else _given(given, job)
+    return values
+
+
+def _environment(given: Mapping[str, Any], image: Tested) -> dict[str, Any]:
+    """Return the environment that is *image*, which has all packages, with the variables and the container of the one that was given."""
+    python, docker = given.get("python") or {}, given.get("docker") or {}
+    reference = image.reference
+    kept = {key: docker[key] for key in ("sharedVolumes", "shmSize", "arguments") if docker.get(key) is not None}
+    interpreter = python.get("interpreterPath") if python.get("userManagedDependencies") else None
+    return {
+        "name": f"aml-train-{image.address[:20]}",
+        "environmentVariables": dict(given.get("environmentVariables") or {}),
+        "python": {"userManagedDependencies": True, "interpreterPath": interpreter or "python"},
+        "docker": {**kept, "baseImage": str(reference)},
+    }
+
+
+def _given(given: dict[str, Any], job: JobSpec) -> dict[str, Any]:
+    """Return the environment as it was given; the path of its conda file starts from the project."""
+    python = dict(given.get("python") or {})
+    if python.get("condaDependenciesFile"):
+        python["condaDependenciesFile"] = str(job.directory / python["condaDependenciesFile"])
+    return {"name": "aml-train-given", **given, **({"python": python} if python else {})}
+
+
+def _submit(rest: AzureRest, job: JobSpec, file: Path, folder: Path) -> None:
+    from azureml.core import Environment, Experiment, RunConfiguration, ScriptRunConfig, Workspace
+    from azureml.core.authentication import TokenAuthentication
+
+    def token(_audience: str) -> str:
+        return rest.credential.token(rest.cloud.scope)
+
+    place = rest.workspace
+    workspace = Workspace.get(
+        name=place.name,
+        subscription_id=place.subscription_id,
+        resource_group=place.resource_group,
+        auth=TokenAuthentication(token, cloud=rest.cloud.name),
+        cloud=rest.cloud.name,
+    )
+    config = RunConfiguration.load(str(file))
+    given = (job.runconfig or {}).get("environment") or {}
+    if not isinstance(job.image, Tested) and given.get("name") and not (given.get("docker") or given.get("python")):
+        config.environment = Environment.get(workspace, given["name"], given.get("version"))
+    elif isinstance(job.image, Tested):
+        _register(workspace, config.environment)
+    document = job.document
+    run = Experiment(workspace, str(document.get("experiment_name") or "Default")).submit(
+        ScriptRunConfig(source_directory=str(folder), run_config=config),
+        tags={str(key): str(value) for key, value in document["tags"].items()},
+        run_id=job.name,
+        credential_passthrough=bool(config.credential_passthrough),
+    )
+    if document.get("display_name"):
+        run.display_name = str(document["display_name"])
+    if document.get("properties"):
+        run.add_properties({str(key): str(value) for key, value in document["properties"].items()})
+
+
+def _register(workspace: Any, environment: Any) -> None:
+    """Register the environment, unless its last version is the same image already."""
+    from azureml.core import Environment
+
+    try:
+        found = Environment.get(workspace, environment.name)
+    except Exception as error:
+        if "not found" not in str(error).lower():
+            raise
+        found = None
+    if found is None or found.docker.base_image != environment.docker.base_image:
+        environment.register(workspace)
+
+
+def translate(error: Exception, what: str) -> AmlTrainError | None:
+    """Return our error for one of azureml-core's, or None where it is none of azureml-core's."""
+    if isinstance(error, AmlTrainError):
+        return error
+    import requests
+    from azureml.exceptions import AuthenticationException, AzureMLException
+    from msrest.exceptions import ClientException, HttpOperationError
+
+    message = " ".join(str(getattr(error, "message", None) or error).split())[:1500]
+    if isinstance(error, requests.RequestException):
+        return ServiceError(f"{what}: AzureML could not be reached: {type(error).__name__}", transient=True)
+    if isinstance(error, AuthenticationException):
+        return ServiceError(f"{what}: sign-in failed: {message}", hint="Check the credential.")
+    if isinstance(error, HttpOperationError):
+        code = getattr(error.response, "status_code", None)
+        transient = code is None or code in (408, 429) or code >= 500
+        return ServiceError(f"{what}: AzureML answered {code}: {message}", transient=transient)
+    if isinstance(error, ClientException):
+        return ServiceError(f"{what}: AzureML could not be reached: {message}", transient=True)
+    if isinstance(error, AzureMLException):
+        if _TRANSIENT.search(message):
+            return ServiceError(f"{what}: {message}", transient=True)
+        return InvalidError(f"{what}: azureml-core refuses the run: {message}")
+    return None

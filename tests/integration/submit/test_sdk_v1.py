@@ -1,0 +1,194 @@
+"""Run configurations that azureml-core submits: the same pipeline around them, and the same jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import BASE
+from tests.integration.emulator.service import ROOT, Emulator, python_of_v1
+
+SECONDS = 240
+TRAIN = """\
+import json, os, pathlib, sys
+print("arguments", sys.argv[1:], os.environ["GREETING"], sorted(os.listdir(".")), flush=True)
+pathlib.Path("outputs").mkdir(exist_ok=True)
+pathlib.Path("outputs/model.txt").write_text("weights")
+pathlib.Path("outputs/report.json").write_text(json.dumps({"accuracy": float(sys.argv[2])}))
+sys.exit(int(sys.argv[4]) if len(sys.argv) > 4 else 0)
+"""
+RUNCONFIG = f"""\
+script: train.py
+arguments: [--accuracy, 0.9]
+target: local-cluster
+environment:
+  docker: {{baseImage: "{BASE}", shmSize: 256m}}
+  python: {{userManagedDependencies: true, interpreterPath: python3}}
+  environmentVariables: {{GREETING: a run}}
+maxRunDurationSeconds: 300
+"""
+CONFIGURATION = """\
+runconfig: {file: train, experiment_name: exp-v1, tags: {team: vision}}
+sdk: v1
+gate:
+  accuracy: {file: outputs/report.json, pointer: /accuracy, rules: ">= 0.5"}
+model: {name: v1-model, path: outputs/model.txt}
+"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project with a run configuration; *environment* is what its commands know."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def command(self, *arguments: str) -> str:
+        """Run a command that succeeds; return what it said."""
+        done = subprocess.run(
+            [python_of_v1(), "-m", "aml_train", *arguments, "--target", "azure"],
+            cwd=self.folder / "project",
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def run(self, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
+        """Run ``aml-train`` with azureml-core installed; return the exit code, the events, and what it said."""
+        events = self.folder / "events.jsonl"
+        events.unlink(missing_ok=True)
+        done = subprocess.run(
+            [python_of_v1(), "-m", "aml_train", *arguments, "--target", "azure", "--json", str(events)],
+            cwd=self.folder / "project",
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        lines = events.read_text().splitlines() if events.exists() else []
+        return done.returncode, [json.loads(line) for line in lines], done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def project(emulator: Emulator, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("v1")
+    for name, text in {
+        "aml-train.yml": f"{CONFIGURATION}targets: {{azure: {{push-registry: 'localhost:{emulator.registry_port}'}}}}\n",
+        ".azureml/train.runconfig": RUNCONFIG,
+        "train.py": TRAIN,
+        "notes/left_out.txt": "",
+        ".amlignore": "notes/\n",
+    }.items():
+        (folder / "project" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "project" / name).write_text(text)
+    info = emulator.info
+    return Project(
+        folder,
+        {
+            **emulator.environment(),
+            "HOME": str(folder),
+            "PYTHONPATH": f"{ROOT / 'runner'}",
+            "AZURE_SUBSCRIPTION_ID": info["subscription_id"],
+            "AML_RESOURCE_GROUP": info["resource_group"],
+            "AML_WORKSPACE": info["workspace"],
+            "AML_TRAIN_SIGN_IN": "secret",
+            "PATH": os.environ["PATH"],
+        },
+    )
+
+
+def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [event for event in events if event["event"] == kind]
+
+
+def test_a_run_is_submitted_gated_and_registered(project: Project) -> None:
+    code, events, said = project.run("run")
+    assert code == 0, said
+    (ended,) = of(events, "run-finished")
+    assert ended["status"] == "passed"
+    assert ended["facts"]["gate"] == "passed"
+    assert (ended["facts"]["model"], ended["facts"]["model_version"]) == ("v1-model", "1")
+    name = ended["facts"]["job"]
+    assert name.startswith("exp-v1-")
+    (line,) = [one["text"] for one in of(events, "log-line") if "arguments" in one["text"]]
+    assert "['--accuracy', '0.9'] a run" in line
+    assert "train.py" in line
+    assert "notes" not in line, "what .amlignore leaves out is not sent"
+
+    code, events, said = project.run("run")
+    assert code == 0, said
+    (again,) = of(events, "job-submitted")
+    assert (again["job"], again["attached"]) == (name, True)
+    (model,) = of(events, "model-registered")
+    assert (model["version"], model["found"]) == ("1", True)
+
+    code, _, said = project.run("attach", name)
+    assert code == 0, said
+
+
+def test_a_gate_that_is_missed_and_a_script_that_fails(project: Project) -> None:
+    code, events, said = project.run("run", "--set", "job.arguments.1=0.1")
+    assert code == 6, said
+    assert not of(events, "model-registered")
+    code, events, said = project.run("run", "--set", "job.arguments.2=--exit", "--set", "job.arguments.3=3")
+    assert code == 5, said
+    assert "exit code: 3" in said.replace("exit code 3", "exit code: 3")
+    (ended,) = of(events, "run-finished")
+    assert ended["facts"]["ending"] == "script-failed"
+
+
+def test_setup_and_a_built_image(project: Project) -> None:
+    """The image that was built and tested is the run's environment, by its digest."""
+    image = {
+        "image": {"base": BASE, "run": ["echo built > /built"], "azureml-mlflow": False},
+        "tests": {"command": "cat /built"},
+    }
+    changes = {**image, "setup": ["cat /built"]}
+    sets = [f"{key}={json.dumps(value)}" for key, value in changes.items()]
+    code, events, said = project.run("run", *(part for one in sets for part in ("--set", one)))
+    assert code == 0, said
+    (ended,) = of(events, "run-finished")
+    assert ended["facts"]["digest"].startswith("sha256:")
+    lines = [one["text"] for one in of(events, "log-line") if one["source"] == "job"]
+    assert "aml-train: setup 1 of 1: cat /built" in lines
+    assert "built" in lines
+    lineage = project.command("model", "lineage", "v1-model", "--json")
+    assert f"@{ended['facts']['digest']}" in lineage
+    assert "the job ran in exactly this image" in lineage
+    assert "broken" not in lineage
+
+
+def test_sdk_v2_submits_the_command_job_that_does_the_same(project: Project) -> None:
+    code, events, said = project.run("run", "--set", "sdk=v2")
+    assert code == 0, said
+    (submitted,) = of(events, "job-submitted")
+    assert not submitted["attached"], "what another SDK submits is another job"
+    (line,) = [one["text"] for one in of(events, "log-line") if "arguments" in one["text"]]
+    assert "['--accuracy', '0.9'] a run" in line
+
+
+def test_without_azureml_core(project: Project) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "aml_train", "run", "--target", "azure"],
+        cwd=project.folder / "project",
+        env=project.environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "`sdk: v1` needs azureml-core, which is not installed." in done.stderr
+    assert "aml-train[azure,azure-v1]" in done.stderr
