@@ -8,7 +8,7 @@ BIN = .venv/bin
 WITH_SERVICES = PATH="$(CURDIR)/.aml-train/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo act-demo test unit integration e2e lint format lock emulator-image bench clean
+.PHONY: help demo demo-v1 act-demo test unit integration e2e lint format lock emulator-image bench clean
 
 help: ## show this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +16,10 @@ help: ## show this
 demo: ## train examples/digits on the local AzureML, end to end; FRESH=1 trains again
 	@$(BOOTSTRAP) --for demo
 	@$(BIN)/aml-train run -C examples/digits $(if $(filter 1 yes true,$(FRESH)),--fresh)
+
+demo-v1: ## the same with the SDK v1: examples/digits-v1, a run configuration that azureml-core submits; FRESH=1 trains again
+	@$(BOOTSTRAP) --for demo-v1
+	@PYTHONPATH=runner .aml-train/client-v1/bin/python -m aml_train run -C examples/digits-v1 $(if $(filter 1 yes true,$(FRESH)),--fresh)
 
 act-demo: ## the example's workflow under act: uses: org/aml-train@v1, mapped to this checkout
 	@$(BOOTSTRAP) --for demo

@@ -39,6 +39,7 @@ BASE_IMAGE: Final = "python:3.11-slim-bookworm"
 PROFILES: Final[Mapping[str, tuple[str, ...]]] = {
     "venv": ("venv",),
     "demo": ("venv", "engine", "base-image", "emulator-image"),
+    "demo-v1": ("client-v1", "engine", "base-image", "emulator-image"),
     "tests": ("venv", "client-v1", "engine", "base-image", "emulator-image", "services", "browser"),
     "services": ("client-v1", "engine", "base-image", "emulator-image", "services", "browser"),
     "client-v1": ("client-v1",),

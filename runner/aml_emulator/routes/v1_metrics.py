@@ -61,6 +61,9 @@ class Metrics:
                 value, timestamp = float(values[row.metric_id]), _millis(row.created)
                 metrics.append(Metric(key=row.name, value=value, timestamp=timestamp, step=step))
             store.metrics.log(run.id, metrics)
+            # azureml-core sends several batches at a time: one that was logged first may arrive last.
+            for name in {row.name for row in numbers if row.step is None}:
+                store.metrics.recount(run.id, name)
         return {"errors": []}
 
     def list(self, call: Call) -> dict[str, Any]:
@@ -137,12 +140,13 @@ class Metrics:
         return sorted([*rows, *numbers], key=lambda value: _moment(value["createdUtc"])) if rows else numbers
 
     def _numbers(self, run: Run, name: str) -> Sequence[Metric]:
+        """Return a metric's numbers in the order in which they were logged, whenever they arrived."""
         found: list[Metric] = []
         after: int | None = 0
         while after is not None:
             page, after = self._services.store.metrics.history(run.id, name, limit=PAGE, after=after)
             found += page
-        return found
+        return sorted(found, key=lambda metric: metric.timestamp)
 
 
 def _rows(metric: Mapping[str, Any]) -> Iterable[MetricRow]:

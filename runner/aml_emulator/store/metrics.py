@@ -45,6 +45,18 @@ class MetricStore:
             ],
         )
 
+    def recount(self, run_id: str, key: str) -> None:
+        """Number a metric's values anew, from 0 and in the order of their timestamps, if their steps are nothing but a count."""
+        rows = self._db.rows(
+            "SELECT id, step FROM metrics WHERE run_id = ? AND key = ? ORDER BY timestamp, id", (run_id, key)
+        )
+        if sorted(int(row["step"]) for row in rows) != list(range(len(rows))):
+            return
+        self._db.execute_many(
+            "UPDATE metrics SET step = ? WHERE id = ?",
+            [(number, int(row["id"])) for number, row in enumerate(rows) if int(row["step"]) != number],
+        )
+
     def latest(self, run_id: str) -> list[Metric]:
         """Return for each metric its value at the highest step, the latest and last-written one there, by key."""
         rows = self._db.rows(

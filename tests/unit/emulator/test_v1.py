@@ -128,6 +128,38 @@ def test_numbers_are_the_metrics_that_mlflow_sees(service: Service) -> None:
     assert full["properties"]["uxMetricType"] == "azureml.v1.scalar"
 
 
+def test_batches_that_arrive_in_another_order_than_they_were_logged_in(service: Service) -> None:
+    """azureml-core sends batches from several threads."""
+
+    def at(second: int, number: float, **more: Any) -> Any:
+        return value("loss", number, createdUtc=f"2026-11-21T10:00:{second:02d}.500000+00:00", **more)
+
+    submit(service)
+    log(service, at(3, 0.3), at(4, 0.2))
+    log(service, at(1, 0.9), at(2, 0.5))
+    log(service, at(5, 0.1))
+    history, _ = service.store.metrics.history("job-1", "loss", limit=10)
+    assert sorted((metric.step, metric.value) for metric in history) == [
+        (0, 0.9),
+        (1, 0.5),
+        (2, 0.3),
+        (3, 0.2),
+        (4, 0.1),
+    ]
+    (latest,) = service.store.metrics.latest("job-1")
+    assert (latest.value, latest.step) == (0.1, 4)
+    full = ask(service, "POST", f"{METRICS}/full", {"metricName": "loss"})
+    assert [one["data"]["loss"] for one in full["value"]] == [0.9, 0.5, 0.3, 0.2, 0.1]
+
+
+def test_steps_that_were_given_stay(service: Service) -> None:
+    submit(service)
+    log(service, value("loss", 0.3, step=10), value("loss", 0.4, step=5))
+    log(service, value("loss", 0.2))
+    history, _ = service.store.metrics.history("job-1", "loss", limit=10)
+    assert [(metric.step, metric.value) for metric in history] == [(10, 0.3), (5, 0.4), (2, 0.2)]
+
+
 def test_numbers_that_json_cannot_hold_are_named(service: Service) -> None:
     submit(service)
     log(service, value("bad", float("nan")), value("big", float("-inf")))

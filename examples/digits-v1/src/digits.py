@@ -1,0 +1,54 @@
+"""Softmax regression on scikit-learn's bundled handwritten digits, by gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """How the model stands after one pass over the training images."""
+
+    number: int
+    train_loss: float
+    val_loss: float
+    val_accuracy: float
+
+
+def load_split(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return training images, validation images (pixels from 0 to 1, a constant at the end) and the labels of both."""
+    digits = load_digits()
+    images = np.hstack([digits.data / 16.0, np.ones((len(digits.data), 1))])
+    return tuple(train_test_split(images, digits.target, test_size=0.25, random_state=seed, stratify=digits.target))
+
+
+def probabilities(weights: np.ndarray, images: np.ndarray) -> np.ndarray:
+    """Return the probability of each digit for each image."""
+    scores = images @ weights
+    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+
+def loss(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mean cross-entropy."""
+    return float(-np.log(probabilities(weights, images)[np.arange(len(labels)), labels]).mean())
+
+
+def train(epochs: int, learning_rate: float, seed: int = 0) -> Iterator[tuple[Epoch, np.ndarray]]:
+    """Yield each epoch with the weights after it."""
+    images, val_images, labels, val_labels = load_split(seed)
+    weights = np.zeros((images.shape[1], 10))
+    order = np.random.default_rng(seed)
+    for number in range(1, epochs + 1):
+        for batch in np.array_split(order.permutation(len(labels)), 20):
+            gradient = probabilities(weights, images[batch])
+            gradient[np.arange(len(batch)), labels[batch]] -= 1
+            weights = weights - learning_rate * images[batch].T @ gradient / len(batch)
+        found = probabilities(weights, val_images).argmax(axis=1)
+        accuracy = float((found == val_labels).mean())
+        yield Epoch(number, loss(weights, images, labels), loss(weights, val_images, val_labels), accuracy), weights
