@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -18,6 +18,7 @@ from aml_train.events import (
     Stage,
 )
 from aml_train.gate.decide import Decision
+from aml_train.gate.history import MetricPoint
 from aml_train.gating import decide_gate
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.origin import origin_of_tags
@@ -88,13 +89,11 @@ class Verdict:
                 self._service, job.name, plan.gate, plan.baseline, clock=self._clock, pause=pause, origin=plan.origin
             )
             decision, self._outcome.metrics = gated.decision, gated.last
-            points = {
-                metric: [(point.step, point.value) for point in found] for metric, found in gated.histories.items()
-            }
+            points = {metric: _course(found) for metric, found in gated.histories.items()}
             self._listener(MetricsSettled(job=job.name, metrics=gated.last, histories=points))
             self._outcome.decision, self._outcome.comparison = decision, gated.comparison
             if gated.comparison is not None and plan.baseline is not None:
-                before = {name: [(one.step, one.value) for one in found] for name, found in gated.before.items()}
+                before = {name: _course(found) for name, found in gated.before.items()}
                 self._listener(
                     BaselineCompared(comparison=gated.comparison, where=plan.baseline.where, histories=before)
                 )
@@ -156,3 +155,9 @@ class Verdict:
 
     def _warn(self, text: str) -> None:
         self._listener(Notice(text=text, level="warning"))
+
+
+def _course(points: Iterable[MetricPoint]) -> list[tuple[int, float]]:
+    """Return steps and values by step, and by time where steps are equal: batches may have arrived in another order."""
+    ordered = sorted(points, key=lambda point: (point.step, point.timestamp))
+    return [(point.step, point.value) for point in ordered]

@@ -62,9 +62,10 @@ class Ended:
 
 @dataclass(frozen=True)
 class Local:
-    """A local AzureML, and the command that uses it."""
+    """A local AzureML, and the command that uses it, run by *python*."""
 
     environment: Mapping[str, str]
+    python: str = sys.executable
 
     @property
     def which(self) -> dict[str, str]:
@@ -76,7 +77,7 @@ class Local:
         events = project.with_suffix(".events")
         events.unlink(missing_ok=True)
         return subprocess.Popen(
-            [sys.executable, "-m", "aml_train", "run", "-C", str(project), "--json", str(events), *args],
+            [self.python, "-m", "aml_train", "run", "-C", str(project), "--json", str(events), *args],
             env=dict(self.environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -58,8 +58,11 @@ class Metrics:
                 # As on the axis of AzureML's charts: without steps, values are counted.
                 step = count[row.name] if row.step is None else row.step
                 count[row.name] += 1
-                value, timestamp = float(values[row.metric_id]), _millis(row.created)
-                metrics.append(Metric(key=row.name, value=value, timestamp=timestamp, step=step))
+                fraction, timestamp = math.modf(_moment(row.created).timestamp() * 1000)
+                value = float(values[row.metric_id])
+                metrics.append(
+                    Metric(key=row.name, value=value, timestamp=int(timestamp), step=step, fraction=fraction)
+                )
             store.metrics.log(run.id, metrics)
             # azureml-core sends several batches at a time: one that was logged first may arrive last.
             for name in {row.name for row in numbers if row.step is None}:
@@ -146,7 +149,7 @@ class Metrics:
         while after is not None:
             page, after = self._services.store.metrics.history(run.id, name, limit=PAGE, after=after)
             found += page
-        return sorted(found, key=lambda metric: metric.timestamp)
+        return sorted(found, key=lambda metric: metric.timestamp + metric.fraction)
 
 
 def _rows(metric: Mapping[str, Any]) -> Iterable[MetricRow]:
@@ -205,7 +208,3 @@ def _moment(text: Any) -> datetime:
     except ValueError as error:
         raise bad_request(f"Not a time: '{text}'") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _millis(text: str) -> int:
-    return int(_moment(text).timestamp() * 1000)

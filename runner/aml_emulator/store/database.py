@@ -89,7 +89,7 @@ CREATE TABLE metrics (
     run_id TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
     key TEXT NOT NULL,
     value REAL,                          -- NULL: NaN, which SQLite does not keep
-    timestamp INTEGER NOT NULL,          -- milliseconds since the epoch
+    timestamp INTEGER NOT NULL,          -- milliseconds since the epoch, with a fraction where one is known
     step INTEGER NOT NULL
 );
 CREATE INDEX metrics_by_key ON metrics(run_id, key, id);

@@ -11,12 +11,13 @@ from aml_emulator.store.database import Database
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One value of a metric. *timestamp* is in milliseconds since the epoch; *value* may be NaN or infinite."""
+    """One value of a metric. *timestamp* is in milliseconds since the epoch, *fraction* the part of one beyond it; *value* may be NaN or infinite."""
 
     key: str
     value: float
     timestamp: int
     step: int
+    fraction: float = 0.0
 
 
 class ParameterConflictError(ValueError):
@@ -38,7 +39,7 @@ class MetricStore:
                     run_id,
                     metric.key,
                     None if math.isnan(metric.value) else metric.value,
-                    metric.timestamp,
+                    metric.timestamp + metric.fraction,
                     metric.step,
                 )
                 for metric in metrics
@@ -110,5 +111,7 @@ class MetricStore:
         return [(str(row["key"]), str(row["value"])) for row in rows]
 
 
-def _metric(key: str, value: float | None, timestamp: int, step: int) -> Metric:
-    return Metric(key=key, value=math.nan if value is None else value, timestamp=timestamp, step=step)
+def _metric(key: str, value: float | None, timestamp: float, step: int) -> Metric:
+    whole = int(timestamp)
+    number = math.nan if value is None else value
+    return Metric(key=key, value=number, timestamp=whole, step=step, fraction=timestamp - whole)

@@ -131,8 +131,8 @@ def test_numbers_are_the_metrics_that_mlflow_sees(service: Service) -> None:
 def test_batches_that_arrive_in_another_order_than_they_were_logged_in(service: Service) -> None:
     """azureml-core sends batches from several threads."""
 
-    def at(second: int, number: float, **more: Any) -> Any:
-        return value("loss", number, createdUtc=f"2026-11-21T10:00:{second:02d}.500000+00:00", **more)
+    def at(microseconds: int, number: float, **more: Any) -> Any:
+        return value("loss", number, createdUtc=f"2026-11-21T10:00:00.5000{microseconds:02d}+00:00", **more)
 
     submit(service)
     log(service, at(3, 0.3), at(4, 0.2))

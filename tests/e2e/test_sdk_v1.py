@@ -1,0 +1,54 @@
+"""examples/digits-v1, which azureml-core submits, to each of its ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import ROOT, Local
+from tests.integration.emulator.service import python_of_v1
+
+#: azureml-defaults is hundreds of megabytes.
+pytestmark = pytest.mark.timeout(1800)
+
+
+def test_the_example_and_its_failing_variants(local: Local, tmp_path: Path) -> None:
+    """One test: the variants find the image of the first run."""
+    project = tmp_path / "digits-v1"
+    shutil.copytree(ROOT / "examples" / "digits-v1", project, ignore=shutil.ignore_patterns("__pycache__", "outputs"))
+    v1 = dataclasses.replace(
+        local, python=python_of_v1(), environment={**local.environment, "PYTHONPATH": str(ROOT / "runner")}
+    )
+    first = v1.run(project)
+    assert first.code == 0, first.output
+    image, job, model = first.only("image-ready"), first.only("job-submitted"), first.only("model-registered")
+    assert image["reference"].endswith(f"@{image['digest']}")
+    assert first.only("tests-finished")["passed"] == 3
+    assert job["job"].startswith("digits-v1-")
+    assert (model["model"], model["version"]) == ("digits-v1", "1")
+    history = first.only("metrics-settled")["histories"]["val/loss"]
+    assert [step for step, _ in history] == list(range(20))
+
+    again = v1.run(project)
+    assert again.code == 0, again.output
+    assert (again.only("job-submitted")["job"], again.only("job-submitted")["attached"]) == (job["job"], True)
+    assert again.only("image-ready")["digest"] == image["digest"]
+    assert again.only("model-registered")["found"]
+
+    worse = v1.run(project, "--set", "job.arguments.3=0.001")
+    assert worse.code == 6, worse.output
+    assert not worse.of("model-registered")
+
+    failing = v1.run(project, "--set", "job.arguments.1=0")
+    assert failing.code == 5, failing.output
+    assert "at least one epoch is needed" in failing.output
+
+    by_v2 = v1.run(project, "--set", "sdk=v2")
+    assert by_v2.code == 0, by_v2.output
+    assert by_v2.only("job-submitted")["job"] != job["job"]
+    assert by_v2.only("image-ready")["digest"] == image["digest"]
+    settled = [ended.only("metrics-settled")["metrics"] for ended in (first, by_v2)]
+    assert settled[0] == settled[1], "both SDKs train the same"
