@@ -106,7 +106,8 @@ def test_the_first_process_that_fails_ends_the_job_on_all_nodes_with_its_exit_co
     assert "Rank 3 of the job's command, on node 1, exited with status code 7." in sink.error.message
     assert "'user_logs/std_log_process_3.txt'" in sink.error.message
     assert sink.error.message.endswith("The last lines of its output:\nup\nbroken")
-    assert bench.rank_log(spec, 2) in ("up\ntold\n", "up\n", "")
+    # Whether it comes as far as its trap, and as its first word, is not known.
+    assert bench.rank_log(spec, 2) in ("up\ntold\n", "told\n", "up\n", "")
     assert_clean(engine, bench)
 
 
