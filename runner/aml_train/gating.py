@@ -10,6 +10,7 @@ from aml_train.baselines import Found, find_baseline, side_of_job
 from aml_train.comparison import Comparison, Side
 from aml_train.config.model import BaselineConfig, GateRule, JsonValue
 from aml_train.errors import GateFailedError, InvalidError
+from aml_train.events import Listener, RuleDecided
 from aml_train.gate.baseline import RunBaseline, read_value
 from aml_train.gate.data import decide_data
 from aml_train.gate.decide import Decision, Evidence, decide_rule
@@ -194,3 +195,29 @@ def check_baseline(
                 f"The gate cannot be met: {decision.reason} ({decision.where}).",
                 hint="Nothing was submitted. `baseline.data: warn` only tells of different data.",
             )
+
+
+def report(decision: Decision, listener: Listener) -> None:
+    """Tell how each rule was decided."""
+    for rule in decision.rules:
+        listener(
+            RuleDecided(
+                metric=rule.metric,
+                rule=rule.rule.text,
+                value=rule.value,
+                limit=rule.limit,
+                met=rule.met,
+                verdict=rule.verdict,
+                reason=rule.reason,
+                where=rule.where,
+            )
+        )
+
+
+def courses(histories: Mapping[str, Sequence[MetricPoint]]) -> dict[str, list[tuple[int, float]]]:
+    """Return each metric's steps and values by step, and by time where steps are equal: batches may have arrived in another order."""
+    found = {}
+    for name, points in histories.items():
+        ordered = sorted(points, key=lambda point: (point.step, point.timestamp))
+        found[name] = [(point.step, point.value) for point in ordered]
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -14,12 +14,10 @@ from aml_train.events import (
     MetricsSettled,
     ModelRegistered,
     Notice,
-    RuleDecided,
     Stage,
 )
 from aml_train.gate.decide import Decision
-from aml_train.gate.history import MetricPoint
-from aml_train.gating import decide_gate
+from aml_train.gating import courses, decide_gate, report
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.origin import origin_of_tags
 from aml_train.jobs.service import JobService, JobView
@@ -89,36 +87,21 @@ class Verdict:
                 self._service, job.name, plan.gate, plan.baseline, clock=self._clock, pause=pause, origin=plan.origin
             )
             decision, self._outcome.metrics = gated.decision, gated.last
-            points = {metric: _course(found) for metric, found in gated.histories.items()}
+            points = courses(gated.histories)
             self._listener(MetricsSettled(job=job.name, metrics=gated.last, histories=points))
             self._outcome.decision, self._outcome.comparison = decision, gated.comparison
             if gated.comparison is not None and plan.baseline is not None:
-                before = {name: _course(found) for name, found in gated.before.items()}
+                before = courses(gated.before)
                 self._listener(
                     BaselineCompared(comparison=gated.comparison, where=plan.baseline.where, histories=before)
                 )
-            self._report(decision)
+            report(decision, self._listener)
             if not decision.met:
                 self._record(job, "failed")
                 lines = [f"{rule.reason} ({rule.where})" for rule in decision.missed]
                 raise GateFailedError("The gate is not met: " + "\n".join(lines), hint="No model was registered.")
             summary.append(decision.summary)
         return decision
-
-    def _report(self, decision: Decision) -> None:
-        for rule in decision.rules:
-            self._listener(
-                RuleDecided(
-                    metric=rule.metric,
-                    rule=rule.rule.text,
-                    value=rule.value,
-                    limit=rule.limit,
-                    met=rule.met,
-                    verdict=rule.verdict,
-                    reason=rule.reason,
-                    where=rule.where,
-                )
-            )
 
     def _register(self, job: JobView, decision: Decision) -> None:
         spec, service = self._plan.model, self._service
@@ -155,9 +138,3 @@ class Verdict:
 
     def _warn(self, text: str) -> None:
         self._listener(Notice(text=text, level="warning"))
-
-
-def _course(points: Iterable[MetricPoint]) -> list[tuple[int, float]]:
-    """Return steps and values by step, and by time where steps are equal: batches may have arrived in another order."""
-    ordered = sorted(points, key=lambda point: (point.step, point.timestamp))
-    return [(point.step, point.value) for point in ordered]

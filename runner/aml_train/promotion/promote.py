@@ -20,13 +20,12 @@ from aml_train.events import (
     MetricsSettled,
     ModelPromoted,
     Notice,
-    RuleDecided,
     Stage,
     StageFinished,
     StageStarted,
 )
 from aml_train.gate.decide import Decision
-from aml_train.gating import decide_gate
+from aml_train.gating import courses, decide_gate, report
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.service import JobService, ModelView
 from aml_train.models import TAG_JOB
@@ -170,23 +169,10 @@ class Promoter:
             )
             job = chosen.tags[TAG_JOB]
             gated = decide_gate(self.service, job, policy.rules, baseline, clock=self.clock, pause=_METRIC_PAUSE)
-            points = {name: [(one.step, one.value) for one in found] for name, found in gated.histories.items()}
-            self.listener(MetricsSettled(job=job, metrics=gated.last, histories=points))
+            self.listener(MetricsSettled(job=job, metrics=gated.last, histories=courses(gated.histories)))
             if gated.comparison is not None:
                 self.listener(BaselineCompared(comparison=gated.comparison, where=baseline.where))
-            for rule in gated.decision.rules:
-                self.listener(
-                    RuleDecided(
-                        metric=rule.metric,
-                        rule=rule.rule.text,
-                        value=rule.value,
-                        limit=rule.limit,
-                        met=rule.met,
-                        verdict=rule.verdict,
-                        reason=rule.reason,
-                        where=rule.where,
-                    )
-                )
+            report(gated.decision, self.listener)
             if not gated.decision.met:
                 lines = [f"{rule.reason} ({rule.where})" for rule in gated.decision.missed]
                 raise GateFailedError(

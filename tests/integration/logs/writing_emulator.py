@@ -12,18 +12,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import os
-import sys
 import time
 from collections.abc import Iterator
 
-from aml_emulator import settings as settings_module
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import Ending, RunError, RunSink, RunSpec, SinkFor
-from aml_emulator.server import serve
 from aml_emulator.services import Services
+from tests.integration.emulator.as_process import serve_with
 from tests.integration.trust.instant_emulator import InstantRunner
 
 BLOCK = 2 * 1024 * 1024
@@ -100,10 +95,7 @@ def write_at_once(services: Services, _settings: ExecutorSettings, sink_for: Sin
 
 def main() -> None:
     """Serve, as ``aml-emulator`` does."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-    for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
-    asyncio.run(serve(settings_module.parse(sys.argv[1:], os.environ), make_runner=write_at_once))
+    serve_with(write_at_once)
 
 
 if __name__ == "__main__":

@@ -14,21 +14,18 @@ same sink: lines go into the job's log, metrics into the store, files among the 
 
 from __future__ import annotations
 
-import asyncio
 import io
 import logging
-import os
 import sys
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from aml_emulator import settings as settings_module
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import LOG_PATH, Ending, RunError, RunSink, RunSpec, SinkFor
-from aml_emulator.server import serve
 from aml_emulator.services import Services
 from aml_emulator.store.metrics import Metric
+from tests.integration.emulator.as_process import serve_with
 
 LOGGER = logging.getLogger(__name__)
 THREADS = 4
@@ -145,11 +142,8 @@ def run_at_once(services: Services, _settings: ExecutorSettings, sink_for: SinkF
 
 def main() -> None:
     """Serve, as ``aml-emulator`` does."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-    for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
     sys.setswitchinterval(0.0005)
-    asyncio.run(serve(settings_module.parse(sys.argv[1:], os.environ), make_runner=run_at_once))
+    serve_with(run_at_once)
 
 
 if __name__ == "__main__":
