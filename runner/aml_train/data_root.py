@@ -6,11 +6,14 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from aml_train.engine import remove_container
 from aml_train.leases import container_labels
 from aml_train.own_container import in_container
+from aml_train.stopping import temporary
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -112,27 +115,25 @@ def _ask_container(engine: DockerClient, path: str) -> Room:
     images = sorted((image for image in engine.api.images() if image["RepoTags"]), key=lambda one: -one["Size"])
     for image in images[:_TRIED]:
         name = str(image["RepoTags"][0])
-        container = None
+        create = partial(
+            engine.containers.create,
+            str(image["Id"]),
+            entrypoint=["/bin/df", "-Pk", "/"],
+            command=[],
+            labels=container_labels(engine, "disk", _LEASE),
+            network_mode="none",
+        )
         try:
-            container = engine.containers.create(
-                str(image["Id"]),
-                entrypoint=["/bin/df", "-Pk", "/"],
-                command=[],
-                labels=container_labels(engine, "disk", _LEASE),
-                network_mode="none",
-            )
-            container.start()
-            container.wait(timeout=_LEASE)
-            free = parse_df(container.logs(stderr=False).decode("utf-8", "replace"))
+            with temporary(create, remove_container) as container:
+                container.start()
+                container.wait(timeout=_LEASE)
+                free = parse_df(container.logs(stderr=False).decode("utf-8", "replace"))
         except APIError as error:  # such as: no df in the image
             tried.append(f"{name}: {error.explanation or error}")
         else:
             if free is not None:
                 return Room(path=path, free=free, how=f"a container of {name} says")
             tried.append(f"{name}: its df told nothing")
-        finally:
-            if container is not None:
-                container.remove(force=True)
     why = "; ".join(tried) or "it has no image whose container could be asked"
     return Room(path=path, free=None, how=f"the engine is elsewhere, and {why}")
 

@@ -20,6 +20,8 @@ B = TypeVar("B")
 
 PATIENCE: Final = 0.8
 """Seconds that what was told to end is waited for; its thread keeps no process from exiting."""
+SETTLING: Final = 3.0
+"""Seconds that the tidying up after an interruption is waited for, of the 7.5 that GitHub's runner gives from SIGINT to SIGTERM."""
 
 _LOG = logging.getLogger(__name__)
 _hurried: list[threading.Thread] = []
@@ -110,13 +112,13 @@ def hurriedly(work: Callable[[], object], *, last: bool = False) -> None:
 
 @contextlib.contextmanager
 def settled() -> Iterator[None]:
-    """After an interruption of the block, wait for what was begun :func:`hurriedly`: :data:`PATIENCE` in all."""
+    """After an interruption of the block, wait for what was begun :func:`hurriedly`: :data:`SETTLING` in all."""
     try:
         yield
     except Exception:
         raise
     except BaseException:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + SETTLING
         while _hurried:
             _hurried.pop(0).join(max(0.0, deadline - time.monotonic()))
         raise
@@ -134,6 +136,45 @@ def ending(end: Callable[[], object]) -> Iterator[None]:
         hurriedly(end)
         raise
     end()
+
+
+@contextlib.contextmanager
+def temporary(make: Callable[[], A], end: Callable[[A], object]) -> Iterator[A]:
+    """Have what *make* returns for the block, and *end* it afterwards; after an interruption :func:`hurriedly`.
+
+    An interruption in the midst of *make*, which may be a request that somebody else fulfils all the same, loses nothing:
+    *make* has a thread of its own, goes on to its end there, and what it made is ended.
+
+    Args:
+        make: makes it; what it raises is raised.
+        end: takes it away.
+    """
+    made: list[A] = []
+    failures: list[Exception] = []
+    over = threading.Event()
+
+    def work() -> None:
+        try:
+            made.append(make())
+        except Exception as error:  # noqa: BLE001 - it is raised in the other thread
+            failures.append(error)
+        finally:
+            over.set()
+
+    thread = threading.Thread(target=work, name="make", daemon=True)
+
+    def undo() -> None:
+        if thread in threading.enumerate():  # also where the interruption came while it was being started
+            over.wait()
+        for thing in made:
+            end(thing)
+
+    with ending(undo):
+        thread.start()
+        over.wait()
+        if failures:
+            raise failures[0]
+        yield made[0]
 
 
 def together(
@@ -198,7 +239,12 @@ def _together(
         else:
             thread.join()
     except BaseException:
-        hurriedly(aside_stop.set)
+
+        def end_aside() -> None:
+            aside_stop.set()
+            thread.join()  # it takes away what it made
+
+        hurriedly(end_aside)
         raise
     aside_stop.set()
     thread.join(PATIENCE)

@@ -14,7 +14,7 @@ from aml_train.events import Listener, TestFailure, TestsFinished
 from aml_train.image.spec import TestSpec
 from aml_train.junit import JUnitReport, parse_junit
 from aml_train.junit_places import Places
-from aml_train.stopping import Stop, ending
+from aml_train.stopping import Stop, temporary
 from aml_train.tests_container import (
     JUNIT_PATH,
     WORKSPACE,
@@ -91,10 +91,10 @@ def run_tests(
         StoppedError: if *stop* was set meanwhile.
         TestsFailedError: if a test failed, the command failed or took too long, or a report that must exist does not.
     """
-    container = create_container(image, spec, engine)
-    end = partial(end_container, container, spec)
+    container: Container | None = None
     try:
-        with ending(end), (stop or Stop()).frees(end):
+        create, end = partial(create_container, image, spec, engine), partial(end_container, spec=spec)
+        with temporary(create, end) as container, (stop or Stop()).frees(partial(end, container)):
             with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as archive:
                 spec.files.tar(archive, prefix=WORKSPACE.strip("/"), folder_mode=0o777)
                 archive.seek(0)
@@ -105,7 +105,7 @@ def run_tests(
             path = f"{working_folder(spec)}/{spec.junit}" if spec.junit is not None else JUNIT_PATH
             content = None if timed_out else _fetch(container, path)
     finally:
-        if spec.keep:
+        if spec.keep and container is not None:
             tell_kept(container, spec, listener)
     report, damage = _read_report(content, path, spec)
     listener(

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 
 import pytest
 
 from aml_train.errors import ImageError, TestsFailedError
-from aml_train.stopping import Stop, StoppedError, ending, hurriedly, settled, together
+from aml_train.stopping import Stop, StoppedError, ending, hurriedly, settled, temporary, together
 
 
 def _waiting(stop: Stop, begun: threading.Event | None = None) -> str:
@@ -84,7 +85,8 @@ def test_an_interruption_ends_the_other() -> None:
     ended.wait()
 
 
-def test_work_that_cannot_be_ended_keeps_no_process_from_exiting() -> None:
+def test_work_that_cannot_be_ended_keeps_no_process_from_exiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aml_train.stopping.SETTLING", 0.01)
     release = threading.Event()
 
     def tests(_: Stop) -> None:
@@ -122,7 +124,7 @@ def test_after_an_interruption_everything_is_waited_for_together() -> None:
 
 
 def test_what_takes_too_long_after_an_interruption_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.stopping.PATIENCE", 0.01)
+    monkeypatch.setattr("aml_train.stopping.SETTLING", 0.01)
     release, ended = threading.Event(), threading.Event()
 
     def slow() -> None:
@@ -236,3 +238,69 @@ def test_a_way_that_fails_does_not_keep_the_others() -> None:
     with pytest.raises(StoppedError), stop.frees(fail), stop.frees(freed.set):
         stop.set()
     assert freed.is_set()
+
+
+def test_what_is_temporary_ends_with_its_block() -> None:
+    done: list[str] = []
+    with temporary(lambda: "it", done.append) as made:
+        assert (made, done) == ("it", [])
+    assert done == ["it"]
+    with pytest.raises(ImageError, match=r"^broken$"), temporary(lambda: "other", done.append):
+        raise ImageError("broken")
+    assert done == ["it", "other"]
+
+
+def test_what_cannot_be_made_says_why_and_is_not_ended() -> None:
+    done: list[str] = []
+
+    def make() -> str:
+        raise ImageError("no such image")
+
+    with pytest.raises(ImageError, match=r"^no such image$"), temporary(make, done.append):
+        raise AssertionError("the block begins")
+    assert done == []
+
+
+def test_an_interruption_while_something_is_made_ends_what_comes_of_it() -> None:
+    done: list[str] = []
+    interrupted = threading.Event()
+
+    def make() -> str:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        interrupted.wait()
+        return "it"
+
+    def use() -> None:
+        try:
+            with temporary(make, done.append):
+                raise AssertionError("the block begins")
+        finally:
+            assert done == []
+            interrupted.set()
+
+    with pytest.raises(KeyboardInterrupt), settled():
+        use()
+    assert done == ["it"]
+
+
+def test_after_an_interruption_what_the_other_work_made_is_ended_as_well() -> None:
+    done: list[str] = []
+    begun, interrupted = threading.Event(), threading.Event()
+
+    def make() -> str:
+        begun.set()
+        interrupted.wait()
+        return "it"
+
+    def tests(_: Stop) -> None:
+        begun.wait()
+        hurriedly(interrupted.set)
+        raise KeyboardInterrupt
+
+    def checks(stop: Stop) -> None:
+        with temporary(make, done.append), stop.frees(lambda: None):
+            raise AssertionError("the block begins")
+
+    with pytest.raises(KeyboardInterrupt), settled():
+        together(tests, checks, name="checks", ended="")
+    assert done == ["it"]

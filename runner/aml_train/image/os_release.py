@@ -10,12 +10,15 @@ import shlex
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from aml_train.engine import remove_container
 from aml_train.errors import ImageError
 from aml_train.image.base import Registries
 from aml_train.image.registry import Registry
 from aml_train.image.spec import BaseImage
+from aml_train.stopping import temporary
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -74,10 +77,14 @@ def _from_engine(image_id: str, engine: DockerClient) -> str | None:
 
     from aml_train.leases import container_labels
 
-    container = engine.containers.create(
-        image_id, command=["true"], labels=container_labels(engine, "os-release", _LEASE), network_mode="none"
+    create = partial(
+        engine.containers.create,
+        image_id,
+        command=["true"],
+        labels=container_labels(engine, "os-release", _LEASE),
+        network_mode="none",
     )
-    try:
+    with temporary(create, remove_container) as container:
         for path in _PATHS:
             try:
                 stream, _ = container.get_archive(path)
@@ -89,8 +96,6 @@ def _from_engine(image_id: str, engine: DockerClient) -> str | None:
                     file = archive.extractfile(member) if member.isfile() else None
                     if file is not None:
                         return file.read(_LIMIT).decode(errors="replace")
-    finally:
-        container.remove(force=True)
     return None
 
 

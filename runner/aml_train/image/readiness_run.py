@@ -11,7 +11,7 @@ from aml_train.errors import ImageError
 from aml_train.image.readiness import probe_script
 from aml_train.image.readiness_facts import Facts, check_facts, parse_facts
 from aml_train.leases import container_labels
-from aml_train.stopping import Stop, ending
+from aml_train.stopping import Stop, temporary
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -61,15 +61,18 @@ def look_into(engine: DockerClient, image: str, *, timeout: float = TIMEOUT, sto
     from docker.errors import APIError
 
     attributes: dict[str, Any] = engine.images.get(image).attrs
-    container = engine.containers.create(
+    create = partial(
+        engine.containers.create,
         image,
         entrypoint=["/bin/sh", "-c", _SCRIPT],
         command=[],
         labels=container_labels(engine, "checks", timeout + _LEASE),
         network_mode="none",
     )
-    remove = partial(remove_container, container)
-    with ending(remove), (stop or Stop()).frees(remove):
+    with (
+        temporary(create, remove_container) as container,
+        (stop or Stop()).frees(partial(remove_container, container)),
+    ):
         container.put_archive("/", pack_files({"probe.py": probe_script()}, folder=_FOLDER))
         try:
             container.start()
