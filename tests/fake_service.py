@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.job import JobSpec
+from aml_train.jobs.logged import Logged, LoggedSet
 from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NewModel, NodeKind, Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
@@ -37,12 +38,13 @@ class FakeClock:
 class FakeService:
     """Jobs walk through *script*, one status a look; metrics and artefacts are given.
 
-    *history_of* are jobs of former times that have completed: name → metrics.
+    *history_of* are jobs of former times that have completed: name → metrics. *logged_as* is what jobs logged in azureml-core's own forms.
     """
 
     script: Sequence[JobStatus | Exception] = (JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.COMPLETED)
     metrics: Mapping[str, Sequence[float]] = field(default_factory=dict)
     history_of: dict[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    logged_as: Mapping[str, Sequence[Logged]] = field(default_factory=dict)
     artifacts: Sequence[str] = ()
     outputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -165,6 +167,9 @@ class FakeService:
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
         found = self.history_of.get(name, self.metrics).get(metric, ())
         return [MetricPoint(step=i, value=v, timestamp=i) for i, v in enumerate(found)]
+
+    def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
+        return LoggedSet(metrics=tuple(self.logged_as.get(name, ())))
 
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
         yield from (item for item in self.artifacts if item == path or item.startswith(f"{path}/"))

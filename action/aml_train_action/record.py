@@ -32,6 +32,7 @@ from aml_train.events import (
     StageStarted,
     TestsFinished,
 )
+from aml_train.tables import Table
 
 _MOST_NOTICES: Final = 100
 _Value = TypeVar("_Value")
@@ -79,6 +80,8 @@ class Record:
     cost: CostCounted | None = None
     metrics: Mapping[str, float] | None = None
     histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    more_tables: int = 0
     rules: list[RuleDecided] = field(default_factory=list)
     comparison: Comparison | None = None
     baseline: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
@@ -130,6 +133,7 @@ class Record:
                 self.cost = event
             case MetricsSettled():
                 self.metrics, self.histories = event.metrics, event.histories
+                self.tables, self.more_tables = event.tables, event.more_tables
             case RuleDecided():
                 self.rules.append(event)
             case BaselineCompared():

@@ -16,6 +16,7 @@ from aml_train_action.markdown import block, code, escape, link
 from aml_train_action.outputs import choose_metrics
 from aml_train_action.promotion_summary import lineage_rows, promotion_rows
 from aml_train_action.record import Record
+from aml_train_action.tables import tables_of
 
 LIMIT: Final = 1_048_576
 #: What the notes about left-out parts may take.
@@ -89,6 +90,7 @@ def render_summary(record: Record, *, title: str, reproduce: str, text: str = ""
         Section(name="the lineage", importance=5, head=_LINEAGE, rows=lineage_rows(record)),
         _charts(record),
         _metrics(record),
+        _logged(record),
         _stages(record),
         _notices(record),
         Section(
@@ -296,6 +298,9 @@ def _charts(record: Record) -> Section:
     for metric in list(dict.fromkeys(rule.metric for rule in record.rules))[:_CHARTS]:
         limits = [rule.limit for rule in record.rules if rule.metric == metric and rule.limit is not None]
         drawn.append(chart(metric, record.histories.get(metric, ()), limits, record.baseline.get(metric, ())))
+    gated = {rule.metric for rule in record.rules}
+    courses = [(one.name, one.course) for one in record.tables if one.kind == "list" and one.name not in gated]
+    drawn += [chart(name, course) for name, course in courses[: _CHARTS - len(drawn)]]
     head = "### Metrics over steps\n"
     if any(record.baseline.get(rule.metric) for rule in record.rules):
         head += "\nThe second line is the baseline's.\n"
@@ -309,6 +314,14 @@ def _metrics(record: Record) -> Section:
     left = len(record.metrics or {}) - len(choose_metrics(record))
     head = "### Other metrics\n\n| metric | last value |\n|---|---:|"
     return Section(name="other metrics", importance=2, head=head, rows=rows, cut=left if rows else 0)
+
+
+def _logged(record: Record) -> Section:
+    """What azureml-core logged in forms of its own; a table is cut as a whole."""
+    rows, more = tables_of(record), record.more_tables
+    return Section(
+        name="other logged values", importance=2, head="### Other logged values\n", rows=rows, cut=more if rows else 0
+    )
 
 
 def _notices(record: Record) -> Section:

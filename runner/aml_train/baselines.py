@@ -11,8 +11,10 @@ from aml_train.config.model import BaselineConfig
 from aml_train.errors import InvalidError
 from aml_train.gate.baseline import RunBaseline, ValuesBaseline, read_values
 from aml_train.gate.decide import Baseline
+from aml_train.gate.history import last_value
 from aml_train.jobs.data_versions import data_of
 from aml_train.jobs.job import TAG_COMMIT, TAG_DATA, TAG_DIGEST
+from aml_train.jobs.logged import columns_of
 from aml_train.jobs.origin import Origin
 from aml_train.jobs.service import JobService, JobView, ModelView
 from aml_train.jobs.states import JobStatus
@@ -155,6 +157,11 @@ def _unusable(config: BaselineConfig, why: str) -> NoReturn:
 def _of_job(service: JobService, view: JobView, title: str, metrics: Sequence[str]) -> Found:
     last = service.last_metrics(view.name)
     histories = {metric: service.metric_history(view.name, metric) for metric in metrics if metric in last}
+    if unknown := [metric for metric in metrics if metric not in last]:
+        series = columns_of(service.logged(view.name, known=last, first=unknown)).series
+        columns = {metric: series[metric] for metric in unknown if series.get(metric)}
+        histories |= columns
+        last = {**last, **{metric: last_value(points) for metric, points in columns.items()}}
     return Found(
         values=RunBaseline(title=title, histories=histories), side=replace(side_of_job(view, title), metrics=last)
     )

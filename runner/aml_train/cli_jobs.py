@@ -142,14 +142,26 @@ def show(job: str, directory: Path, config: Path | None, target: str | None, *, 
     import yaml
 
     from aml_train.console import printable
-    from aml_train.jobs.browse import describe_job
+    from aml_train.jobs.browse import describe_job, table_facts, tables_of_job
+    from aml_train.masking import Masker, known_secrets
+    from aml_train.tables import masked
+    from aml_train.tables_text import lines_of
 
-    told = describe_job(_open(directory, config, target), job)
+    service = _open(directory, config, target)
+    told = describe_job(service, job)
+    found, more, remark = tables_of_job(service, job, told.get("metrics", {}))
+    masker = Masker(known_secrets(os.environ, identifiers=False))
+    tables = [masked(one, masker.mask) for one in found]
+    if remark:
+        click.echo(f"note: {printable(remark)}", err=True)
     if as_json:
+        told |= {"tables": [table_facts(one) for one in tables], "more_tables": more} if tables else {}
         click.echo(json.dumps(told, ensure_ascii=False, indent=2))
         return
     text = yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=120)
     click.echo("\n".join(printable(line) for line in text.rstrip("\n").split("\n")))
+    for line in lines_of(tables, more):
+        click.echo(line)
 
 
 @jobs.command("logs")

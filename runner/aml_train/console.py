@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from aml_train.comparison import Comparison
+    from aml_train.tables import Table
 
 #: Foreign text may hold escape sequences that would take the terminal over: only its printable part is shown.
 _ESCAPES: Final = re.compile(
@@ -88,6 +89,8 @@ class ConsoleListener:
         self._rows: list[tuple[str, str, float]] = []
         self._facts: dict[str, str] = {}
         self._metrics: Mapping[str, float] = {}
+        self._tables: tuple[Table, ...] = ()
+        self._more_tables = 0
         self._comparison: Comparison | None = None
 
     def __call__(self, event: Event) -> None:
@@ -175,6 +178,7 @@ class ConsoleListener:
                 self._facts[f"attempt {event.attempt}"] = f"{event.job}  {event.ending}"
             case MetricsSettled():
                 self._metrics = event.metrics
+                self._tables, self._more_tables = event.tables, event.more_tables
             case LogsEnded():
                 if len(event.tails) > 1:
                     self._facts["logs"] = f"{len(event.tails)} logs, {size(sum(tail.size for tail in event.tails))}"
@@ -239,6 +243,11 @@ class ConsoleListener:
             shown = "  ".join(f"{name}={value:.6g}" for name, value in sorted(self._metrics.items())[:_MOST_METRICS])
             more = len(self._metrics) - _MOST_METRICS
             self._row("metrics", shown + (f"  and {more} more" if more > 0 else ""))
+        if self._tables:
+            from aml_train.tables_text import lines_of
+
+            for line in lines_of(self._tables, self._more_tables):
+                self._console.print(Text(f"  {line}"))
         if self._comparison is not None:
             self._compare(self._comparison)
         style = _VERDICTS.get(event.exit_code, "red")

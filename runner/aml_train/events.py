@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from aml_train.checks import Finding
 from aml_train.comparison import Comparison
+from aml_train.tables import Table
 from aml_train.tracebacks import Traceback
 
 Stage = Literal[
@@ -265,12 +266,15 @@ class CostCounted(Event):
 class MetricsSettled(Event):
     """The metrics as they will be gated: name → last value by step.
 
-    *histories* holds every recorded (step, value) of the metrics that have rules, in the service's order.
+    *histories* holds every recorded (step, value) of the metrics that have rules, in the service's order. *tables* is what azureml-core
+    logged in forms of its own, *more_tables* how many others there are.
     """
 
     job: str
     metrics: Mapping[str, float]
     histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    more_tables: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,16 +9,19 @@ from typing import Final
 from aml_train.baselines import Found, find_baseline, side_of_job
 from aml_train.comparison import Comparison, Side
 from aml_train.config.model import BaselineConfig, GateRule, JsonValue
-from aml_train.errors import GateFailedError, InvalidError
+from aml_train.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.events import Listener, RuleDecided
 from aml_train.gate.baseline import RunBaseline, read_value
 from aml_train.gate.data import decide_data
 from aml_train.gate.decide import Decision, Evidence, decide_rule
-from aml_train.gate.history import MetricPoint
+from aml_train.gate.history import MetricPoint, last_value
 from aml_train.jobs.clock import Clock
+from aml_train.jobs.logged import LoggedSet, columns_of, problem_of
+from aml_train.jobs.logged_reads import read_tables, settle_logged
 from aml_train.jobs.origin import Origin
 from aml_train.jobs.service import JobService
 from aml_train.jobs.watch import settle_metrics
+from aml_train.tables import Table
 
 #: Bytes of a file that a value is read from.
 _MOST: Final = 16 << 20
@@ -35,6 +38,9 @@ class Gated:
         decision: the gate's.
         comparison: the job beside its baseline; None where there is no baseline.
         before: the baseline's values of the metrics that rules compare with it, where it is a job.
+        tables: what azureml-core logged in forms of its own.
+        more_tables: how many others there are.
+        remark: why they are not all known; empty where they are.
     """
 
     last: Mapping[str, float]
@@ -42,6 +48,9 @@ class Gated:
     decision: Decision
     comparison: Comparison | None = None
     before: Mapping[str, Sequence[MetricPoint]] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    more_tables: int = 0
+    remark: str = ""
 
 
 def decide_gate(
@@ -72,9 +81,16 @@ def decide_gate(
     in_files = {rule.metric: rule.source for rule in rules if rule.source is not None}
     wanted = sorted({name for rule in rules for name in (rule.metric, *rule.rule.metrics)} - set(in_files))
     logged, read = settle_metrics(service, job, wanted, clock=clock, pause=pause)
+    unknown = [name for name in wanted if name not in logged]
+    others, remark = _others(service, job, logged, unknown, clock=clock, pause=pause)
+    columns = columns_of(others)
+    named = {name: columns.series[name] for name in unknown if columns.series.get(name)}
     values, problems = _values(service, job, in_files)
+    problems |= {name: why for name in unknown if name not in named and (why := problem_of(name, columns))}
     last = {name: value for name, value in logged.items() if name not in in_files} | values
-    histories = {**read, **{name: (MetricPoint(step=0, value=one, timestamp=0),) for name, one in values.items()}}
+    last |= {name: last_value(points) for name, points in named.items()}
+    of_files = {name: (MetricPoint(step=0, value=one, timestamp=0),) for name, one in values.items()}
+    histories: dict[str, Sequence[MetricPoint]] = {**read, **named, **of_files}
     found, why = _baseline(service, rules, baseline, origin, job)
     evidence = Evidence(
         histories=dict.fromkeys(last, ()) | histories,
@@ -93,13 +109,29 @@ def decide_gate(
         of_data = decide_data(candidate, right, why, baseline.data, baseline.where, bootstrap=bootstrap)
         if of_data is not None:
             decisions.append(of_data)
+    tables, more, unread = read_tables(service, job, others)
     return Gated(
+        tables=tables,
+        more_tables=more,
+        remark=remark or unread,
         last=last,
         histories=histories,
         decision=Decision(rules=tuple(decisions)),
         comparison=Comparison(left=candidate, right=found.side) if found and candidate else None,
         before=found.values.histories if found and isinstance(found.values, RunBaseline) else {},
     )
+
+
+def _others(
+    service: JobService, job: str, known: Mapping[str, float], wanted: Sequence[str], *, clock: Clock, pause: float
+) -> tuple[LoggedSet, str]:
+    """Return what was logged beside numbers, and why that is not known where no rule waits for it."""
+    try:
+        return settle_logged(service, job, known=known, wanted=wanted, clock=clock, pause=pause), ""
+    except ServiceError as error:
+        if wanted:
+            raise
+        return LoggedSet(), f"What the job logged beside its metrics is not shown: {error.message}"
 
 
 def _has_data(baseline: BaselineConfig) -> bool:

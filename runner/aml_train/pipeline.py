@@ -304,6 +304,7 @@ class Execution:
             outcome=self.outcome,
             stage=self._stage,
             settled=self._settled,
+            masker=self._masker,
         )
 
     def _attach(self, target: OpenTarget) -> JobView:

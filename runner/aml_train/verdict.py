@@ -22,9 +22,11 @@ from aml_train.jobs.clock import Clock
 from aml_train.jobs.origin import origin_of_tags
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.verdicts import GateWord, record_verdict
+from aml_train.masking import Masker
 from aml_train.models import check_written, lineage, register
 from aml_train.outcome import Options, Outcome
 from aml_train.plan import Plan
+from aml_train.tables import masked
 
 # Between two readings of the metrics: of a job that has just ended, and of one that had ended before this run.
 _METRIC_PAUSE: Final = 0.3
@@ -43,6 +45,7 @@ class Verdict:
         outcome: is filled with metrics, decision and model.
         stage: reports a stage by its name and title; the block puts its summary into the list that it is given.
         settled: the job had ended before this run: its metrics change no more.
+        masker: knows the secrets that texts of the job are not to show.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Verdict:
         outcome: Outcome,
         stage: Callable[[Stage, str], AbstractContextManager[list[str]]],
         settled: bool,
+        masker: Masker | None = None,
     ) -> None:
         self._plan = plan
         self._service = service
@@ -65,6 +69,7 @@ class Verdict:
         self._outcome = outcome
         self._stage = stage
         self._settled = settled
+        self._masker = masker or Masker()
 
     def carry_out(self, job: JobView) -> Decision:
         """Decide on *job*, which completed, and register its model.
@@ -88,7 +93,18 @@ class Verdict:
             )
             decision, self._outcome.metrics = gated.decision, gated.last
             points = courses(gated.histories)
-            self._listener(MetricsSettled(job=job.name, metrics=gated.last, histories=points))
+            tables = tuple(masked(table, self._masker.mask) for table in gated.tables)
+            self._listener(
+                MetricsSettled(
+                    job=job.name,
+                    metrics=gated.last,
+                    histories=points,
+                    tables=tables,
+                    more_tables=gated.more_tables,
+                )
+            )
+            if gated.remark:
+                self._warn(gated.remark)
             self._outcome.decision, self._outcome.comparison = decision, gated.comparison
             if gated.comparison is not None and plan.baseline is not None:
                 before = courses(gated.before)

@@ -31,6 +31,7 @@ from aml_train.events import (
     TestsFinished,
     to_json,
 )
+from aml_train.tables import Table
 from aml_train.units import duration, size
 
 
@@ -52,7 +53,25 @@ def test_a_run_is_shown_in_plain_lines_where_there_is_no_terminal() -> None:
             reference="r/x@sha256:1", digest="sha256:1", address="a", how="built", compressed_bytes=52_000_000
         ),
         TestsFinished(passed=7, failed=0, skipped=1, seconds=2.0, cached=False),
-        MetricsSettled(job="j", metrics={"val/accuracy": 0.9641}),
+        MetricsSettled(
+            job="j",
+            metrics={"val/accuracy": 0.9641},
+            tables=(
+                Table(name="note", kind="text", rows=(("fi\x1b[2Jne ##[error]",),)),
+                Table(
+                    name="lr", kind="list", head=("values", "min", "max", "last"), rows=(("3", "0.1", "0.4", "0.2"),)
+                ),
+                Table(
+                    name="cm",
+                    kind="matrix",
+                    head=("actual ╲ predicted", "0"),
+                    rows=(("0", "7"),),
+                    total=30,
+                    columns=2,
+                ),
+            ),
+            more_tables=1,
+        ),
         ModelRegistered(model="digits", version="3", found=False),
         RunFinished(status="passed", exit_code=0, message="The job completed and the gate is met."),
     )
@@ -64,6 +83,10 @@ def test_a_run_is_shown_in_plain_lines_where_there_is_no_terminal() -> None:
         "sha256:1 (built, 52.0 MB compressed)",
         "7 passed, 0 failed, 1 skipped",
         "val/accuracy=0.9641",
+        "  note    fine ##\u200b[error]\n",
+        "  LIST  VALUES  MIN  MAX  LAST\n  lr    3       0.1  0.4  0.2\n",
+        "  cm\n    actual ╲ predicted  0\n    0                   7\n    and 29 more rows\n",
+        "  and 1 more that the job logged\n",
         "digits version 3",
         "passed (exit code 0)",
     ):

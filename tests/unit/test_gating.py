@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from aml_train.config.model import BaselineConfig, GateRule, JsonValue
-from aml_train.errors import GateFailedError, InvalidError
+from aml_train.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.gate.rules import parse_rule
 from aml_train.gating import Gated, check_baseline, decide_gate
 from aml_train.jobs.clock import Clock
+from aml_train.jobs.logged import TABLE, Logged, LoggedRow, LoggedSet
 from aml_train.jobs.service import JobView, ModelView
 from aml_train.jobs.states import JobStatus
 from tests.fake_service import FakeClock, FakeService
@@ -52,6 +53,56 @@ def test_a_file_without_the_value_fails_though_a_metric_has_the_name(files: dict
     (decision,) = decide(service, rule(">= 0.9", source=REPORT)).decision.rules
     assert decision.verdict == "missed"
     assert reason in decision.reason
+
+
+def row(name: str, *rows: dict[str, Any]) -> Logged:
+    """Return rows that azureml-core logged."""
+    columns = {key: "Double" for one in rows for key in one}
+    return Logged(name=name, kind=TABLE, columns=columns, rows=[LoggedRow(data=one) for one in rows])
+
+
+def test_a_column_of_what_azureml_core_logged_is_a_series() -> None:
+    service = FakeService(metrics={"m": [0.1]}, logged_as={"job": [row("row", {"loss": 2.0}, {"loss": 0.5})]})
+    gated = decide(service, rule("< 1", "row.loss"), rule("decreasing", "row.loss"), rule("< metric(row.loss)"))
+    assert [one.verdict for one in gated.decision.rules] == ["met", "met", "met"]
+    assert gated.last == {"m": 0.1, "row.loss": 0.5}
+    assert [table.name for table in gated.tables] == ["row"]
+
+
+def test_a_metric_counts_before_a_column_of_the_same_name_and_a_column_that_is_not_whole_not_at_all() -> None:
+    columns = [row("row", {"loss": 0.1}), row("text", {"a": 1.0}, {"a": "2"})]
+    service = FakeService(metrics={"row.loss": [5.0]}, logged_as={"job": columns})
+    first, second, third = decide(
+        service, rule("< 1", "row.loss"), rule("> 0", "text.a"), rule("> 0", "text.b")
+    ).decision.rules
+    assert (first.verdict, first.value) == ("missed", 5.0)
+    assert second.verdict == third.verdict == "missed"
+    assert second.reason == "text.a is missing (its value 2 of 2 is no number); wanted > 0"
+    assert third.reason == "text.b is missing (of text: it is a table, whose columns are text.a); wanted > 0"
+
+
+def test_a_column_of_the_baseline() -> None:
+    service = FakeService(
+        history_of={"old": {"m": [1.0]}},
+        logged_as={"job": [row("row", {"loss": 0.4})], "old": [row("row", {"loss": 0.9}, {"loss": 0.5})]},
+    )
+    gated = decide(service, rule("< baseline", "row.loss"), baseline=BaselineConfig(job="old", where="f:1"))
+    (decision,) = gated.decision.rules
+    assert (decision.verdict, decision.limit) == ("met", 0.5)
+    assert gated.comparison is not None
+    assert gated.comparison.right.metrics == {"m": 1.0, "row.loss": 0.5}
+
+
+def test_tables_that_cannot_be_read_matter_to_rules_alone() -> None:
+    class Refusing(FakeService):
+        def logged(self, name: str, **_: Any) -> LoggedSet:
+            raise ServiceError("403")
+
+    gated = decide(Refusing(metrics={"m": [1.0]}), rule("> 0"))
+    assert gated.decision.met
+    assert gated.remark == "What the job logged beside its metrics is not shown: 403"
+    with pytest.raises(ServiceError, match="403"):
+        decide(Refusing(metrics={"m": [1.0]}), rule("> 0", "row.loss"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import email.utils
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlsplit
@@ -21,6 +21,7 @@ from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
+from aml_train.jobs.logged import LoggedSet
 from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NodeKind, Placement
 from aml_train.jobs.states import JobStatus, parse_status
 
@@ -354,6 +355,10 @@ class AzureRest:
     def _mlflow(self, path: str) -> str:
         return f"{self._data_plane('mlflow')}/mlflow/v2.0{self.workspace.path}/api/2.0/mlflow{path}"
 
+    def metrics(self, path: str) -> str:
+        """Return the address of *path* in run history's metrics, which azureml-core asks at the host of run history."""
+        return f"{self._data_plane('history')}/metric/v2.0{self.workspace.path}{path}"
+
     def find(self, name: str) -> JobView | None:
         """See :meth:`aml_train.jobs.service.JobService.find`."""
         found = self.read(
@@ -524,6 +529,12 @@ class AzureRest:
             if not found.get("next_page_token"):
                 return points
             params["page_token"] = found["next_page_token"]
+
+    def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
+        """See :meth:`aml_train.jobs.service.JobService.logged`."""
+        from aml_train.jobs.azure_logged import read_logged
+
+        return read_logged(self, name, known=known, first=first)
 
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
         """See :meth:`aml_train.jobs.service.JobService.artifact_paths`."""

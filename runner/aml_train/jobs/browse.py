@@ -11,7 +11,9 @@ from urllib.parse import quote
 
 from aml_train.errors import ServiceError
 from aml_train.jobs.azure_rest import AzureRest
+from aml_train.jobs.logged_reads import read_tables
 from aml_train.jobs.states import JobStatus, parse_status
+from aml_train.tables import Table
 
 _API: Final = "2024-01-01-preview"
 _SETUP: Final = re.compile(r"\A# By aml-train: .*?^\) \|\| exit\n", re.DOTALL | re.MULTILINE)
@@ -122,6 +124,7 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
     details = rest.details(name)
     studio = (properties.get("services") or {}).get("Studio") or {}
     command = str(properties.get("command") or "")
+    metrics = dict(rest.last_metrics(name))
     told: dict[str, Any] = {
         "name": row.name,
         "status": row.status.value,
@@ -143,12 +146,35 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
         "distribution": properties.get("distribution"),
         "resources": {k: v for k, v in (properties.get("resources") or {}).items() if v not in (None, {}, "")},
         "limits": properties.get("limits"),
-        "metrics": dict(rest.last_metrics(name)),
+        "metrics": metrics,
         "tags": dict(row.tags),
         "logs": sorted(details.log_files),
         "studio": studio.get("endpoint"),
     }
     return {key: value for key, value in told.items() if value not in (None, "", {}, [])}
+
+
+def tables_of_job(rest: AzureRest, name: str, metrics: Mapping[str, float]) -> tuple[tuple[Table, ...], int, str]:
+    """Return what a job logged beside its *metrics*, how many more there are, and why not all is shown; empty where it is.
+
+    Raises:
+        ServiceError: the service refuses or does not answer.
+    """
+    return read_tables(rest, name, rest.logged(name, known=metrics))
+
+
+def table_facts(table: Table) -> dict[str, Any]:
+    """Return a table as plain values, for JSON; what is empty is left out."""
+    if table.kind in ("text", "file"):
+        told: dict[str, Any] = {"name": table.name, "kind": table.kind, "value": table.value, "note": table.note}
+    elif table.kind == "list":
+        told = {"name": table.name, "kind": table.kind, **dict(zip(table.head, table.rows[0], strict=True))}
+        told |= {"note": table.note}
+    else:
+        told = {"name": table.name, "kind": table.kind, "columns": list(table.head)}
+        told |= {"rows": [list(row) for row in table.rows], "total_rows": table.total}
+        told |= {"total_columns": table.columns, "note": table.note}
+    return {key: value for key, value in told.items() if value != ""}
 
 
 def _short(text: object) -> str | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.job import TAG_STAGE, JobSpec
+from aml_train.jobs.logged import LoggedSet
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 
@@ -172,6 +173,12 @@ class JobService(Protocol):
 
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
         """Return every recorded value of one metric, in the service's order."""
+
+    def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
+        """Return what the job logged beside the numbers of *known* metrics: rows, tables, lists, texts and files, as azureml-core logs them.
+
+        Names that *first* means, or columns of, are read before the others: there is a bound to what is read.
+        """
 
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
         """Yield the files that the job wrote at or below *path* among its artefacts, as they are needed."""

@@ -30,6 +30,7 @@ from aml_train.events import (
     TestFailure,
     TestsFinished,
 )
+from aml_train.tables import Table
 from aml_train.tracebacks import Traceback
 from aml_train_action.charts import chart
 from aml_train_action.markdown import block, escape, label, link
@@ -162,6 +163,29 @@ def test_escaped_text_has_no_sign_that_means_something(text: str) -> None:
     assert "\n" not in escaped
 
 
+def test_what_azureml_core_logged_stands_in_tables() -> None:
+    record = whole()
+    lists = Table(name="lr", kind="list", head=("values", "min", "max", "last"), rows=(("3", "0.1", "0.4", "0.2"),), note="1 of them NaN", course=((0, 0.4), (1, 0.2)))  # fmt: skip
+    tables = (
+        Table(name="note", kind="text", rows=(("a | b",),)),
+        lists,
+        Table(name="m", kind="matrix", head=("actual ╲ predicted", "cat", "dog"), rows=(("cat", "3", "1"), ("dog", "0", "2")), total=2, columns=3),
+        Table(name="rows", kind="table", head=("x",), rows=(("1",),), total=41, columns=2),
+    )  # fmt: skip
+    record(MetricsSettled(job="digits-1", metrics={"acc": 0.97}, tables=tables, more_tables=2))
+    text = rendered(record)
+    for part in (
+        "### Other logged values",
+        "| <code>note</code> | a &#124; b |  |",
+        "| list | values | min | max | last |  |\n|---|---:|---:|---:|---:|---:|\n| <code>lr</code> | 3 | 0&#46;1 | 0&#46;4 | 0&#46;2 | 1 of them NaN |",
+        'title "lr"',
+        "Confusion matrix <code>m</code>\n\n| actual ╲ predicted | cat | dog |\n|---|---:|---:|\n| **cat** | 3 | 1 |\n| **dog** | 0 | 2 |\n",
+        "Table <code>rows</code>\n\n| x |\n|---|\n| 1 |\n\nand 40 more rows and 1 more columns\n",
+        "… and 2 more.",
+    ):
+        assert part in text, part
+
+
 @given(HOSTILE)
 def test_a_block_is_one_line_of_html(text: str) -> None:
     shown = block(text, most=1000)
@@ -179,7 +203,20 @@ def test_foreign_text_adds_no_line_to_the_summary(texts: list[str]) -> None:
     record(ImageReady(reference=b, digest=c, address="x", how="built"))
     record(JobSubmitted(job=d, attached=True, studio_url=e))
     record(RuleDecided(metric=f, rule=g, value=1.0, limit=2.0, met=False, verdict="missed", reason=h, where=a))
-    record(MetricsSettled(job=d, metrics={f: 1.0, "other" + a: 2.0}, histories={f: [(0, 1.0), (1, 2.0)]}))
+    tables = (
+        Table(name=a, kind="text", rows=((b,),), note=c),
+        Table(
+            name=d,
+            kind="list",
+            head=("values", "min", "max", "last"),
+            rows=(("2", e, f, g),),
+            course=((0, 1.0), (1, 2.0)),
+        ),
+        Table(name=h, kind="matrix", head=("actual", a), rows=((b, c),), total=2, note=d),
+        Table(name=e, kind="table", head=(f, g), rows=((h, a), (b, c)), columns=3),
+    )
+    histories = {f: [(0, 1.0), (1, 2.0)]}
+    record(MetricsSettled(job=d, metrics={f: 1.0, "other" + a: 2.0}, histories=histories, tables=tables))
     record(TestsFinished(passed=0, failed=1, skipped=0, seconds=1, cached=False, failures=(TestFailure(name=b, file=c, line=1, message=d),)))  # fmt: skip
     side = Side(
         title=a, job=b, model=c, version=d, metrics={e: 1.0}, data={f: g}, digest=h, commit=a, parameters={b: c}

@@ -1,0 +1,115 @@
+"""Read what azureml-core logged in its own forms, from the metrics of run history.
+
+The requests are those of azureml-core 1.61's ``Run.get_metrics`` (``_restclient/metrics_client.py``, ``operations/metric_operations.py``): the
+names, then the values of one name after the other. Jobs that log by MLflow have names of numbers alone, of which nothing more is asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import requests
+
+from aml_train.jobs.azure_rest import error_for
+from aml_train.jobs.logged import LIST, NUMBERS, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, in_order, may_mean
+
+if TYPE_CHECKING:
+    from aml_train.jobs.azure_rest import AzureRest
+
+#: Names of which values are read, and rows of all of them together: what a report can show, and what memory may hold.
+_MOST_NAMES: Final = 50
+_MOST_ROWS: Final = 100_000
+_MOST_PAGES: Final = 200
+
+
+def read_logged(rest: AzureRest, job: str, *, known: Collection[str], first: Sequence[str]) -> LoggedSet:
+    """See :meth:`aml_train.jobs.service.JobService.logged`."""
+    wanted = [item for item in _names(rest, job) if _is_wanted(item, known)]
+    wanted.sort(key=lambda item: not any(may_mean(name, _name(item)) for name in first))
+    left, metrics = _MOST_ROWS, []
+    for item in wanted[:_MOST_NAMES]:
+        metric = _values(rest, job, item, most=left)
+        if metric is not None:
+            metrics.append(metric)
+            left -= len(metric.rows)
+    return LoggedSet(metrics=tuple(metrics), left=tuple(_name(item) for item in wanted[_MOST_NAMES:]))
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    return str((item.get("metricKey") or {}).get("name") or "")
+
+
+def _kind(item: Mapping[str, Any]) -> str:
+    return str((item.get("properties") or {}).get("uxMetricType") or SCALAR)
+
+
+def _is_wanted(item: Mapping[str, Any], known: Collection[str]) -> bool:
+    """Tell whether a name is more than numbers that MLflow knows already."""
+    name = _name(item)
+    if not name:
+        return False
+    types = {str(word).lower() for word in (item.get("columns") or {}).values()}
+    return name not in known or _kind(item) in (LIST, TABLE) or not types <= NUMBERS
+
+
+def _names(rest: AzureRest, job: str) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    body: dict[str, Any] = {}
+    for _ in range(_MOST_PAGES):
+        page = _post(rest, job, "list", body, f"Listing what the job {job} logged")
+        if page is None:
+            return found
+        found += page.get("value") or ()
+        if not page.get("continuationToken"):
+            break
+        body = {"continuationToken": page["continuationToken"]}
+    return found
+
+
+def _values(rest: AzureRest, job: str, item: Mapping[str, Any], *, most: int) -> Logged | None:
+    """Return what was logged under one name, at most so many rows; None where the name is gone."""
+    name, rows, whole = _name(item), [], False
+    body: dict[str, Any] = {"metricName": name}
+    columns = dict(item.get("columns") or {})
+    for _ in range(_MOST_PAGES):
+        page = _post(rest, job, "full", body, f"Reading the metric {name}")
+        if page is None:
+            return None
+        columns |= page.get("columns") or {}
+        rows += [_row(value) for value in page.get("value") or ()]
+        if len(rows) > most:
+            break
+        if not page.get("continuationToken"):
+            whole = True
+            break
+        body = {"metricName": name, "continuationToken": page["continuationToken"]}
+    types = {str(key): str(word) for key, word in columns.items()}
+    return Logged(name=name, kind=_kind(item), columns=types, rows=in_order(rows)[:most], whole=whole)
+
+
+def _row(value: Mapping[str, Any]) -> LoggedRow:
+    step = value.get("step")
+    return LoggedRow(
+        data={str(key): _plain(cell) for key, cell in (value.get("data") or {}).items()},
+        created=str(value.get("createdUtc") or ""),
+        step=None if step is None else int(step),
+    )
+
+
+def _plain(cell: Any) -> Any:
+    """Return NaN by its name, as the service writes it: two readings are compared, and NaN equals nothing."""
+    return "NaN" if isinstance(cell, float) and math.isnan(cell) else cell
+
+
+def _post(rest: AzureRest, job: str, verb: str, body: object, what: str) -> Mapping[str, Any] | None:
+    """Send a question, which changes nothing; None for 404."""
+    response = rest.call("POST", rest.metrics(f"/runs/{quote(job)}/{verb}"), what, body=body)
+    if response.status_code == requests.codes.not_found:
+        return None
+    if not response.ok:
+        raise error_for(response, what)
+    found: Mapping[str, Any] = response.json()
+    return found

@@ -1,0 +1,100 @@
+"""What a job logged beside its series of numbers, as it is shown: texts, lists, tables, confusion matrices. A leaf; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+TableKind = Literal["text", "list", "table", "matrix", "file"]
+
+#: The most that is kept of one table, and how many tables.
+MOST_ROWS: Final = 20
+MOST_COLUMNS: Final = 20
+MOST_TABLES: Final = 20
+MOST_CHARACTERS: Final = 80
+MOST_POINTS: Final = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Something that was logged, cut to what a report has room for. All of it is foreign text.
+
+    Attributes:
+        name: what it was logged as.
+        kind: ``text`` is one value that is no number, ``list`` a summary of numbers, ``table`` rows and columns, ``matrix`` a confusion
+            matrix with the actual classes in the first column, ``file`` something that lies in a file of the job.
+        head: the columns' titles; none of a text and of a file.
+        rows: the first rows, a text for each column of *head*; of a text and of a file the one value.
+        total: how many rows there are.
+        columns: how many columns there are.
+        note: a sentence that must be read with it; empty where there is none.
+        course: (step, value) of a list, thinned where it is long.
+    """
+
+    name: str
+    kind: TableKind
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    total: int = 1
+    columns: int = 1
+    note: str = ""
+    course: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def value(self) -> str:
+        """The one value of a text or of a file."""
+        return self.rows[0][0] if self.rows and self.rows[0] else ""
+
+    @property
+    def more(self) -> str:
+        """What of it is not in *rows*, and its note; empty where nothing is to be said."""
+        left = []
+        if self.kind not in ("text", "file", "list"):
+            if self.total > len(self.rows):
+                left.append(f"{self.total - len(self.rows)} more rows")
+            if self.columns > len(self.head):
+                left.append(f"{self.columns - len(self.head)} more columns")
+        parts = [f"and {' and '.join(left)}"] if left else []
+        return "; ".join([*parts, *([self.note] if self.note else [])])
+
+
+def grouped(tables: Iterable[Table]) -> tuple[list[Table], list[Table], list[Table]]:
+    """Return the texts and files, which have one value each; the lists, which have the same columns; and those that stand for themselves."""
+    texts: list[Table] = []
+    lists: list[Table] = []
+    others: list[Table] = []
+    for table in tables:
+        (texts if table.kind in ("text", "file") else lists if table.kind == "list" else others).append(table)
+    return texts, lists, others
+
+
+def text(value: object) -> str:
+    """Return a value of JSON as one short line: numbers with six digits, nothing for null."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    line = " ".join(str(value).split())
+    return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + "…"
+
+
+def thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    """Return at most :data:`MOST_POINTS` of *points* at equal distances, the first and the last among them."""
+    if len(points) <= MOST_POINTS:
+        return tuple(points)
+    step = (len(points) - 1) / (MOST_POINTS - 1)
+    return tuple(points[round(number * step)] for number in range(MOST_POINTS))
+
+
+def masked(table: Table, mask: Callable[[str], str]) -> Table:
+    """Return *table* with *mask* applied to every text in it."""
+    return replace(
+        table,
+        name=mask(table.name),
+        head=tuple(map(mask, table.head)),
+        rows=tuple(tuple(map(mask, row)) for row in table.rows),
+        note=mask(table.note),
+    )
