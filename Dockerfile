@@ -40,7 +40,7 @@ COPY --from=packages /opt/aml-train /opt/aml-train
 ENV PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
 # Everything that is imported at the start is there.
-RUN ["/opt/aml-train/bin/python", "-I", "-B", "-c", "import aml_train_action.main, aml_train.runs, docker, azure.ai.ml, azure.identity"]
+RUN ["/opt/aml-train/bin/python", "-I", "-B", "-c", "import aml_train_action.main, aml_train.runs, docker, azure.ai.ml, azure.identity, azureml.core"]
 
 ARG VERSION=0.0.0
 LABEL org.opencontainers.image.title="aml-train" \

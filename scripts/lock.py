@@ -37,11 +37,13 @@ class Lock:
         name: the file in requirements/.
         wants: uv's options for what is locked.
         agrees_with: the file in requirements/ whose versions it must share, or None.
+        but: packages whose versions it need not share.
     """
 
     name: str
     wants: tuple[str, ...]
     agrees_with: str | None = None
+    but: tuple[str, ...] = ()
 
 
 # Order matters: the first is what the others agree with.
@@ -51,27 +53,28 @@ LOCKS: Final = (
         wants=("pyproject.toml", "--extra=emulator", "--extra=azure", "--group=dev"),
         agrees_with="overrides.txt",
     ),
-    Lock(name="client.txt", wants=("pyproject.toml", "--extra=azure"), agrees_with="dev.txt"),
+    Lock(
+        name="client.txt",
+        wants=("pyproject.toml", "--extra=azure", "--extra=azure-v1"),
+        agrees_with="dev.txt",
+        # azureml-core 1.61 wants older ones than the newest, with which everything else is tried (pyopenssl bounds cryptography).
+        but=("cryptography", "packaging", "pathspec"),
+    ),
     Lock(name="emulator.txt", wants=("pyproject.toml", "--extra=emulator"), agrees_with="dev.txt"),
     Lock(name="tools.txt", wants=("--group=tools",), agrees_with="dev.txt"),
     Lock(name="node.txt", wants=("--group=node",)),
-    Lock(
-        name="client-v1.txt",
-        wants=("pyproject.toml", "--extra=azure", "--extra=azure-v1"),
-        agrees_with="overrides.txt",
-    ),
 )
 
 
-def compile_argv(lock: Lock, output: Path, *, constraints: Path, upgrade: bool) -> list[str]:
-    """Return uv's command line that locks *lock* into *output*, whose present versions it keeps."""
+def compile_argv(lock: Lock, output: Path, *, constraints: Path | None, upgrade: bool) -> list[str]:
+    """Return uv's command line that locks *lock* into *output*, whose present versions it keeps, within *constraints*."""
     return [
         "uv",
         "pip",
         "compile",
         *_FLAGS,
         *lock.wants,
-        *((f"--constraints={constraints / lock.agrees_with}",) if lock.agrees_with else ()),
+        *((f"--constraints={constraints}",) if constraints else ()),
         *(("--upgrade",) if upgrade else ()),
         f"--output-file={output}",
     ]
@@ -81,8 +84,25 @@ def compile_locks(folder: Path, *, upgrade: bool) -> None:
     """Lock everything into *folder*, which holds the present lock files and overrides.txt."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
     for lock in LOCKS:
-        argv = compile_argv(lock, folder / lock.name, constraints=folder, upgrade=upgrade)
-        subprocess.run([uv, *argv[1:]], cwd=ROOT, check=True)
+        with tempfile.TemporaryDirectory() as name:
+            constraints = None
+            if lock.agrees_with is not None:
+                constraints = Path(name, lock.agrees_with)
+                text = (folder / lock.agrees_with).read_text(encoding="utf-8")
+                constraints.write_text(without(text, lock.but), encoding="utf-8")
+            argv = compile_argv(lock, folder / lock.name, constraints=constraints, upgrade=upgrade)
+            subprocess.run([uv, *argv[1:]], cwd=ROOT, check=True)
+
+
+def without(text: str, names: Sequence[str]) -> str:
+    """Return the *text* of a lock file without the packages *names*: their lines, and those that go on with hashes."""
+    kept, skipped = [], False
+    for line in text.splitlines(keepends=True):
+        if not line[:1].isspace():
+            skipped = line.partition("==")[0] in names
+        if not skipped:
+            kept.append(line)
+    return "".join(kept)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

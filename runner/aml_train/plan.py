@@ -168,7 +168,7 @@ def origin_of(config: Config, commit: Commit | None) -> Origin | None:
 def _runconfig(config: Config) -> Mapping[str, Any]:
     """Return the run configuration that the SDK v1 submits: with `setup`, as a command that begins with it."""
     if config.job.runconfig is None:
-        raise ValueError("the SDK v1 submits run configurations")
+        raise ValueError("what the SDK v1 submits has a run configuration")
     values = config.job.runconfig.values
     if not config.setup:
         return values
@@ -267,7 +267,7 @@ def render_plan(plan: Plan) -> str:
     name = f"{plan.job.stem}-(hash)-(attempt)"
     if plan.image is None:
         name = job_name(plan.job, Given(environment=plan.environment), 1)[:-1] + "(attempt)"
-    parts.append(f"job       {name}")
+    parts.append(f"job       {name}" + ("" if plan.job.runconfig is None else "  (a run of the SDK v1)"))
     parts.append(_indent(yaml.safe_dump(document, sort_keys=False, allow_unicode=True)))
     rules = [f"{rule.metric} {rule.rule.text}" for rule in plan.gate]
     parts.append("gate      " + ("; ".join(rules) if rules else "none: the job only has to complete"))

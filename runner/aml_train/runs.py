@@ -22,6 +22,7 @@ from aml_train.outcome import Options, Outcome
 from aml_train.pipeline import Execution, OpenTarget, Prewarm
 from aml_train.plan import Plan, make_plan
 from aml_train.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, read_commit, resolve
+from aml_train.sdk import with_sdk
 from aml_train.targets.names import TargetNames
 
 if TYPE_CHECKING:
@@ -71,15 +72,12 @@ def prepare_run(
         image: whether the image matters. It does not to who attaches to a job by its name.
 
     Raises:
-        InvalidError: if the target's workspace or compute is not said.
+        InvalidError: if the target's workspace or compute is not said, or ``sdk: v1`` is asked for and not installed.
         ImageError: if the engine does not answer or the base image is nowhere to be found.
     """
     if not image:
         config = dataclasses.replace(config, image=None, tests=None)
-    if config.sdk == "v1":
-        from aml_train.jobs.azure_v1 import check_installed
-
-        check_installed()
+    config = with_sdk(config)
     names = _names(config, environment)
     engine = _engine(environment)
 

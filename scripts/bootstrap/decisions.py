@@ -133,7 +133,7 @@ class CreateClientV1:
     """Make an environment with azureml-core, whose pins are not those of ``.venv``."""
 
     def __str__(self) -> str:
-        return "put azureml-core into .aml-train from requirements/client-v1.txt"
+        return "put azureml-core into .aml-train from requirements/client.txt"
 
 
 Step = (

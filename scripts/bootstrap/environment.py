@@ -49,7 +49,7 @@ def has_client_v1(root: Path, python: tuple[int, int]) -> bool:
 def create_client_v1(shell: Shell, python: tuple[int, int]) -> None:
     """Make the environment of azureml-core, with uv or with pip as `create_venv` does."""
     stamp, target = shell.root / _CLIENT_V1 / _STAMP, str(_CLIENT_V1)
-    lock = ["--require-hashes", "-r", "requirements/client-v1.txt"]
+    lock = ["--require-hashes", "-r", "requirements/client.txt"]
     stamp.unlink(missing_ok=True)
     try:
         uv = _get_uv(shell)

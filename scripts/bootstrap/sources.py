@@ -64,7 +64,7 @@ def venv_source(root: Path, python: tuple[int, int]) -> str:
 
 def client_v1_source(root: Path, python: tuple[int, int]) -> str:
     """Return the hash of what the environment of azureml-core is made from."""
-    return hash_files(root, (root / "requirements/client-v1.txt",), str(root), f"{python[0]}.{python[1]}")
+    return hash_files(root, (root / "requirements/client.txt",), str(root), f"{python[0]}.{python[1]}")
 
 
 def azurite_source(root: Path) -> str:

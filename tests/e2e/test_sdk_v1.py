@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import html
+import json
+import secrets
 import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import ROOT, Local
+from tests.e2e.hosted_runner import HostedRunner
 from tests.integration.emulator.service import python_of_v1
 
 #: azureml-defaults is hundreds of megabytes.
@@ -52,3 +56,35 @@ def test_the_example_and_its_failing_variants(local: Local, tmp_path: Path) -> N
     assert by_v2.only("image-ready")["digest"] == image["digest"]
     settled = [ended.only("metrics-settled")["metrics"] for ended in (first, by_v2)]
     assert settled[0] == settled[1], "both SDKs train the same"
+
+
+def test_the_action_submits_a_run_configuration_by_the_sdk_v1(
+    runner: HostedRunner, local: Local, tmp_path: Path
+) -> None:
+    """Nobody asks for it: azureml-core is in the action's image."""
+    project = tmp_path / "v1"
+    mark = secrets.token_hex(4)
+    for name, text in {
+        "aml-train.yml": f"runconfig: {{file: train, experiment_name: action-{mark}}}\ngate: {{accuracy: {{file: outputs/report.json, rules: '>= 0.5'}}}}\n",
+        ".azureml/train.runconfig": "script: train.py\narguments: [0.9]\n"
+        "environment: {docker: {baseImage: python:3.11-slim-bookworm}, python: {userManagedDependencies: true}}\n",
+        "train.py": "import json, os, sys\nos.makedirs('outputs', exist_ok=True)\n"
+        "json.dump({'accuracy': float(sys.argv[1])}, open('outputs/report.json', 'w'))\n",
+    }.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    runner.checkout(project)
+    step = runner.run()
+    assert step.code == 0, step.log
+    assert (step.outputs["status"], step.outputs["gate"]) == ("passed", "passed")
+    assert "submits the run, because it is a run configuration" in step.log
+    assert "The SDK v1, azureml-core" in html.unescape(step.summary)
+    requests = [
+        json.loads(line) for line in local.command("emulator", "requests", "-n", "1000", "--json").splitlines()
+    ]
+    assert [one for one in requests if "/execution/" in one["path"] and f"action-{mark}" in one["path"]]
+
+    by_v2 = runner.run({"set": "sdk=v2"})
+    assert by_v2.code == 0, by_v2.log
+    assert "SDK v1" not in by_v2.log
+    assert by_v2.outputs["job-name"] != step.outputs["job-name"]

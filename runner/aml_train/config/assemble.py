@@ -35,9 +35,19 @@ def check_together(tree: MapNode, values: Mapping[str, Any], job: CommandJob | N
             why="tests run in the image that is built; a job's own environment is taken as it is",
             remedy="add `image: {base: …}`, or delete `tests`",
         )
-    if values.get("sdk") == "v1":
-        _check_v1(tree, job, faults)
+    if values.get("sdk") == "v1" and "data" in tree.entries:
+        where, key = (
+            ("the run configuration", "dataReferences") if "runconfig" in tree.entries else ("the job", "inputs")
+        )
+        why, remedy = f"the SDK v1 takes data from {where}", f"write `{key}` there, or `sdk: v2`"
+        faults.add(place(tree, "data"), "`data` and `sdk: v1` exclude each other", why=why, remedy=remedy)
     output = (values.get("model") or {}).get("output")
+    if values.get("sdk") == "v1" and output is not None:
+        why = "runs of the SDK v1 have no outputs with names"
+        remedy = "write it into `./outputs` and name it by `model.path`, or write `sdk: v2`"
+        faults.add(
+            place(tree, "model", "output"), "`model.output` and `sdk: v1` exclude each other", why=why, remedy=remedy
+        )
     if output is not None and job is not None:
         declared = tuple(job.document.get("outputs") or ())
         if output not in declared:
@@ -48,17 +58,6 @@ def check_together(tree: MapNode, values: Mapping[str, Any], job: CommandJob | N
             faults.add(
                 mark, f"`model.output` names `{shown(output)}`", why="the job has no such output", remedy=remedy
             )
-
-
-def _check_v1(tree: MapNode, job: CommandJob | None, faults: Faults) -> None:
-    """Check what azureml-core cannot submit."""
-    if job is not None and job.runconfig is None:
-        why = "the SDK v1 submits run configurations"
-        faults.add(place(tree, "sdk"), "`sdk: v1` needs `runconfig`", why=why, remedy="delete `sdk`")
-    if "data" in tree.entries:
-        why = "the SDK v1 takes data from the run configuration"
-        remedy = "write `dataReferences` there, or `sdk: v2`"
-        faults.add(place(tree, "data"), "`data` and `sdk: v1` exclude each other", why=why, remedy=remedy)
 
 
 def choose_target(

@@ -153,7 +153,7 @@ DOCUMENT: Final = Record(
         ),
         "sdk": Key(
             Choice(words=("v1", "v2")),
-            "SDK that submits the job: `v2` (azure-ai-ml, the default), or for a run configuration `v1` (azureml-core).",
+            "SDK that submits the job: `v1` (azureml-core), the default for a run configuration, or `v2` (azure-ai-ml), for all else.",
         ),
         "image": Key(IMAGE, "Image that is built, tested, and replaces the job's environment."),
         "tests": Key(TESTS, "Tests that run inside the image before anything is submitted."),

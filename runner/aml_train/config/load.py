@@ -18,6 +18,7 @@ from aml_train.config.assemble import (
     wait_config,
 )
 from aml_train.config.command_line import MARK, CommandLine, command_source
+from aml_train.config.command_runconfig import runconfig_of
 from aml_train.config.compute_grammar import check_nodes
 from aml_train.config.gate_grammar import baseline_config, check_gate, gate_rules
 from aml_train.config.grammar import DOCUMENT
@@ -258,7 +259,7 @@ class _Loader:
         values = _DOCUMENT.check(tree, "", faults)
         job = None
         if source is not None:
-            job = self.check_source(source, has_image=has_image)
+            job = self.check_source(source, has_image=has_image, sdk=values.get("sdk"))
         image = image_config(tree, values, directory, faults)
         check_together(tree, values, job, faults)
         links = data_links(tree, values.get("data") or {}, faults)
@@ -288,17 +289,26 @@ class _Loader:
             code=code_config(values.get("code") or {}),
             setup=setup_commands(tree),
             data=links,
-            sdk=values.get("sdk", Config.sdk),
+            sdk=values.get("sdk"),
             overrides=self.overrides.values,
             notices=notices(job, image),
         )
 
-    def check_source(self, source: JobSource | RunConfigSource, *, has_image: bool) -> CommandJob | None:
+    def check_source(
+        self, source: JobSource | RunConfigSource, *, has_image: bool, sdk: str | None
+    ) -> CommandJob | None:
         """Check the job with its overrides; None where it is too wrong for that."""
         changes, faults = self.overrides.job, self.faults
         if isinstance(source, RunConfigSource):
             return check_runconfig(source, changes, has_image=has_image, project=self.base, faults=faults)
-        return check_job(source, changes, has_image=has_image, project=self.base, faults=faults)
+        before = len(faults)
+        job = check_job(source, changes, has_image=has_image, project=self.base, faults=faults)
+        if sdk != "v1" or job is None or len(faults) > before:
+            return job
+        tree = apply(source.tree, changes, faults)
+        return replace(
+            job, runconfig=runconfig_of(tree, job.document, source.prefix, has_image=has_image, faults=faults)
+        )
 
     def runconfig_source(self, tree: MapNode, directory: Path) -> RunConfigSource | None:
         """Read the run configuration that the key `runconfig` names; None after a complaint."""

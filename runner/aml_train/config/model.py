@@ -19,7 +19,7 @@ from aml_train.gate.rules import Rule
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """A run configuration of the SDK v1, checked.
+    """A run configuration of the SDK v1: one that was checked, or one made of a command job.
 
     Attributes:
         values: its keys of today, in camelCase.
@@ -42,7 +42,7 @@ class CommandJob:
         file: the job's YAML file; the aml-train.yml where the job stands inline.
         code: the folder of the code snapshot, absolute, where it is a local one; a file where the job names a single
             file; None where there is none or it is remote (``azureml:…``, ``git+…``, ``https://…``).
-        runconfig: what it was made of, where that was a run configuration.
+        runconfig: what it was made of, where that was a run configuration; or what the SDK v1 submits for it, where it is asked to.
     """
 
     document: Mapping[str, Any]
@@ -358,7 +358,7 @@ class Config:
     Attributes:
         file: the aml-train.yml, or None for a bare job YAML.
         directory: the project folder: where aml-train.yml (or the job's YAML) stands. Absolute.
-        sdk: which of AzureML's SDKs submits the job.
+        sdk: which of AzureML's SDKs submits the job; None where nothing is said: :func:`aml_train.sdk.with_sdk` decides.
         overrides: what ``--set`` changed, dotted key → value, for the report.
         notices: remarks that are no faults.
     """
@@ -379,7 +379,7 @@ class Config:
     code: CodeConfig = CodeConfig()
     setup: tuple[SetupCommand, ...] = ()
     data: tuple[DataLink, ...] = ()
-    sdk: Literal["v1", "v2"] = "v2"
+    sdk: Literal["v1", "v2"] | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 

@@ -6,7 +6,6 @@ what they send are those of azureml-core 1.61.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import re
 import tempfile
@@ -24,31 +23,13 @@ from aml_train.jobs.job import TAG_FINGERPRINT, JobSpec
 from aml_train.jobs.service import JobView
 from aml_train.jobs.submission import Submission
 
-_MISSING: Final = (
-    "pip install 'aml-train[azure,azure-v1]'; or write `sdk: v2`: the command job that does the same is submitted."
-)
 _TRANSIENT: Final = re.compile(
     r"\b(?:408|429|500|502|503|504)\b|timed out|Max retries exceeded|Connection aborted", re.I
 )
 
 
-def check_installed() -> None:
-    """Check that azureml-core can be imported; it is not imported for that.
-
-    Raises:
-        InvalidError: it is not installed.
-    """
-    try:
-        found = importlib.util.find_spec("azureml.core")
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
-        raise InvalidError("`sdk: v1` needs azureml-core, which is not installed.", hint=_MISSING)
-
-
 def prepare() -> None:
-    """Import azureml-core, which takes about a second."""
-    check_installed()
+    """Import azureml-core, which takes about a second. That it is installed was seen to before: :mod:`aml_train.sdk`."""
     import azureml.core  # noqa: F401
 
     # Notices of what is deprecated are addressed to azureml-core's own users.
@@ -96,7 +77,7 @@ def run_configuration(job: JobSpec) -> dict[str, Any]:
     """
     values = dict(job.runconfig or {})
     compute = str(job.document.get("compute") or "")
-    if not compute:
+    if compute.removeprefix("azureml:").lower() in ("", "local"):  # azureml-core would run it on this machine
         raise InvalidError(
             f"The run configuration of {job.name} names no compute of the workspace.",
             hint="Write `target: NAME` into it, or `compute` into the target of aml-train.yml.",

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.load import load_config
 from aml_train.errors import InvalidError
 from aml_train.image.spec import Given, Tested
-from aml_train.jobs.azure_v1 import check_installed, run_configuration
+from aml_train.jobs.azure_v1 import run_configuration
 from aml_train.jobs.job import JobTemplate, job_name, make_job
 from aml_train.references import ImageRef
 
@@ -91,21 +90,3 @@ def test_what_another_sdk_submits_is_another_job() -> None:
         for runconfig in (None, {"script": "train.py"}, {"script": "train.py", "history": {"snapshotProject": True}})
     }
     assert len(names) == 3
-
-
-def test_azureml_core_is_not_needed_until_it_is() -> None:
-    with pytest.raises(InvalidError, match="`sdk: v1` needs azureml-core, which is not installed") as caught:
-        check_installed()
-    assert "aml-train[azure,azure-v1]" in str(caught.value.hint)
-
-
-def test_the_sdk_is_chosen_in_the_configuration(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("")
-    (tmp_path / "a.runconfig").write_text("script: train.py\nenvironment: {docker: {baseImage: x}}\n")
-    (tmp_path / "aml-train.yml").write_text("runconfig: a\n")
-    assert load_config(None, directory=tmp_path).sdk == "v2"
-    config = load_config(None, directory=tmp_path, sets=["sdk=v1"])
-    assert config.sdk == "v1"
-    assert config.job.runconfig is not None
-    assert config.job.runconfig.command == "python train.py"
-    assert config.job.runconfig.values["environment"] == {"docker": {"baseImage": "x"}}

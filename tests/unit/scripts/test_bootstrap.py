@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from scripts.bootstrap.probes import Cli, parse_docker_version, parse_os_release
 from scripts.bootstrap.stand_in import DEFAULT_MIRROR, AptSource, find_mirror, parse_deb822, parse_one_line
 from scripts.bootstrap.steps import emulator_build_argv
 from scripts.clean import find_argv
-from scripts.lock import LOCKS, compile_argv
+from scripts.lock import LOCKS, compile_argv, without
 
 ROOT = Path(__file__).resolve().parents[3]
 HOST = Host(root=True, system="Linux", apt=True, systemd=False, python=(3, 11))
@@ -288,7 +289,21 @@ def test_lock_files_share_their_versions(tmp_path: Path) -> None:
     present = {path.name for path in (ROOT / "requirements").glob("*.txt")}
     assert {lock.name for lock in LOCKS} | {"overrides.txt"} == present
     client = next(lock for lock in LOCKS if lock.name == "client.txt")
-    argv = compile_argv(client, tmp_path / "client.txt", constraints=tmp_path, upgrade=True)
+    assert client.agrees_with == "dev.txt"
+    argv = compile_argv(client, tmp_path / "client.txt", constraints=tmp_path / "dev.txt", upgrade=True)
     assert f"--constraints={tmp_path / 'dev.txt'}" in argv
     assert "--generate-hashes" in argv
     assert argv[-2:] == ["--upgrade", f"--output-file={tmp_path / 'client.txt'}"]
+    versions = [
+        set(re.findall(r"(?m)^\S+==\S+", (ROOT / "requirements" / name).read_text()))
+        for name in ("dev.txt", "client.txt")
+    ]
+    names = [{one.partition("==")[0] for one in found} for found in versions]
+    differing = {one.partition("==")[0] for one in versions[1] - versions[0]} & names[0]
+    assert differing <= set(client.but)
+
+
+def test_packages_are_left_out_of_a_lock_file_with_their_hashes() -> None:
+    text = "# a remark\na==1 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2\nab==2 \\\n    --hash=sha256:3\n"
+    assert without(text, ("a",)) == "# a remark\nab==2 \\\n    --hash=sha256:3\n"
+    assert without(text, ()) == text

@@ -1,0 +1,77 @@
+"""Which SDK submits a job, and that nothing of azureml-core is loaded for one of v2."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from aml_train import sdk
+from aml_train.config.load import load_config
+from aml_train.config.model import Config
+from aml_train.errors import InvalidError
+
+RUNCONFIG = "script: train.py\nenvironment: {docker: {baseImage: x}}\n"
+WITH_OUTPUT = "runconfig: b\nmodel: {name: m, output: trained}\n"
+JOB = "job: {command: x, environment: 'azureml:e:1'}\n"
+
+
+def config_of(folder: Path, text: str) -> Config:
+    (folder / "train.py").write_text("")
+    (folder / "a.runconfig").write_text(RUNCONFIG)
+    (folder / "b.runconfig").write_text(f"{RUNCONFIG}outputData: {{trained: {{}}}}\n")
+    (folder / "aml-train.yml").write_text(text)
+    return load_config(None, directory=folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "installed", "expected", "notice"),
+    [
+        ("runconfig: a\n", "1.61.0", "v1", "The SDK v1, azureml-core 1.61.0, submits the run, because it is a run configuration"),
+        ("runconfig: a\n", None, "v2", "azureml-core is not installed, which would submit it by default (pip install 'aml-train["),
+        ("runconfig: a\ndata: {raw: 'azureml:raw:1'}\n", "1.61.0", "v2", "the SDK v1 cannot bring the `data` of aml-train.yml"),
+        (WITH_OUTPUT, "1.61.0", "v2", "runs of the SDK v1 have no outputs with names, as `model.output` is"),
+        ("runconfig: a\nsdk: v1\n", "1.61.0", "v1", None),
+        ("runconfig: a\nsdk: v2\n", "1.61.0", "v2", None),
+        ("runconfig: a\nsdk: v2\n", None, "v2", None),
+        (JOB, "1.61.0", "v2", None),
+        (JOB, None, "v2", None),
+    ],
+)  # fmt: skip
+def test_the_sdk(
+    text: str,
+    installed: str | None,
+    expected: str,
+    notice: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def installed_v1() -> str | None:
+        asked.append(True)
+        return installed
+
+    monkeypatch.setattr(sdk, "installed_v1", installed_v1)
+    config = config_of(tmp_path, text)
+    found = sdk.with_sdk(config)
+    assert found.sdk == expected
+    new = found.notices[len(config.notices) :]
+    assert len(new) == (notice is not None)
+    assert notice is None or notice in new[0]
+    assert bool(asked) == ("runconfig" in text and "sdk: v2" not in text), "looked for only where it matters"
+
+
+def test_azureml_core_is_asked_for_and_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sdk, "installed_v1", lambda: None)
+    with pytest.raises(InvalidError, match="`sdk: v1` needs azureml-core, which is not installed") as caught:
+        sdk.with_sdk(config_of(tmp_path, "runconfig: a\nsdk: v1\n"))
+    assert "aml-train[azure,azure-v1]" in str(caught.value.hint)
+    assert "sdk: v2" in str(caught.value.hint)
+
+
+def test_azureml_core_is_found_without_being_imported() -> None:
+    before = set(sys.modules)
+    assert sdk.installed_v1() is None, "it is an extra, which the tests' environment does not have"
+    assert not [name for name in set(sys.modules) - before if name.startswith("azureml.")]
