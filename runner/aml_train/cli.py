@@ -57,6 +57,7 @@ def cli() -> None:
     aml-train compare      two jobs, models or files side by side
     aml-train image check  is an image ready for AzureML and InfiniBand?
     aml-train image render  the Dockerfile as it will be built
+    aml-train convert      a run configuration of the SDK v1 as a command job
     aml-train data         list, upload, download, copy and remove what datastores hold
 
     Without a cloud: the target `local` runs everything against the local AzureML, an emulator in a container.
@@ -90,6 +91,24 @@ def schema() -> None:
     from aml_train.config.schema import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+
+
+@cli.command()
+@configuration
+def convert(
+    directory: Path, config: Path | None, job: Path | None, target: str | None, sets: tuple[str, ...]
+) -> None:
+    """Print a run configuration of the SDK v1 as the command job that does the same.
+
+    \b
+    aml-train convert > job.yml                                    the one that aml-train.yml names
+    aml-train convert --config .azureml/gpu.runconfig > job.yml    any other
+
+    What a command job cannot say is refused with its line. Nothing is sent or asked of any service.
+    """
+    from aml_train.conversion import render_job
+
+    click.echo(render_job(load(directory, config, job, target, (*sets, "sdk=v2"))), nl=False)
 
 
 @cli.command()
