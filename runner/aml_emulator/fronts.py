@@ -1,0 +1,112 @@
+"""The servers over TLS that the proxy hands connections to: AzureML's interfaces, the registry's, and each with faults before it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+
+import uvicorn
+
+from aml_emulator.app import App
+from aml_emulator.certificates import Certificates
+from aml_emulator.fault_front import FaultFront
+from aml_emulator.hosts import Destination
+from aml_emulator.machine import listen
+from aml_emulator.registry_acr import AcrInterface
+from aml_emulator.registry_front import RegistryFront
+from aml_emulator.registry_locks import Locks
+from aml_emulator.registry_storage import RegistryStorage
+from aml_emulator.services import Services
+from aml_emulator.settings import Settings
+from aml_emulator.upstream import MAX_HEAD_BYTES
+
+STOP_SECONDS = 2.0
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn without signal handlers: the supervisor has them."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def serve_application(
+    app: App, listener: socket.socket, certificates: Certificates, stack: contextlib.AsyncExitStack
+) -> asyncio.Task[None]:
+    """Serve AzureML's interfaces over TLS on *listener*; the task ends when they do."""
+    application = _Uvicorn(
+        uvicorn.Config(
+            app,
+            ssl_certfile=str(certificates.server_cert),
+            ssl_keyfile=str(certificates.server_key),
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=1,
+        )
+    )
+    serving = asyncio.create_task(application.serve(sockets=[listener]))
+    stack.push_async_callback(_end_application, application, serving)
+    return serving
+
+
+async def start_registry_fronts(
+    settings: Settings,
+    services: Services,
+    registry_port: int,
+    tls: ssl.SSLContext,
+    stack: contextlib.AsyncExitStack,
+) -> list[socket.socket]:
+    """Start the container registry's interface over TLS; returns where it listens: for the proxy, then where settings say."""
+    login_server = services.identity.login_server
+    front = RegistryFront(
+        registry_port,
+        login_server=login_server,
+        tokens=services.tokens,
+        acr=AcrInterface(
+            login_server=login_server,
+            storage=RegistryStorage(settings.data / "registry"),
+            locks=Locks(settings.data / "registry-attributes.json"),
+        ),
+    )
+    listeners = [listen("127.0.0.1", 0)]
+    if settings.registry_tls_port is not None:
+        listeners.append(listen(settings.host, settings.registry_tls_port))
+    for listener in listeners:
+        server = await asyncio.start_server(front.accept, sock=listener, ssl=tls, limit=MAX_HEAD_BYTES)
+        stack.callback(server.close)
+    return listeners
+
+
+async def start_fault_fronts(
+    ports: Mapping[Destination, int],
+    services: Services,
+    tls: ssl.SSLContext,
+    certificates: Certificates,
+    stack: contextlib.AsyncExitStack,
+) -> dict[Destination, int]:
+    """Start what stands in front of each service while there are faults; returns their ports."""
+    trust = ssl.create_default_context(cafile=str(certificates.ca_file))
+    found = {}
+    for destination, port in ports.items():
+        front = FaultFront(destination, port, trust=trust, faults=services.faults, requests=services.requests)
+        listener = listen("127.0.0.1", 0)
+        server = await asyncio.start_server(front.accept, sock=listener, ssl=tls, limit=MAX_HEAD_BYTES)
+        stack.callback(server.close)
+        found[destination] = int(listener.getsockname()[1])
+    return found
+
+
+async def _end_application(application: uvicorn.Server, serving: asyncio.Task[None]) -> None:
+    application.should_exit = True
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await asyncio.shield(serving)
+    except TimeoutError:
+        serving.cancel()

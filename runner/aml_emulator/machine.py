@@ -1,0 +1,117 @@
+"""What the service asks of the machine that it runs on: the lock of its data folder, sockets, certificates, its own container."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import certifi
+import docker
+import docker.errors
+
+logger = logging.getLogger(__name__)
+
+LOCK_SECONDS = 5.0
+LOCK_POLL_SECONDS = 0.05
+CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
+
+
+class StartError(RuntimeError):
+    """The service cannot run, or cannot go on; the message says why and what to do."""
+
+
+@contextlib.contextmanager
+def lock_file(path: Path) -> Iterator[int]:
+    """Open the lock of the data folder; children inherit it, so that it is free only when they have ended as well.
+
+    Yields:
+        the file descriptor.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+async def hold(lock: int, folder: Path) -> None:
+    """Take the lock. The children of an emulator that was killed need a moment to end."""
+    patience = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > patience:
+                raise StartError(f"{folder} is in use by another emulator, or by what one left running") from error
+            await asyncio.sleep(LOCK_POLL_SECONDS)
+        else:
+            return
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket; raises OSError if the address is taken or not this machine's."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named, for asyncio turns Nagle's algorithm off only where it sees that a connection is TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(256)
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    listener.setblocking(False)
+    return listener
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that nobody listens on; somebody else may be quicker to take it."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def system_authorities() -> bytes:
+    """Return the certificates that this machine trusts, PEM, with a line end: a job may need the outside."""
+    path = ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt"
+    file = Path(path) if Path(path).exists() else Path(certifi.where())
+    return file.read_bytes().rstrip() + b"\n"
+
+
+def own_container() -> str | None:
+    """Return the id of the container that this process runs in, None if in none.
+
+    Docker makes the first twelve digits of a container's id its host name; only the engine knows whether it is one.
+    """
+    name = socket.gethostname()
+    if not CONTAINER_ID.fullmatch(name):
+        return None
+    try:
+        client = docker.from_env()
+        try:
+            container_id = client.containers.get(name).id
+        finally:
+            client.close()
+    except docker.errors.NotFound:
+        return None
+    except (docker.errors.DockerException, OSError) as error:
+        logger.warning("cannot ask the container engine whether this is a container: %s", error)
+        return None
+    return container_id if container_id and container_id.startswith(name) else None
+
+
+def own_version() -> str:
+    """Return the installed version of aml-train, ``0+unknown`` where it is not installed."""
+    try:
+        return version("aml-train")
+    except PackageNotFoundError:
+        return "0+unknown"
