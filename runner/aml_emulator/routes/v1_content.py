@@ -140,12 +140,12 @@ class Content:
 
 
 def snapshot_id_of(services: Services, given: Any) -> str | None:
-    """Return the snapshot that a run names, None where it names none.
+    """Return the snapshot that a run names, None where it names none: an empty folder has no changes to the snapshot that is none.
 
     Raises:
         ServiceError: 400 for one that is not there.
     """
-    if not given:
+    if not given or given == NONE:
         return None
     if services.store.assets.version("codes", str(given), "1") is None:
         raise bad_request(

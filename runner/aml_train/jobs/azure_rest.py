@@ -71,20 +71,23 @@ def _message(response: requests.Response) -> str:
     return json.dumps(body)[:300]
 
 
+#: Status of a refusal → the remedy, whoever sent the request.
+HINTS: Final[Mapping[int, str]] = {
+    401: "Sign-in was refused: check the client and tenant ids, and that the credential has not expired.",
+    403: "The identity needs the role 'AzureML Data Scientist' on the workspace.",
+    404: "Check the subscription, the resource group and the workspace's name.",
+    501: "The local AzureML does not do this: see docs/emulator.md.",
+}
+
+
 def error_for(response: requests.Response, what: str) -> ServiceError:
     """Return the error for an answer that is not a success. Its query, which may carry a signature, is not shown."""
     address = urlsplit(response.url)
     place = f"{response.request.method} {address.netloc}{address.path}"
     message = f"{what}: AzureML answered {response.status_code} to {place}: {_message(response)}"
-    hints = {
-        401: "Sign-in was refused: check the client and tenant ids, and that the credential has not expired.",
-        403: "The identity needs the role 'AzureML Data Scientist' on the workspace.",
-        404: "Check the subscription, the resource group and the workspace's name.",
-        501: "The local AzureML does not do this: see docs/emulator.md.",
-    }
     return ServiceError(
         message,
-        hint=hints.get(response.status_code),
+        hint=HINTS.get(response.status_code),
         transient=response.status_code in retries.TRANSIENT_STATUS,
         retry_after=retries.retry_after(response.headers),
     )

@@ -6,6 +6,7 @@ what they send are those of azureml-core 1.61.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import tempfile
@@ -15,14 +16,17 @@ from typing import Any, Final
 
 import yaml
 
+from aml_train import retries
 from aml_train.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.image.spec import Tested
 from aml_train.jobs.azure_making import made
-from aml_train.jobs.azure_rest import AzureRest
+from aml_train.jobs.azure_rest import HINTS, AzureRest
 from aml_train.jobs.job import TAG_FINGERPRINT, JobSpec
 from aml_train.jobs.service import JobView
 from aml_train.jobs.submission import Submission
 
+#: Of ``_base_sdk_common/common.py``, ``resource_error_handling``, for a 404.
+_NO_WORKSPACE: Final = "Workspace not found."
 _TRANSIENT: Final = re.compile(
     r"\b(?:408|429|500|502|503|504)\b|timed out|Max retries exceeded|Connection aborted", re.I
 )
@@ -56,17 +60,26 @@ def submit(rest: AzureRest, job: JobSpec, submission: Submission) -> JobView:
         def create() -> None:
             # The request that makes the run follows the upload within one call of azureml-core.
             submission.leave()
+            found = rest.find(job.name)
+            if found is not None and _other(found, job):
+                # The service would take it for the one that is there, and azureml-core give it our tags.
+                raise ServiceError(f"{what}: there is another job of that name.", hint="Choose another name.")
             _submit(rest, job, file, folder)
 
         def look() -> JobView | None:
             found = rest.find(job.name)
-            if found is not None and tags.items() - found.tags.items():
+            if found is not None and not _other(found, job) and tags.items() - found.tags.items():
                 # azureml-core sends tags after the run was made: the answer to either may be lost.
                 rest.tag(job.name, tags)
                 found = rest.find(job.name)
             return found if found is not None and found.tags.get(TAG_FINGERPRINT) == job.fingerprint else None
 
         return made(create, look, what, translate=translate)
+
+
+def _other(found: JobView, job: JobSpec) -> bool:
+    """Tell whether the run is of other content; one without a fingerprint is one whose tags did not arrive."""
+    return found.tags.get(TAG_FINGERPRINT, job.fingerprint) != job.fingerprint
 
 
 def run_configuration(job: JobSpec) -> dict[str, Any]:
@@ -167,7 +180,8 @@ def translate(error: Exception, what: str) -> AmlTrainError | None:
     from azureml.exceptions import AuthenticationException, AzureMLException
     from msrest.exceptions import ClientException, HttpOperationError
 
-    message = " ".join(str(getattr(error, "message", None) or error).split())[:1500]
+    text = str(getattr(error, "message", None) or error)
+    message = " ".join(text.split())[:1500]
     if isinstance(error, requests.RequestException):
         return ServiceError(f"{what}: AzureML could not be reached: {type(error).__name__}", transient=True)
     if isinstance(error, AuthenticationException):
@@ -175,11 +189,38 @@ def translate(error: Exception, what: str) -> AmlTrainError | None:
     if isinstance(error, HttpOperationError):
         code = getattr(error.response, "status_code", None)
         transient = code is None or code in (408, 429) or code >= 500
-        return ServiceError(f"{what}: AzureML answered {code}: {message}", transient=transient)
+        return ServiceError(
+            f"{what}: AzureML answered {code}: {message}", hint=HINTS.get(code or 0), transient=transient
+        )
     if isinstance(error, ClientException):
         return ServiceError(f"{what}: AzureML could not be reached: {message}", transient=True)
     if isinstance(error, AzureMLException):
+        if (answer := _answer(text)) is not None:
+            status, said = answer
+            transient = status in retries.TRANSIENT_STATUS
+            return ServiceError(
+                f"{what}: AzureML answered {status}: {said[:1500]}", hint=HINTS.get(status), transient=transient
+            )
+        if message == _NO_WORKSPACE:
+            return ServiceError(f"{what}: {message}", hint=HINTS[404])
         if _TRANSIENT.search(message):
             return ServiceError(f"{what}: {message}", transient=True)
         return InvalidError(f"{what}: azureml-core refuses the run: {message}")
     return None
+
+
+def _answer(text: str) -> tuple[int, str] | None:
+    """Return status and explanation of the service's answer that a message of azureml-core is; None where it is none.
+
+    ``_base_sdk_common/common.py``, ``get_http_exception_response_string``, writes them as JSON.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("status_code"), int):
+        return None
+    details = found.get("error_details")
+    error = details.get("error") if isinstance(details, dict) else None
+    said = error.get("message") if isinstance(error, dict) else None
+    return found["status_code"], " ".join(str(said or details or "no reason given").split())

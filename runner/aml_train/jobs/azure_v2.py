@@ -18,7 +18,7 @@ from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.jobs.azure_making import made, quiet
-from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_rest import HINTS, AzureRest, Workspace
 from aml_train.jobs.code_upload import ensure_code
 from aml_train.jobs.job import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE, JobSpec
 from aml_train.jobs.service import JobView, ModelView, NewModel
@@ -276,7 +276,8 @@ def translate(error: Exception, what: str) -> AmlTrainError | None:
     if isinstance(error, HttpResponseError):
         code = error.status_code
         transient = code is None or code in retries.TRANSIENT_STATUS or isinstance(error, DecodeError)
-        return ServiceError(f"{what}: AzureML answered {code}: {_brief(error.message)}", transient=transient)
+        said = f"{what}: AzureML answered {code}: {_brief(error.message)}"
+        return ServiceError(said, hint=HINTS.get(code or 0), transient=transient)
     if isinstance(error, MlException):  # which is an AzureError as well
         if error.error_category == ErrorCategory.SYSTEM_ERROR:
             return ServiceError(f"{what}: {_brief(error.message)}")

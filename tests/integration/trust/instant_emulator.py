@@ -7,6 +7,8 @@ same sink: lines go into the job's log, metrics into the store, files among the 
 ``say TEXT``        writes a line to the log
 ``metric N S V``    logs the value V of the metric N at step S
 ``write P TEXT``    leaves a file at P, a path among the artefacts
+``output N P TEXT`` leaves a file at P in the named output N
+``wait TAG``        goes on once the job carries the tag; until then it can be cancelled
 ``cancelled``       somebody else cancels the job now
 ``exit CODE``       ends the job; without it, it completes
 ==================  =====================================================
@@ -40,6 +42,7 @@ class InstantRunner:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="instant")
         self._lock = threading.Lock()
         self._active: set[str] = set()
+        self._waiting: dict[str, threading.Event] = {}
 
     def start(self) -> None:
         """Be ready, as it always is."""
@@ -52,9 +55,13 @@ class InstantRunner:
             self._active.add(spec.run_id)
         self._pool.submit(self._work, spec)
 
-    def cancel(self, _run_id: str) -> bool:
-        """Jobs end by themselves before anybody could stop them: False, where nothing executes it any more."""
-        return False
+    def cancel(self, run_id: str) -> bool:
+        """Stop a job that waits. Others end by themselves before anybody could: False, where nothing executes it any more."""
+        with self._lock:
+            stop = self._waiting.get(run_id)
+        if stop is not None:
+            stop.set()
+        return stop is not None
 
     def adopt(self, specs: Iterable[RunSpec]) -> None:
         """Run what an earlier process had begun from its beginning."""
@@ -84,7 +91,10 @@ class InstantRunner:
         return True
 
     def close(self) -> None:
-        """End with what has begun."""
+        """End with what has begun; who waits is stopped."""
+        with self._lock:
+            for stop in self._waiting.values():
+                stop.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _work(self, spec: RunSpec) -> None:
@@ -123,6 +133,15 @@ class InstantRunner:
                     data = text.encode()
                     services.blobs.write(place.container, place.name_of(path), io.BytesIO(data), len(data))
                     sink.artifact(path, len(data))
+                case "output":
+                    name, path, text = rest.split(" ", 2)
+                    where = next(output.location for output in spec.outputs if output.name == name)
+                    data = text.encode()
+                    services.blobs.write(where.container, where.name_of(path), io.BytesIO(data), len(data))
+                    sink.output(name)
+                case "wait":
+                    if not self._wait(spec.run_id, rest):
+                        return "Canceled", None
                 case "cancelled":
                     sink.status("CancelRequested")
                     return "Canceled", None
@@ -133,6 +152,23 @@ class InstantRunner:
                     raise ValueError(f"'{word}' is no word of a script")
         sink.status("Finalizing")
         return "Completed", None
+
+    def _wait(self, run_id: str, tag: str) -> bool:
+        """Return True once the run carries the tag, False once it is cancelled."""
+        stop = threading.Event()
+        with self._lock:
+            self._waiting[run_id] = stop
+        try:
+            while not stop.wait(0.05):
+                run = self._services.store.runs.require(run_id)
+                if tag in run.tags:
+                    return True
+                if run.terminal or run.status == "CancelRequested":
+                    break  # it was cancelled before it waited
+            return False
+        finally:
+            with self._lock:
+                del self._waiting[run_id]
 
 
 def run_at_once(services: Services, _settings: ExecutorSettings, sink_for: SinkFor) -> InstantRunner:

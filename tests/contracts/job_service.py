@@ -1,0 +1,408 @@
+"""What `aml_train.jobs.service.JobService` promises, as functions that every implementation is held to.
+
+``tests/unit/jobs/test_contract.py`` runs them against the workspace in memory, ``tests/integration/contract`` against the adapters of both
+SDKs over TLS. What a job is to do is a script of a few words, which each `Subject` has executed in its own way:
+
+=======================  ====================================================
+``say TEXT``             writes a line to the log
+``metric N S V``         logs the value V of the metric N at step S
+``write P TEXT``         leaves a file at P, a path among the artefacts
+``output N P TEXT``      leaves a file at P in the named output N
+``wait TAG``             goes on once the job carries the tag, unless cancelled
+``exit CODE``            ends the job; without it, it completes
+=======================  ====================================================
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import pytest
+
+from aml_train.errors import CancelledError, ServiceError
+from aml_train.files import FileSet
+from aml_train.gate.history import aggregate
+from aml_train.gate.rules import parse_rule
+from aml_train.image.spec import Tested
+from aml_train.jobs.job import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_STAGE, JobSpec, JobTemplate, make_job
+from aml_train.jobs.service import JobService, JobView, LogBeganAnewError, NewModel, Placement
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.submission import Submission
+from aml_train.models import TAG_JOB, TAG_SOURCE, ModelSpec, register
+from aml_train.references import ImageRef
+
+#: Only where a job hangs it takes so long, also on a machine under load.
+HANGING_SECONDS: Final = 300.0
+LOG: Final = "user_logs/std_log.txt"
+
+
+class Subject(Protocol):
+    """One implementation, and what the suite must know of its workspace beside the Protocol.
+
+    Attributes:
+        service: what is tested.
+        elsewhere: the same for a workspace that is not there.
+        signed_out: the same with a secret that is refused.
+        compute: a compute of the workspace, whose nodes have the VM size *size*.
+    """
+
+    service: JobService
+    elsewhere: JobService
+    signed_out: JobService
+    compute: str
+    size: str
+
+    def pause(self, seconds: float) -> None:
+        """Wait before the job is looked at again."""
+
+    def runconfig(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the run configuration that says the same as the command job *document*; None for the SDK v2."""
+
+    def ingredients(self, job: str) -> tuple[str, str, str | None]:
+        """Return what names a job's code and its environment, version and all, and the environment's image."""
+
+
+def unique(word: str) -> str:
+    """Return a name that begins so, and that nobody else has: the adapters' workspace is one."""
+    return f"{word}-{uuid.uuid4().hex[:12]}"
+
+
+def image_of(digit: str) -> Tested:
+    """Return an image as if it had been built and tested, of a digest and an address of that digit alone."""
+    digest = "sha256:" + digit * 64
+    reference = ImageRef.parse(f"contract.azurecr.io/train@{digest}")
+    return Tested(
+        reference=reference, digest=digest, address=digit * 64, how="built", record=None, compressed_bytes=1
+    )
+
+
+def job_of(
+    subject: Subject,
+    *script: str,
+    tags: Mapping[str, str] | None = None,
+    digit: str = "a",
+    code: Path | None = None,
+    compute: str | None = None,
+    output: str | None = None,
+) -> JobSpec:
+    """Return a job that nobody has submitted before."""
+    document: dict[str, Any] = {
+        "type": "command",
+        "command": "\n".join(script),
+        "compute": f"azureml:{compute or subject.compute}",
+        "experiment_name": "contract",
+    }
+    if output:
+        document["outputs"] = {output: {"type": "uri_folder", "mode": "rw_mount"}}
+    files = FileSet.collect(code) if code is not None else None
+    template = JobTemplate(
+        document=document,
+        directory=code or Path("/"),
+        code=files,
+        code_digest=files.digest() if files is not None else None,
+        scope=uuid.uuid4().hex,
+        stem="contract",
+        tags=tags or {},
+        runconfig=subject.runconfig(document),
+    )
+    return make_job(template, image_of(digit), 1)
+
+
+def ended(subject: Subject, name: str) -> JobView:
+    """Return the job once it is over."""
+    return until(subject, name, lambda view: view.status.terminal)
+
+
+def until(subject: Subject, name: str, reached: Callable[[JobView], bool]) -> JobView:
+    """Return the job once it is as wanted."""
+    deadline = time.monotonic() + HANGING_SECONDS
+    pause = 0.0
+    while not reached(view := subject.service.details(name)):
+        assert not view.status.terminal, view
+        assert time.monotonic() < deadline, view
+        subject.pause(pause)
+        pause = 0.05
+    return view
+
+
+def submit(subject: Subject, job: JobSpec) -> JobView:
+    return subject.service.submit(job, Submission())
+
+
+def log_of(subject: Subject, view: JobView, offset: int = 0) -> bytes:
+    return b"".join(subject.service.read_log(view.log_files[LOG], offset))
+
+
+def a_job_runs_to_its_end(subject: Subject, _tmp_path: Path) -> None:
+    team = unique("team")
+    job = job_of(subject, "say one", "wait go", "say two", tags={team: "vision"})
+    assert subject.service.find(job.name) is None
+    before = submit(subject, job)
+    assert (before.name, before.experiment, before.status.terminal) == (job.name, "contract", False)
+    assert before.placement == Placement(compute=subject.compute)
+    running = until(subject, job.name, lambda view: view.status is JobStatus.RUNNING and LOG in view.log_files)
+    assert (running.ended, running.error, running.codes) == (None, None, ())
+
+    first = b""
+    while not first.endswith(b"\n"):
+        first = log_of(subject, until(subject, job.name, lambda view: LOG in view.log_files))
+    assert first == b"one\n"
+    assert log_of(subject, running, len(first)) == b"", "nothing is behind what was read"
+    assert [view.name for view in subject.service.live_jobs(team)] == [job.name]
+
+    subject.service.tag(job.name, {"go": "1", team: "speech"})
+    after = ended(subject, job.name)
+    assert (after.status, after.error, after.codes) == (JobStatus.COMPLETED, None, ())
+    assert after.created is not None
+    assert after.started is not None
+    assert after.ended is not None
+    assert after.created <= after.started <= after.ended
+    assert log_of(subject, after, len(first)) == b"two\n", "the log grew behind what was read"
+    assert log_of(subject, after, 2) == b"e\ntwo\n"
+    with pytest.raises(LogBeganAnewError, match=r"the log has 8 bytes, of which 900 were read"):
+        log_of(subject, after, 900)
+
+    found = subject.service.find(job.name)
+    assert found is not None
+    assert found.status is JobStatus.COMPLETED
+    assert found.tags.items() >= {"go": "1", team: "speech", TAG_FINGERPRINT: job.fingerprint}.items()
+    assert subject.service.live_jobs(team) == []
+    assert [view.name for view in subject.service.tagged_jobs(team)] == [job.name]
+    assert subject.service.cancel(job.name), "a job that has ended may be cancelled, and stays what it is"
+    assert subject.service.details(job.name).status is JobStatus.COMPLETED
+
+
+def a_job_that_fails_says_why(subject: Subject, _tmp_path: Path) -> None:
+    job = job_of(subject, "say up", "exit 3")
+    submit(subject, job)
+    view = ended(subject, job.name)
+    assert view.status is JobStatus.FAILED
+    assert view.error is not None
+    assert "exited with status code 3" in view.error
+    assert view.codes[0] == "UserError"
+    assert log_of(subject, view) == b"up\n"
+
+
+def a_job_is_cancelled(subject: Subject, _tmp_path: Path) -> None:
+    job = job_of(subject, "say up", "wait never")
+    submit(subject, job)
+    until(subject, job.name, lambda view: view.status is JobStatus.RUNNING and LOG in view.log_files)
+    assert subject.service.cancel(job.name)
+    assert subject.service.cancel(job.name), "telling it twice is telling it once"
+    assert ended(subject, job.name).status is JobStatus.CANCELED
+    assert subject.service.cancel(job.name)
+    assert not subject.service.cancel("contract-nothing-1"), "there is no such job"
+
+
+def one_name_is_one_job(subject: Subject, _tmp_path: Path) -> None:
+    once = unique("once")
+    job = job_of(subject, "wait go", tags={once: "1"})
+    with ThreadPoolExecutor(2) as threads:
+        views = list(threads.map(lambda _: submit(subject, job), range(2)))
+    views.append(submit(subject, job))
+    assert {view.name for view in views} == {job.name}
+    assert [view.name for view in subject.service.tagged_jobs(once)] == [job.name]
+
+    other = job_of(subject, "say something else")
+    imposter = JobSpec(**{**vars(other), "name": job.name, "document": {**other.document, "name": job.name}})
+    with pytest.raises(ServiceError, match=job.name) as caught:
+        submit(subject, imposter)
+    assert not caught.value.transient
+    kept = subject.service.find(job.name)
+    assert kept is not None
+    assert kept.tags.get(TAG_FINGERPRINT) == job.fingerprint
+    subject.service.tag(job.name, {"go": "1"})
+    assert ended(subject, job.name).status is JobStatus.COMPLETED
+
+
+def a_submission_is_called_off_or_has_left(subject: Subject, _tmp_path: Path) -> None:
+    job = job_of(subject, "say never")
+    submission = Submission()
+    assert submission.call_off()
+    with pytest.raises(CancelledError, match=r"^The submission was called off\.$"):
+        subject.service.submit(job, submission)
+    assert subject.service.find(job.name) is None
+    submission = Submission()
+    subject.service.submit(job, submission)
+    assert not submission.call_off(), "the request that makes the job has left"
+
+
+def a_job_is_submitted_again(subject: Subject, _tmp_path: Path) -> None:
+    who = unique("who")
+    job = job_of(subject, "say again", "exit 1", tags={who: "me"})
+    submit(subject, job)
+    assert ended(subject, job.name).status is JobStatus.FAILED
+    new = job.name.removesuffix("-1") + "-2"
+    for _ in range(2):
+        view = subject.service.submit_again(job.name, new, tags={"try": "2"}, submission=Submission())
+        assert view.name == new
+        assert view.tags.items() >= {who: "me", "try": "2", TAG_RESUBMITTED: job.name}.items()
+    assert ended(subject, new).status is JobStatus.FAILED
+    assert [view.name for view in subject.service.tagged_jobs(who)] == [new, job.name], "the newest first"
+    with pytest.raises(ServiceError, match="contract-nothing-1"):
+        subject.service.submit_again("contract-nothing-1", "contract-nothing-2", tags={}, submission=Submission())
+
+
+def metrics_are_whole(subject: Subject, _tmp_path: Path) -> None:
+    job = job_of(subject, "metric acc 2 0.5", "metric acc 1 0.25", "metric acc 2 0.75", "metric loss 0 nan")
+    submit(subject, job)
+    ended(subject, job.name)
+    last = subject.service.last_metrics(job.name)
+    assert last.keys() == {"acc", "loss"}
+    assert last["acc"] == 0.75
+    assert math.isnan(last["loss"]), "NaN is a value"
+    history = subject.service.metric_history(job.name, "acc")
+    assert sorted((point.step, point.value) for point in history) == [(1, 0.25), (2, 0.5), (2, 0.75)]
+    best = parse_rule("max >= 0").aggregate
+    assert aggregate(history, best, greater=True) == 0.75
+    (diverged,) = subject.service.metric_history(job.name, "loss")
+    assert math.isnan(diverged.value)
+    assert subject.service.metric_history(job.name, "nothing") == []
+    with pytest.raises(ServiceError, match="contract-nothing-1"):
+        subject.service.last_metrics("contract-nothing-1")
+
+
+def what_a_job_wrote_is_listed_and_read(subject: Subject, _tmp_path: Path) -> None:
+    job = job_of(
+        subject,
+        "write outputs/model/weights 0123456789",
+        "write outputs/model/deep/config {}",
+        "write outputs/modeling no",
+        "output made sub/data.txt x",
+        output="made",
+    )
+    submit(subject, job)
+    ended(subject, job.name)
+    service = subject.service
+    assert sorted(service.artifact_paths(job.name, "outputs/model/")) == [
+        "outputs/model/deep/config",
+        "outputs/model/weights",
+    ]
+    assert list(service.artifact_paths(job.name, "outputs/modeling")) == ["outputs/modeling"]
+    assert list(service.artifact_paths(job.name, "outputs/mod")) == []
+    assert service.has_artifact(job.name, "outputs/model")
+    assert not service.has_artifact(job.name, "outputs/none")
+    assert service.read_artifact(job.name, "outputs/model/weights", most=100) == b"0123456789"
+    assert service.read_artifact(job.name, "outputs/model/weights", most=4) == b"01234", (
+        "one byte more than asked for"
+    )
+    assert service.read_artifact(job.name, "outputs/none", most=4) is None
+    assert list(service.output_paths(job.name, "made")) == ["sub/data.txt"]
+
+
+def a_model_is_registered_once_with_its_lineage(subject: Subject, _tmp_path: Path) -> None:
+    name = unique("model")
+    assert subject.service.models(name) == []
+    assert subject.service.latest_version("models", name) is None
+    jobs = [job_of(subject, f"write outputs/model weights-{number}") for number in range(2)]
+    for job in jobs:
+        submit(subject, job)
+        ended(subject, job.name)
+    spec = ModelSpec(name=name, artifact="outputs/model", output=None, type="custom_model", stage="staging")
+    lineage = {"aml-train.commit": "f" * 40, "aml-train.image-digest": image_of("a").digest}
+    view, found = register(subject.service, spec, job=jobs[0].name, tags=lineage)
+    again, found_again = register(subject.service, spec, job=jobs[0].name, tags=lineage)
+    assert (view.version, found, again.version, found_again) == ("1", False, "1", True)
+    second, _ = register(subject.service, spec, job=jobs[1].name, tags=lineage)
+    assert second.version == "2"
+    assert subject.service.latest_version("models", name) == "2"
+    newest, oldest = subject.service.models(name)
+    assert (newest.version, oldest.version) == ("2", "1"), "the newest first"
+    source = f"azureml://jobs/{jobs[0].name}/outputs/artifacts/paths/outputs/model"
+    assert oldest.tags == {**lineage, TAG_JOB: jobs[0].name, TAG_SOURCE: source, TAG_STAGE: "staging"}
+    assert oldest.staged == "staging"
+    assert oldest.properties.items() >= {TAG_JOB: jobs[0].name, "aml-train.commit": "f" * 40}.items()
+    assert oldest.type == "custom_model"
+    taken = NewModel(
+        name=name,
+        version="1",
+        path=f"azureml://jobs/{jobs[1].name}/outputs/artifacts/paths/outputs/model",
+        type="custom_model",
+        description=None,
+        tags={TAG_JOB: jobs[1].name, TAG_SOURCE: "elsewhere"},
+        properties={},
+    )
+    with pytest.raises(ServiceError, match=name) as caught:
+        subject.service.register(taken)
+    assert not caught.value.transient
+    assert subject.service.models(name)[1].tags == oldest.tags
+
+
+def what_did_not_change_is_not_sent_again(subject: Subject, tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text(f"# {uuid.uuid4().hex}")
+
+    def ingredients(digit: str) -> tuple[str, str, str | None]:
+        job = job_of(subject, "say code", code=code, digit=digit)
+        submit(subject, job)
+        return subject.ingredients(job.name)
+
+    first = ingredients("b")
+    assert first[2] == str(image_of("b").reference), "the environment is the digest"
+    assert ingredients("b") == first, "neither code nor environment is registered twice"
+    (code / "train.py").write_text(f"# {uuid.uuid4().hex}")
+    changed, other, image = ingredients("c")
+    assert changed != first[0]
+    assert (other != first[1], image) == (True, str(image_of("c").reference))
+
+
+def computes_have_sizes(subject: Subject, _tmp_path: Path) -> None:
+    assert subject.service.vm_size(subject.compute) == subject.size
+    assert subject.service.vm_size("nothing") is None
+    assert subject.service.node_kind(Placement(compute=subject.compute)).size == subject.size
+    lost = subject.service.node_kind(Placement(compute="nothing"))
+    assert lost.size is None
+    assert lost.problem
+
+
+def what_is_not_there_is_told(subject: Subject, _tmp_path: Path) -> None:
+    job = job_of(subject, "say never", compute="no-such-cluster")
+    with pytest.raises(ServiceError, match="no-such-cluster") as caught:
+        submit(subject, job)
+    assert (caught.value.exit_code, caught.value.transient) == (8, False)
+    assert job.name in caught.value.message
+    assert subject.service.find(job.name) is None
+    for ask in (subject.service.details, lambda name: subject.service.tag(name, {"a": "b"})):
+        with pytest.raises(ServiceError, match="contract-nothing-1") as caught:
+            ask("contract-nothing-1")
+        assert not caught.value.transient
+    assert subject.service.latest_version("data", "nothing") is None
+
+
+def a_workspace_that_is_not_there_and_a_sign_in_that_is_refused(subject: Subject, _tmp_path: Path) -> None:
+    job = job_of(subject, "say never")
+    for service, reason in ((subject.elsewhere, "workspace"), (subject.signed_out, "[Ss]ign-in")):
+        asks: Sequence[Callable[[JobService], object]] = (
+            lambda service: service.last_metrics(job.name),
+            lambda service: service.submit(job, Submission()),
+        )
+        for ask in asks:
+            with pytest.raises(ServiceError, match=reason) as caught:
+                ask(service)
+            assert (caught.value.exit_code, caught.value.transient) == (8, False), caught.value
+            assert caught.value.hint, "there is a remedy"
+    assert subject.service.find(job.name) is None
+
+
+CASES: Sequence[Callable[[Subject, Path], None]] = (
+    a_job_runs_to_its_end,
+    a_job_that_fails_says_why,
+    a_job_is_cancelled,
+    one_name_is_one_job,
+    a_submission_is_called_off_or_has_left,
+    a_job_is_submitted_again,
+    metrics_are_whole,
+    what_a_job_wrote_is_listed_and_read,
+    a_model_is_registered_once_with_its_lineage,
+    what_did_not_change_is_not_sent_again,
+    computes_have_sizes,
+    what_is_not_there_is_told,
+    a_workspace_that_is_not_there_and_a_sign_in_that_is_refused,
+)

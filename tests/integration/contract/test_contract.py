@@ -1,0 +1,78 @@
+"""Both SDKs' adapters keep what the Protocol of jobs promises, over TLS: see `tests.contracts.job_service`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contracts.job_service import CASES, Subject
+from tests.integration.contract.remote import Worker, service_of
+from tests.integration.emulator.service import ROOT, Emulator, python_of_v1
+
+
+class InAzure:
+    """See `tests.contracts.job_service.Subject`."""
+
+    size = "Standard_DS3_v2"
+
+    def __init__(self, worker: Worker, emulator: Emulator) -> None:
+        self._worker = worker
+        self.compute = emulator.info["compute"]
+        self.service = service_of(worker, "service")
+        self.elsewhere = service_of(worker, "elsewhere")
+        self.signed_out = service_of(worker, "signed_out")
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def runconfig(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return None
+
+    def ingredients(self, job: str) -> tuple[str, str, str | None]:
+        found: tuple[str, str, str | None] = self._worker.ask("service", "ingredients", job)
+        return found
+
+
+class BySdkV1(InAzure):
+    """The jobs are run configurations, which azureml-core submits."""
+
+    def runconfig(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        values: dict[str, Any] = {"command": document["command"], "target": document["compute"]}
+        if "outputs" in document:
+            values["outputData"] = {name: {} for name in document["outputs"]}
+        return values
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """An emulator whose jobs need no containers."""
+    service = Emulator(
+        tmp_path_factory.mktemp("contract"),
+        command=("-m", "tests.integration.trust.instant_emulator"),
+        environment={"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner")))},
+    )
+    service.start()
+    yield service
+    service.stop()
+
+
+@pytest.fixture(scope="module", params=["v2", "v1"])
+def subject(request: pytest.FixtureRequest, emulator: Emulator) -> Iterator[Subject]:
+    if request.param == "v2":
+        python, kind = sys.executable, InAzure
+    else:
+        python, kind = python_of_v1(), BySdkV1
+    worker = Worker(emulator, python, emulator.folder / f"{request.param}.log")
+    yield kind(worker, emulator)
+    worker.close()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_contract(case: Callable[[Subject, Path], None], subject: Subject, tmp_path: Path) -> None:
+    case(subject, tmp_path)

@@ -1,0 +1,117 @@
+"""The adapters of Azure in a process that knows nothing but the environment; `tests.integration.contract.remote` asks it.
+
+Questions and answers are pickled, each behind its length of four bytes; several questions may be on their way at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Any
+from urllib.parse import quote
+
+from aml_train.credentials.azure import sign_in
+from aml_train.errors import CancelledError
+from aml_train.jobs.azure_catalogue import AzureCatalogue
+from aml_train.jobs.azure_rest import Workspace
+from aml_train.jobs.azure_v2 import AzureV2
+from aml_train.jobs.clock import Clock
+from aml_train.jobs.submission import Submission
+
+LOGGER = logging.getLogger(__name__)
+_JOBS = {"api-version": "2024-01-01-preview"}
+
+
+def read_frame(source: IO[bytes]) -> Any:
+    """Return the next message; None at the end."""
+    head = source.read(4)
+    return pickle.loads(source.read(*struct.unpack(">I", head))) if len(head) == 4 else None  # noqa: S301
+
+
+def write_frame(target: IO[bytes], message: object) -> None:
+    """Send a message."""
+    body = pickle.dumps(message)
+    target.write(struct.pack(">I", len(body)) + body)
+    target.flush()
+
+
+def services(workspace: Workspace) -> dict[str, AzureV2]:
+    """Return the service for the workspace, for one that is not there, and for whoever has another secret."""
+    nowhere = Workspace(
+        subscription_id=workspace.subscription_id, resource_group=workspace.resource_group, name="nowhere"
+    )
+    wrong = {**os.environ, "AZURE_CLIENT_SECRET": "wrong"}
+    return {
+        "service": AzureV2(workspace, sign_in(os.environ)),
+        "elsewhere": AzureV2(nowhere, sign_in(os.environ)),
+        "signed_out": AzureV2(workspace, sign_in(wrong)),
+    }
+
+
+def ingredients(service: AzureV2, name: str) -> tuple[str, str, str | None]:
+    """Return the ids of a job's code and of its environment, and the environment's image."""
+    found = service.read(service.arm(f"/jobs/{quote(name)}"), f"Looking at {name}", params=_JOBS)["properties"]
+    clock = Clock(now=time.monotonic, sleep=time.sleep)
+    image = AzureCatalogue(service, clock).environment_image(name)
+    return str(found.get("codeId") or ""), str(found["environmentId"]), image
+
+
+def submit(make: Callable[[Submission], Any], called_off: bool) -> tuple[Any, bool]:
+    """Return the job, and whether its request has left."""
+    submission = Submission()
+    if called_off:
+        submission.call_off()
+    try:
+        view = make(submission)
+    except CancelledError:
+        assert submission.call_off(), "it was called off, and has left"
+        raise
+    return view, not submission.call_off()
+
+
+def answer(known: dict[str, AzureV2], which: str, method: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Answer one question; what a method yields is read to its end."""
+    service = known[which]
+    if method == "ingredients":
+        return ingredients(service, *args)
+    if method in ("submit", "submit_again"):
+        called_off = options.pop("called_off")
+        return submit(
+            lambda submission: getattr(service, method)(*args, **options, submission=submission), called_off
+        )
+    value = getattr(service, method)(*args, **options)
+    return list(value) if isinstance(value, Iterator) else value
+
+
+def main() -> None:
+    """Answer until nobody asks any more."""
+    # What an SDK prints is not an answer.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    writing = threading.Lock()
+
+    def work(number: int, question: tuple[Any, ...]) -> None:
+        try:
+            value, fault = answer(known, *question), None
+        except Exception as error:
+            LOGGER.exception("%s", question[:2])
+            value, fault = None, error
+        with writing:
+            write_frame(answers, (number, value, fault))
+
+    with ThreadPoolExecutor(4) as threads:
+        known = services(read_frame(sys.stdin.buffer))
+        while (message := read_frame(sys.stdin.buffer)) is not None:
+            number, *question = message
+            threads.submit(work, number, tuple(question))
+
+
+if __name__ == "__main__":
+    main()

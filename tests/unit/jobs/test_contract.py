@@ -1,0 +1,70 @@
+"""The workspace in memory keeps what the Protocol of jobs promises: see `tests.contracts.job_service`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aml_train.errors import ServiceError
+from aml_train.jobs.memory import MemoryJob, MemoryService, TrainingFailedError
+from tests.contracts.job_service import CASES
+
+
+def perform(job: MemoryJob) -> Iterator[None]:
+    """Do what a script of the suite says."""
+    for line in str(job.spec.document["command"]).splitlines():
+        word, _, rest = line.partition(" ")
+        match word:
+            case "say":
+                job.say(rest)
+            case "metric":
+                name, step, value = rest.split(" ")
+                job.log_metric(name, float(value), int(step))
+            case "write":
+                path, _, text = rest.partition(" ")
+                job.write(path, text.encode())
+            case "output":
+                output, path, text = rest.split(" ", 2)
+                job.write_output(output, path, text.encode())
+            case "wait":
+                while rest not in job.tags:
+                    yield
+            case "exit":
+                raise TrainingFailedError(f"Execution failed. The job's command exited with status code {rest}.")
+            case _:
+                raise ValueError(f"'{word}' is no word of a script")
+
+
+class InMemory:
+    """See `tests.contracts.job_service.Subject`."""
+
+    compute = "cpu-cluster"
+    size = "Standard_DS3_v2"
+
+    def __init__(self) -> None:
+        self.service = MemoryService(training=perform)
+        self.elsewhere = MemoryService(
+            fault=ServiceError("There is no workspace 'nowhere'.", hint="Check the target's workspace.")
+        )
+        self.signed_out = MemoryService(
+            fault=ServiceError("Sign-in to Azure failed.", hint="The client's secret is wrong.")
+        )
+
+    def pause(self, seconds: float) -> None:
+        """Each look lets a job go on: nothing is to be waited for."""
+
+    def runconfig(self, document: Mapping[str, Any]) -> None:
+        return None
+
+    def ingredients(self, job: str) -> tuple[str, str, str | None]:
+        spec = self.service.jobs[job].spec
+        image = str(spec.document["environment"]["image"])
+        return spec.code.digest() if spec.code is not None else "", image, image
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_contract(case: Callable[..., None], tmp_path: Path) -> None:
+    case(InMemory(), tmp_path)
