@@ -83,7 +83,7 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def distributed_torch(session: nox.Session) -> None:
-    """Train on two nodes by PyTorch. Its build for processors is some 200 MB: of pip's own sources, or of PyTorch's index."""
+    """Train on two nodes by PyTorch, submitted by both SDKs. Its build for processors is some 200 MB: of pip's own sources, or of PyTorch's index."""
     _install(session)
     session.install("pip")
     environment = _make_ready(session, "services")

@@ -1,29 +1,52 @@
-"""PyTorch on two nodes, by examples/distributed and the real SDK. ``nox -s distributed_torch`` makes the image, which is large."""
+"""PyTorch on two nodes, by examples/distributed and the real SDKs. ``nox -s distributed_torch`` makes the image, which is large."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.integration.emulator.service import Emulator
+import pytest
+
+from tests.integration.emulator import distributed_example as example
+from tests.integration.emulator.service import Emulator, python_of_v1
+
+IMAGE = os.environ.get("AML_TRAIN_TORCH_IMAGE", "")
+LAST = "slope 3.000 offset -1.000"
 
 
-def test_gloo_on_two_nodes(tmp_path: Path) -> None:
-    emulator = Emulator(tmp_path, environment={"AML_EMULATOR_MAX_JOBS": "2"})
-    emulator.start()
-    try:
-        image = os.environ["AML_TRAIN_TORCH_IMAGE"]
-        seen = emulator.client("run", script="distributed_steps.py", seconds=500, kind="torch", image=image)
-    finally:
-        emulator.admin("POST", "reset?force=1")
-        emulator.stop()
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    assert IMAGE, "nox -s distributed_torch makes the image, and sets AML_TRAIN_TORCH_IMAGE"
+    service = Emulator(tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_MAX_JOBS": "1"})
+    service.start()
+    yield service
+    service.admin("POST", "reset?force=1")
+    service.stop()
+
+
+@pytest.mark.parametrize("sdk", ["v1", "v2"])
+def test_gloo_on_two_nodes(emulator: Emulator, sdk: str) -> None:
+    python = {"python": python_of_v1()} if sdk == "v1" else {}
+    seen = emulator.client(
+        sdk,
+        script="distributed_steps.py",
+        seconds=example.SECONDS,
+        kind="torch",
+        image=IMAGE,
+        endings="well killed failing",
+        **python,
+    )
+    example.check_example(seen, "torch", LAST)
     files = seen["well"]["files"]
-    assert seen["well"]["status"] == "Completed", files
-    for rank in range(4):
-        first, last = files[f"std_log_process_{rank}.txt"].splitlines()
-        assert first == f"rank {rank} of 4 on node-{rank // 2}, rank {rank % 2} there"
-        assert last == "slope 3.000 offset -1.000"
+    assert {files[example.rank_log(rank)].splitlines()[-1] for rank in example.RANKS} == {LAST}
     assert "model.pt" in files
-    failing = seen["failing"]
-    assert failing["status"] == "Failed"
-    assert "rank 3 fails, as FAIL_ON_RANK says" in failing["files"]["std_log_process_3.txt"]
+
+
+@pytest.mark.parametrize("sdk", ["v1", "v2"])
+def test_gloo_on_two_nodes_by_aml_train(emulator: Emulator, tmp_path: Path, sdk: str) -> None:
+    well = example.aml_train(emulator, tmp_path / "well", "torch", IMAGE, f"sdk={sdk}")
+    assert well.code == 0, well.said
+    assert {log.splitlines()[-1] for log in well.logs.values()} == {LAST}
+    example.check_torch({rank: example.told(log) for rank, log in well.logs.items()})
+    example.check_killed(example.aml_train(emulator, tmp_path / "killed", "torch", IMAGE, f"sdk={sdk}", example.KILL))

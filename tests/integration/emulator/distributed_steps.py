@@ -1,40 +1,100 @@
-"""What examples/distributed does, by its own script and the real SDK. Run as a program, as client_steps.py is."""
+"""What examples/distributed does, by its own scripts and the real SDKs. Run as a program, as client_steps.py is.
+
+The step is the SDK: ``v1`` runs in the Python that has azureml-core, ``v2`` in the one that has azure-ai-ml.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import json
 import os
+import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "distributed"
+ENDS = ("Completed", "Failed", "Canceled")
+ENDINGS: dict[str, dict[str, str]] = {"well": {}, "failing": {"FAIL_ON_RANK": "3"}, "killed": {"KILL_RANK": "2"}}
+"""The example's job, and the same with a process that fails: by itself, and by a signal."""
 
 
-def run(given: dict[str, str]) -> dict[str, Any]:
-    """Submit the example twice, once with a rank that fails, and return of each how it ended, and its logs and outputs."""
-    sys.path.insert(0, str(EXAMPLE))
-    names = {"AZURE_SUBSCRIPTION_ID": "subscription", "AML_RESOURCE_GROUP": "group", "AML_WORKSPACE": "workspace"}
-    os.environ.update({name: given[key] for name, key in {**names, "AML_COMPUTE": "compute"}.items()})
-    submit = importlib.import_module("submit")
+def run(given: dict[str, str], script: Any, scope: Any, ended: Callable[[Any, Path], dict[str, Any]]) -> Any:
+    """Submit all jobs, and return of each how it ended, and its logs and outputs.
 
-    ml, image = submit.client(), given.get("image")
-    variables: dict[str, dict[str, str]] = {"well": {}, "failing": {"FAIL_ON_RANK": "3"}}
+    The stand-ins have what the example does run by an image without PyTorch and TensorFlow.
+    """
+    kind, image = given["kind"], given.get("image")
     jobs = {
-        name: submit.submit(ml, given["kind"], image=image, variables=value).name for name, value in variables.items()
+        name: script.submit(scope, kind, image=image, variables=ENDINGS[name]) for name in given["endings"].split()
     }
-    return {name: _ended(ml, job, Path(given["folder"], name)) for name, job in jobs.items()}
+    stand_in = given.get("stand_in")
+    if stand_in:
+        script.HERE = Path(given["folder"], f"stand-ins-{given['sdk']}")
+        for name, source in {"torch": "meeting.py", "tensorflow": "meeting_tasks.py"}.items():
+            folder = script.HERE / name / "src"
+            folder.mkdir(parents=True)
+            shutil.copy(Path(__file__).with_name(source), folder / "train.py")
+            jobs[name] = script.submit(scope, name, image=stand_in)
+    return {name: ended(job, Path(given["folder"], f"{given['sdk']}-{name}")) for name, job in jobs.items()}
 
 
-def _ended(ml: Any, job: str, folder: Path) -> dict[str, Any]:
-    while (status := ml.jobs.get(job).status) not in ("Completed", "Failed", "Canceled"):
-        time.sleep(0.5)
-    ml.jobs.download(job, download_path=str(folder), all=True)
-    files = {path.name: path.read_bytes().decode(errors="replace") for path in folder.rglob("*") if path.is_file()}
-    return {"status": status, "files": files}
+def v2(given: dict[str, str]) -> Any:
+    """By azure-ai-ml."""
+    from azure.ai.ml import TensorFlowDistribution
+    from azure.ai.ml.exceptions import JobException
+
+    script = importlib.import_module("submit")
+    script.KINDS["tensorflow"] = ("python train.py", TensorFlowDistribution(worker_count=2, parameter_server_count=1))
+    ml = script.client()
+
+    def ended(job: Any, folder: Path) -> dict[str, Any]:
+        while (status := ml.jobs.get(job.name).status) not in ENDS:
+            time.sleep(0.5)
+        error = ""
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                ml.jobs.stream(job.name)
+        except JobException as failure:
+            error = str(failure)
+        ml.jobs.download(job.name, download_path=str(folder), all=True)
+        return {"status": status, "files": _files(folder), "error": error}
+
+    return run(given, script, ml, ended)
+
+
+def v1(given: dict[str, str]) -> Any:
+    """By azureml-core."""
+    from azureml.core.runconfig import TensorflowConfiguration
+
+    script = importlib.import_module("submit_v1")
+    script.KINDS["tensorflow"] = (
+        ["python", "train.py"],
+        TensorflowConfiguration(worker_count=2, parameter_server_count=1),
+    )
+
+    def ended(job: Any, folder: Path) -> dict[str, Any]:
+        while (status := job.get_status()) not in ENDS:
+            time.sleep(0.5)
+        details = job.get_details()
+        job.download_files(output_directory=str(folder))
+        error = details.get("error", {}).get("error", {}).get("message", "")
+        return {"status": status, "files": _files(folder), "error": error, "target": details["target"]}
+
+    return run(given, script, script.workspace(), ended)
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_bytes().decode(errors="replace") for path in folder.rglob("*") if path.is_file()}
 
 
 if __name__ == "__main__":
-    print(json.dumps({"run": run}[sys.argv[1]](json.loads(sys.argv[2]))))
+    sys.path.insert(0, str(EXAMPLE))
+    sdk, arguments = sys.argv[1], json.loads(sys.argv[2])
+    names = {"AZURE_SUBSCRIPTION_ID": "subscription", "AML_RESOURCE_GROUP": "group", "AML_WORKSPACE": "workspace"}
+    os.environ.update({name: arguments[key] for name, key in {**names, "AML_COMPUTE": "compute"}.items()})
+    print(json.dumps({"v1": v1, "v2": v2}[sdk]({**arguments, "sdk": sdk})))

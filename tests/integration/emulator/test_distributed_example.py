@@ -1,30 +1,58 @@
-"""examples/distributed by the real SDK: MPI on two nodes, built of its Dockerfile. tests/large has PyTorch."""
+"""examples/distributed by both SDKs and by aml-train: MPI on two nodes. tests/large has PyTorch, whose place a stand-in takes here."""
 
 from __future__ import annotations
 
-import os
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from tests.integration.emulator.service import Emulator
+import pytest
+
+from tests.integration.emulator import distributed_example as example
+from tests.integration.emulator.executor_bench import IMAGE
+from tests.integration.emulator.service import Emulator, python_of_v1
+
+MEETING = Path(__file__).with_name("meeting.py")
 
 
-def test_mpi_on_two_nodes(tmp_path: Path) -> None:
-    # One job after the other: both begin with the same image, which is built once.
-    emulator = Emulator(tmp_path, environment={"AML_EMULATOR_MAX_JOBS": "2"})
-    emulator.start()
-    try:
-        seen = emulator.client("run", script="distributed_steps.py", seconds=500, kind="mpi")
-    finally:
-        emulator.admin("POST", "reset?force=1")
-        emulator.stop()
-    files = seen["well"]["files"]
-    assert seen["well"]["status"] == "Completed", files
-    for rank in range(4):
-        place = f"rank {rank} of 4 on node-{rank // 2}, rank {rank % 2} there"
-        assert files[f"std_log_process_{rank}.txt"].splitlines()[0] == place
-    assert files["std_log_process_0.txt"].splitlines()[1] == "pi is 3.1415926536"
-    assert files["pi.txt"] == "3.1415926536\n"
-    failing = seen["failing"]
-    assert failing["status"] == "Failed"
-    assert "rank 3 fails, as FAIL_ON_RANK says" in failing["files"]["std_log_process_3.txt"]
-    assert "mpi_log.txt" in failing["files"], os.linesep.join(failing["files"])
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    service = Emulator(tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_MAX_JOBS": "3"})
+    service.start()
+    yield service
+    service.admin("POST", "reset?force=1")
+    service.stop()
+
+
+def test_two_nodes_by_both_sdks(emulator: Emulator, mpi_image: str) -> None:
+    """The environment of the SDK v2 is built of the Dockerfile, whose layers are there."""
+
+    def steps(sdk: str, endings: str, **more: str) -> dict[str, Any]:
+        given = {"kind": "mpi", "endings": endings, "stand_in": IMAGE, **more}
+        return emulator.client(sdk, script="distributed_steps.py", seconds=example.SECONDS, **given)
+
+    with ThreadPoolExecutor(2) as both:
+        new = both.submit(steps, "v2", "well killed failing")
+        old = both.submit(steps, "v1", "well killed", image=mpi_image, python=python_of_v1())
+    for seen in (new.result(), old.result()):
+        example.check_example(seen, "mpi", "pi is 3.1415926536")
+        assert seen["well"]["files"]["pi.txt"] == "3.1415926536\n"
+        assert "mpi_log.txt" in seen["killed"]["files"]
+        example.check_stand_ins(seen)
+
+
+def test_two_nodes_by_aml_train(emulator: Emulator, mpi_image: str, tmp_path: Path) -> None:
+    def run(name: str, kind: str, *sets: str) -> example.Ran:
+        image, script = (mpi_image, None) if kind == "mpi" else (IMAGE, MEETING)
+        return example.aml_train(emulator, tmp_path / name, kind, image, *sets, script=script)
+
+    with ThreadPoolExecutor(2) as both:
+        mpi, torch = both.submit(run, "mpi", "mpi"), both.submit(run, "torch", "torch")
+        killed = both.submit(run, "killed", "mpi", example.KILL)
+    assert (mpi.result().code, torch.result().code) == (0, 0), mpi.result().said + torch.result().said
+    example.check_mpi({rank: example.told(log) for rank, log in mpi.result().logs.items()})
+    assert mpi.result().logs[0].endswith("pi is 3.1415926536\n")
+    example.check_torch({rank: json.loads(log) for rank, log in torch.result().logs.items()})
+    example.check_killed(killed.result())
