@@ -5,13 +5,12 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from aml_train.config.nodes import ListNode, MapNode, Mark, ScalarNode
 from aml_train.init.documents import Document
-from aml_train.init.draft import Item, Value
+from aml_train.init.draft import Item
 from aml_train.init.project import Project, TextFile
 
 _MAIN = re.compile(r"""^if __name__ == ["']__main__["']""", re.MULTILINE)
@@ -82,7 +81,7 @@ def is_training(file: TextFile) -> bool:
 
 
 def job_item(candidate: Candidate, *, asked: bool) -> Item:
-    """Return the key ``job``: the path of a command job, or a job made of what there is."""
+    """Return the key ``job``, the path of a command job or a job made of a script; or ``runconfig``."""
     if candidate.kind == "command":
         why = "the job that --job names" if asked else "the only command job here"
         return Item(key="job", value=candidate.path, why=why, origin=candidate.mark)
@@ -101,12 +100,8 @@ def job_item(candidate: Candidate, *, asked: bool) -> Item:
                 ),
             ],
         )
-    return Item(
-        key="job",
-        why="made of a run configuration of SDK v1; v1 itself comes later",
-        origin=candidate.mark,
-        value=_from_runconfig(candidate, candidate.document),
-    )
+    why = "the run configuration that --job names" if asked else "the only run configuration of SDK v1 here"
+    return Item(key="runconfig", value=candidate.path, why=why, origin=candidate.mark)
 
 
 def joined(folder: str, path: str) -> str:
@@ -205,52 +200,6 @@ def _v1_command(document: Document) -> str:
         else []
     )
     return shlex.join(["python", document.said("script"), *given])
-
-
-def _from_runconfig(candidate: Candidate, document: Document) -> list[Item]:
-    found = [
-        Item(key="command", value=candidate.what, origin=candidate.mark),
-        Item(key="code", value=candidate.code),
-    ]
-    target = document.said("target")
-    if target and target != "local":
-        found.append(Item(key="compute", value=f"azureml:{target}", origin=document.mark("target")))
-    else:
-        found.append(Item(key="compute", value="azureml:cpu-cluster", why="a guess: the name of your cluster"))
-    variables = document.node("environment", "environmentVariables")
-    if isinstance(variables, MapNode) and variables.entries:
-        values = [
-            Item(key=name, value=entry.node.text)
-            for name, entry in variables.entries.items()
-            if isinstance(entry.node, ScalarNode)
-        ]
-        mark = document.mark("environment", "environmentVariables")
-        found.append(Item(key="environment_variables", value=values, origin=mark))
-    return found + _nodes(document)
-
-
-def _nodes(document: Document) -> list[Item]:
-    """Return the number of nodes and how processes are started, where there is more than one."""
-    nodes = document.said("nodeCount")
-    count = int(nodes) if nodes.isdecimal() else 1
-    found = []
-    if count > 1:
-        value: Sequence[Item] = [Item(key="instance_count", value=count, origin=document.mark("nodeCount"))]
-        found.append(Item(key="resources", value=value))
-    framework = document.said("framework").lower()
-    communicator = document.said("communicator").lower()
-    processes: Value | None = None
-    kind = ""
-    if framework == "pytorch" or communicator == "nccl":
-        kind, text = "pytorch", document.said("pytorch", "processCount")
-        processes = max(1, int(text) // count) if text.isdecimal() else None
-    elif communicator in ("mpi", "intelmpi"):
-        kind, text = "mpi", document.said("mpi", "processCountPerNode")
-        processes = int(text) if text.isdecimal() else None
-    if kind and processes is not None and (count > 1 or processes != 1):
-        items = [Item(key="type", value=kind), Item(key="process_count_per_instance", value=processes)]
-        found.append(Item(key="distribution", value=items, origin=document.mark("framework")))
-    return found
 
 
 # Scripts

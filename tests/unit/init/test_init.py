@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -117,21 +118,14 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
         "runconfig",
         (),
         {
-            "job": {
-                "command": "python train.py --learning-rate 0.1 --name 'my run'",
-                "code": ".",
-                "compute": "azureml:gpu-cluster",
-                "environment_variables": {"NCCL_DEBUG": "INFO"},
-                "resources": {"instance_count": 2},
-                "distribution": {"type": "pytorch", "process_count_per_instance": 4},
-            },
+            "runconfig": ".azureml/train.runconfig",
             "image": {
                 "base": "mcr.microsoft.com/azureml/openmpi4.1.0-cuda11.8-cudnn8-ubuntu22.04",
                 "conda": "conda.yml",
             },
         },
         [
-            ".azureml/train.runconfig:1: made of a run configuration of SDK v1; v1 itself comes later",
+            ".azureml/train.runconfig:1: the only run configuration of SDK v1 here",
             "aml-run: docs/migration.md",
             ".azureml/config.json:1: it names a workspace",
         ],
@@ -208,9 +202,9 @@ def test_what_is_proposed_validates_without_its_marks(tmp_path: Path, init: Init
     folder = project(tmp_path, uncommented)
     assert init("-C", str(folder)).code == 0
     file = folder / "aml-train.yml"
-    head, *lines = file.read_text().split("\njob:", 1)
-    kept = "\n".join(line.removeprefix("# ") for line in lines[0].splitlines())
-    file.write_text(f"{head}\njob:{kept}\n")
+    head, key, lines = re.split(r"\n(job|runconfig):", file.read_text(), maxsplit=1)
+    kept = "\n".join(line.removeprefix("# ") for line in lines.splitlines())
+    file.write_text(f"{head}\n{key}:{kept}\n")
     assert load_config(None, directory=folder).gate
 
 
