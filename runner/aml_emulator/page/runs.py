@@ -16,6 +16,7 @@ from aml_emulator.errors import not_found
 from aml_emulator.http import Call
 from aml_emulator.page.charts import Chart, draw, text
 from aml_emulator.page.files import tree
+from aml_emulator.page.logged import logged_of
 from aml_emulator.page.view import Content, Document, Paging
 from aml_emulator.page.words import duration, plain
 from aml_emulator.services import Services
@@ -81,6 +82,7 @@ class RunPages:
         main = main_log(logs)
         job = run.job or {}
         compute = str(job.get("computeId") or "").rpartition("/")[2]
+        logged, more_logged = logged_of(self._services, run)
         return Document(
             template="run.html",
             title=run.display_name,
@@ -96,6 +98,8 @@ class RunPages:
                 ],
                 "charts": self._charts(run.id, curves[paging.offset : paging.offset + paging.size]),
                 "paging": paging,
+                "logged": logged,
+                "more_logged": more_logged,
                 "params": self._store.metrics.params(run.id),
                 "inputs": _inputs(job),
                 "outputs": _outputs(job, run),

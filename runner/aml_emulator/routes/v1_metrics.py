@@ -20,9 +20,9 @@ from aml_emulator.routes.shapes import iso
 from aml_emulator.services import Services
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.runs import Run
-from aml_emulator.store.v1 import MetricRow
+from aml_emulator.store.v1 import LIST, MetricRow
 
-SCALAR, LIST = "azureml.v1.scalar", "azureml.v1.list"
+SCALAR = "azureml.v1.scalar"
 NUMBERS = frozenset({"double", "float", "int", "long"})
 PAGE = 1000
 
@@ -117,7 +117,8 @@ class Metrics:
             return {"columns": columns, "properties": {"uxMetricType": rows[0].kind, "dataLocation": None}}
         if not self._numbers(run, name):
             raise not_found(f"metric '{name}' of run '{run.id}'")
-        return {"columns": {name: "Double"}, "properties": {"uxMetricType": SCALAR, "dataLocation": None}}
+        kind = LIST if name in self._services.store.v1.lists(run.id) else SCALAR
+        return {"columns": {name: "Double"}, "properties": {"uxMetricType": kind, "dataLocation": None}}
 
     def _values(self, run: Run, name: str) -> Sequence[dict[str, Any]]:
         rows: list[dict[str, Any]] = [

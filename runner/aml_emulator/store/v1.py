@@ -9,6 +9,8 @@ from typing import Any
 
 from aml_emulator.store.database import Database
 
+LIST = "azureml.v1.list"
+
 
 @dataclass(frozen=True, kw_only=True)
 class MetricRow:
@@ -19,7 +21,7 @@ class MetricRow:
         kind: the client's word for what it is, for example ``azureml.v1.table``.
         columns: the type of each column.
         created: ISO 8601, as the client sent it.
-        data: the values by column; None for a number, which is among the run's metrics.
+        data: the values by column; None for a number, which is among the run's metrics, and of which *kind* is kept where it is in a list.
     """
 
     metric_id: str
@@ -61,7 +63,7 @@ class V1Store:
                         run_id,
                         row.metric_id,
                         row.name,
-                        None if row.data is None else row.kind,
+                        row.kind if row.data is not None or row.kind == LIST else None,
                         None if row.data is None else json.dumps(dict(row.columns)),
                         row.created,
                         row.step,
@@ -80,9 +82,28 @@ class V1Store:
         return [str(row["name"]) for row in rows]
 
     def rows(self, run_id: str, name: str) -> list[MetricRow]:
-        """Return what was logged under a name, in the order in which it came; not the numbers."""
+        """Return what was logged under a name, in the order in which it was logged; not the numbers."""
+        return self._rows(run_id, name, limit=-1)
+
+    def first_rows(self, run_id: str, name: str, *, limit: int) -> tuple[list[MetricRow], int]:
+        """Return the first of :meth:`rows`, and how many there are."""
+        counted = self._db.row(
+            "SELECT count(*) AS n FROM metric_rows WHERE run_id = ? AND name = ? AND data IS NOT NULL", (run_id, name)
+        )
+        return self._rows(run_id, name, limit=limit), 0 if counted is None else int(counted["n"])
+
+    def lists(self, run_id: str) -> set[str]:
+        """Return the names under which lists of numbers were logged."""
         rows = self._db.rows(
-            "SELECT * FROM metric_rows WHERE run_id = ? AND name = ? AND data IS NOT NULL ORDER BY id", (run_id, name)
+            "SELECT DISTINCT name FROM metric_rows WHERE run_id = ? AND data IS NULL AND kind = ?", (run_id, LIST)
+        )
+        return {str(row["name"]) for row in rows}
+
+    def _rows(self, run_id: str, name: str, *, limit: int) -> list[MetricRow]:
+        # azureml-core sends several batches at a time: one that was logged first may arrive last.
+        rows = self._db.rows(
+            "SELECT * FROM metric_rows WHERE run_id = ? AND name = ? AND data IS NOT NULL ORDER BY created, id LIMIT ?",
+            (run_id, name, limit),
         )
         return [
             MetricRow(

@@ -25,6 +25,7 @@ from aml_emulator.page.words import duration, link, plain, size
 from aml_emulator.proxy import Head, is_for_people
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.runs import Artifact
+from aml_emulator.store.v1 import MetricRow
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7 * 7 }}"
@@ -244,6 +245,15 @@ def test_hostile_names_are_only_text(service: Service) -> None:
     )
     log_values(service, HOSTILE, HOSTILE, [1.0, math.nan, math.inf, -math.inf])
     store.metrics.set_params(HOSTILE, [(HOSTILE, HOSTILE)])
+    place = f"aml://artifactId/ExperimentRun/dcid.{HOSTILE}/{HOSTILE}"
+    store.v1.add_rows(
+        HOSTILE,
+        [
+            logged(HOSTILE, "azureml.v1.table", {HOSTILE: HOSTILE, "b": 1}),
+            logged("words", "azureml.v1.scalar", {"words": HOSTILE}),
+            logged("img", "azureml.v2.image", {"img": place}),
+        ],
+    )
     store.runs.add_artifact(HOSTILE, f"{HOSTILE}/{HOSTILE}")
     store.runs.add_artifact(HOSTILE, "log.txt", log=True)
     for kind in ("models", "data", "environments", "codes"):
@@ -283,6 +293,57 @@ def test_hostile_names_are_only_text(service: Service) -> None:
     answer = browser.ask(link("runs", HOSTILE, "file", path="log.txt"))
     assert answer.content.type == "application/octet-stream"
     assert answer.content.headers[0][1].startswith("attachment;")
+
+
+def logged(name: str, kind: str, data: dict[str, Any], number: int = 0) -> MetricRow:
+    """Return a value of azureml-core's."""
+    return MetricRow(
+        metric_id=f"{name}-{number}",
+        name=name,
+        kind=kind,
+        columns=dict.fromkeys(data, "string"),
+        created=f"2026-11-21T10:00:{number:02d}Z",
+        step=None,
+        data=data,
+    )
+
+
+def test_what_azureml_core_logged_is_shown_as_what_it_is(service: Service) -> None:
+    assert service.submit("j").status == 201
+    at = "aml://artifactId/ExperimentRun/dcid.j/"
+    rows = [logged("rows", "azureml.v1.table", {"x": at_row, "name": f"n{at_row}"}, at_row) for at_row in range(45)]
+    service.store.v1.add_rows("j", reversed(rows))
+    service.store.v1.add_rows(
+        "j",
+        [
+            logged("note", "azureml.v1.scalar", {"note": "it works"}),
+            logged("matrix", "azureml.v2.confusion_matrix", {"matrix": f"{at}matrix"}),
+            logged("broken", "azureml.v2.confusion_matrix", {"broken": f"{at}broken"}),
+            logged("gone", "azureml.v2.confusion_matrix", {"gone": f"{at}gone"}),
+            *(logged(f"many{number}", "azureml.v1.scalar", {f"many{number}": "x"}) for number in range(20)),
+        ],
+    )
+    grid = {"data": {"class_labels": ["cat", "dog"], "matrix": [[3, 1], [0, 2]]}}
+    browser = Browser(
+        service, matrix=json.dumps(grid).encode(), broken=b'{"data": {"class_labels": [1], "matrix": [[]]}}'
+    )
+    shown = " ".join(browser.text("/ui/runs/j").split())
+    for words in (
+        "<caption>rows</caption>",
+        '<th scope="col">x</th><th scope="col">name</th>',
+        '<td class="mono">0</td><td class="mono">n0</td>',
+        '<td class="mono">19</td><td class="mono">n19</td>',
+        "20 of 45 rows and 2 of 2 columns are shown.",
+        "<caption>matrix: confusion matrix</caption>",
+        '<th scope="col" class="number">cat</th><th scope="col" class="number">dog</th>',
+        '<th scope="row">dog</th><td class="number">0</td><td class="number">2</td>',
+        '<th scope="row">note</th><td>it works</td>',
+        '<th scope="row">broken</th><td><a class="mono" href="/ui/runs/j/file?path=broken">broken</a>',
+        '<th scope="row">gone</th><td><a class="mono"',
+        "<p>And 5 more.</p>",
+    ):
+        assert words in shown, words
+    assert ">n20<" not in shown
 
 
 def test_no_secret_is_shown(service: Service) -> None:

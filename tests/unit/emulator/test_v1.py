@@ -183,6 +183,26 @@ def test_rows_text_and_truths_are_kept_as_they_came(service: Service) -> None:
     assert service.store.metrics.latest("job-1") == []
 
 
+def test_a_list_stays_a_list_and_rows_are_in_the_order_of_their_times(service: Service) -> None:
+    submit(service)
+    log(
+        service,
+        value("list", 1.5, kind="azureml.v1.list"),
+        value("list", 2.5, kind="azureml.v1.list"),
+        value("acc", 1.0),
+    )
+    kinds = {
+        one["metricKey"]["name"]: one["properties"]["uxMetricType"]
+        for one in ask(service, "POST", f"{METRICS}/list", {})["value"]
+    }
+    assert kinds == {"acc": "azureml.v1.scalar", "list": "azureml.v1.list"}
+    assert {metric.key for metric in service.store.metrics.latest("job-1")} == {"acc", "list"}
+    for second in (2, 1):
+        log(service, value("rows", {"n": second}, kind="azureml.v1.table", createdUtc=f"2026-11-21T10:00:0{second}Z"))
+    full = ask(service, "POST", f"{METRICS}/full", {"metricName": "rows"})
+    assert [one["data"]["n"] for one in full["value"]] == [1, 2]
+
+
 def test_a_metric_that_is_not_there(service: Service) -> None:
     submit(service)
     assert service.call("POST", f"{METRICS}/full", {"metricName": "none"}, host=API).status == 404

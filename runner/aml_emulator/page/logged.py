@@ -1,0 +1,118 @@
+"""What azureml-core logged that is no series of numbers, for the page of a run: texts, tables, confusion matrices, files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from azure.core.exceptions import ResourceNotFoundError
+
+from aml_emulator.services import Services
+from aml_emulator.store.runs import Run
+from aml_emulator.store.v1 import MetricRow
+
+NAMES = 20
+"""Of which the values are shown."""
+
+ROWS = 20
+"""Of one table, and columns."""
+
+CHARACTERS = 200
+"""Of one value."""
+
+FILE_BYTES = 1024 * 1024
+"""The most that is read of a confusion matrix."""
+
+_ARTIFACT = "aml://artifactId/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """One name. *path* is a file of the run, *value* the one value of a text; otherwise there are *rows* below *head*, of *total* and of *columns*.
+
+    Of a confusion matrix, *labelled*, the first column has the actual classes.
+    """
+
+    name: str
+    value: str = ""
+    path: str = ""
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    total: int = 1
+    columns: int = 0
+    labelled: bool = False
+
+
+def logged_of(services: Services, run: Run) -> tuple[list[Shown], int]:
+    """Return what is shown, and how many other names there are."""
+    names = services.store.v1.row_names(run.id)
+    found = []
+    for name in names[:NAMES]:
+        rows, total = services.store.v1.first_rows(run.id, name, limit=ROWS)
+        found.append(_shown(services, run, name, rows, total))
+    return found, max(0, len(names) - NAMES)
+
+
+def _shown(services: Services, run: Run, name: str, rows: Sequence[MetricRow], total: int) -> Shown:
+    path = _path(run, name, rows[0])
+    if path:
+        grid = _matrix(services, run, path) if str(rows[0].kind).endswith(".confusion_matrix") else None
+        if grid is not None:
+            return _cut(name, ["actual ╲ predicted", *grid[0]], grid[1], len(grid[1]), path=path, labelled=True)
+        return Shown(name=name, path=path)
+    columns = list(dict.fromkeys(column for row in rows for column in row.columns))
+    values = [[(row.data or {}).get(column) for column in columns] for row in rows]
+    if columns == [name] and total == 1:
+        return Shown(name=name, value=_text(values[0][0]))
+    return _cut(name, columns, values, total)
+
+
+def _cut(
+    name: str,
+    head: Sequence[Any],
+    rows: Sequence[Sequence[Any]],
+    total: int,
+    *,
+    path: str = "",
+    labelled: bool = False,
+) -> Shown:
+    return Shown(
+        name=name,
+        path=path,
+        head=tuple(_text(title) for title in head[:ROWS]),
+        rows=tuple(tuple(_text(cell) for cell in row[:ROWS]) for row in rows[:ROWS]),
+        total=total,
+        columns=len(head),
+        labelled=labelled,
+    )
+
+
+def _path(run: Run, name: str, row: MetricRow) -> str:
+    """Return the file of the run in which a value lies; empty where it lies in none of this run."""
+    place = (row.data or {}).get(name)
+    own = f"{_ARTIFACT}ExperimentRun/dcid.{run.id}/"
+    return place.removeprefix(own) if isinstance(place, str) and place.startswith(own) else ""
+
+
+def _matrix(services: Services, run: Run, path: str) -> tuple[list[str], list[list[Any]]] | None:
+    """Return labels and labelled rows of a confusion matrix as ``Run.log_confusion_matrix`` stores it; None where the file has another shape."""
+    folder = services.artifacts_of(run.id)
+    try:
+        content = services.blobs.read_range(folder.container, folder.name_of(path), 0, FILE_BYTES + 1)
+        data = json.loads(content)["data"] if len(content) <= FILE_BYTES else {}
+        labels, matrix = [str(label) for label in data["class_labels"]], [list(row) for row in data["matrix"]]
+    except (ResourceNotFoundError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if len(matrix) != len(labels) or any(len(row) != len(labels) for row in matrix):
+        return None
+    return labels, [[label, *row] for label, row in zip(labels, matrix, strict=True)]
+
+
+def _text(value: Any) -> str:
+    """Return a value of JSON as a short line."""
+    if value is None or isinstance(value, bool):
+        return "" if value is None else str(value).lower()
+    line = f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
+    return line if len(line) <= CHARACTERS else line[: CHARACTERS - 1] + "…"
