@@ -19,7 +19,7 @@ from aml_train.jobs.origin import Origin
 from aml_train.jobs.service import JobService, JobView, ModelView
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.verdicts import latest_passed
-from aml_train.models import TAG_JOB, TAG_METRIC, TAG_PARAMETER
+from aml_train.models import TAG_METRIC, TAG_PARAMETER
 
 NOT_CONFIGURED: Final = "no `baseline` is configured"
 
@@ -95,7 +95,7 @@ def side_of_job(view: JobView, title: str) -> Side:
 
 def side_of_model(model: ModelView, title: str, view: JobView | None) -> Side:
     """Return what a model's version tells, and the job that wrote it, where it is still there; metrics are those of its tags."""
-    job = model.tags.get(TAG_JOB)
+    job = model.origin
     side = Side(title=title, job=job) if view is None else side_of_job(view, title)
     known = view is not None or any(name.startswith(TAG_DATA) for name in model.tags)
     tags, inputs = (view.tags, view.inputs) if view is not None else ({}, {})
@@ -178,7 +178,7 @@ def _of_model(service: JobService, config: BaselineConfig, metrics: Sequence[str
         has = f"of its {len(versions)} versions none is" if versions else "there is no such model"
         return None, f"the model {name} with {wanted} is missing ({has})"
     title = f"{name} version {model.version} ({wanted})"
-    job = model.tags.get(TAG_JOB)
+    job = model.origin
     view = service.find(job) if job is not None else None
     if view is not None and view.status is JobStatus.COMPLETED:
         found = _of_job(service, view, title, metrics)

@@ -26,6 +26,7 @@ from aml_train.jobs.job import (
     TAG_DIGEST,
     TAG_GATE,
     TAG_IMAGE,
+    TAG_JOB,
     TAG_REPOSITORY,
     TAG_RUN_URL,
     TAG_STAGE,
@@ -36,7 +37,6 @@ from aml_train.jobs.job import (
 from aml_train.jobs.service import JobService, JobView, ModelView, NewModel
 from aml_train.model_layout import ML_MODEL, fault_of_layout, fault_of_ml_model
 
-TAG_JOB: Final = "aml-train.job"
 TAG_EXPERIMENT: Final = "aml-train.experiment"
 #: Where the model lies, in our words: the service rewrites a model's own path into one of a datastore.
 TAG_SOURCE: Final = "aml-train.model-source"

@@ -30,11 +30,11 @@ from aml_train.files import FileSet
 from aml_train.gate.history import aggregate
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
-from aml_train.jobs.job import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_STAGE, JobSpec, JobTemplate, make_job
+from aml_train.jobs.job import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, TAG_STAGE, JobSpec, JobTemplate, make_job
 from aml_train.jobs.service import JobService, JobView, LogBeganAnewError, NewModel, Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
-from aml_train.models import TAG_JOB, TAG_SOURCE, ModelSpec, register
+from aml_train.models import TAG_SOURCE, ModelSpec, register
 from aml_train.references import ImageRef
 
 #: Only where a job hangs it takes so long, also on a machine under load.

@@ -152,6 +152,7 @@ def model_view(name: str, item: Mapping[str, Any]) -> ModelView:
         description=properties.get("description"),
         created=(item.get("systemData") or {}).get("createdAt") or "",
         properties=properties.get("properties") or {},
+        job=properties.get("jobName"),
     )
 
 

@@ -20,10 +20,10 @@ from aml_train.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.jobs.azure_making import made, quiet
 from aml_train.jobs.azure_rest import HINTS, AzureRest, Workspace
 from aml_train.jobs.code_upload import ensure_code
-from aml_train.jobs.job import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE, JobSpec
+from aml_train.jobs.job import TAG_FINGERPRINT, TAG_GROUP, TAG_JOB, TAG_RESUBMITTED, TAG_SEQUENCE, JobSpec
 from aml_train.jobs.service import JobView, ModelView, NewModel
 from aml_train.jobs.submission import Submission
-from aml_train.models import TAG_JOB, TAG_SOURCE
+from aml_train.models import TAG_SOURCE
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient

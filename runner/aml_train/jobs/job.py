@@ -44,6 +44,7 @@ TAG_BASE: Final = "aml-train.base"
 TAG_RUN_URL: Final = "aml-train.run-url"
 #: Which stage of its life a model is in, such as ``production``.
 TAG_STAGE: Final = "aml-train.stage"
+TAG_JOB: Final = "aml-train.job"
 #: On a job that is another one once more: that one's name.
 TAG_RESUBMITTED: Final = "aml-train.resubmitted-from"
 #: On a job that was submitted again after a preemption: how many times that was, since the job was first asked for.

@@ -24,12 +24,12 @@ from typing import Any, Final, Literal
 
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint, last_value
-from aml_train.jobs.job import TAG_FINGERPRINT, TAG_RESUBMITTED, JobSpec
+from aml_train.jobs.job import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, JobSpec
 from aml_train.jobs.logged import SCALAR, TABLE, Logged, LoggedRow, LoggedSet
 from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NewModel, NodeKind, Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
-from aml_train.models import TAG_JOB, TAG_SOURCE
+from aml_train.models import TAG_SOURCE
 
 LOG: Final = "user_logs/std_log.txt"
 """Where a job's output is, as in AzureML."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from aml_train.gate.history import MetricPoint
-from aml_train.jobs.job import TAG_STAGE, JobSpec
+from aml_train.jobs.job import TAG_JOB, TAG_STAGE, JobSpec
 from aml_train.jobs.logged import LoggedSet
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
@@ -74,6 +74,7 @@ class ModelView:
         stage: AzureML's own field, where somebody set it; ask :attr:`staged`.
         created: when it was registered, as the service writes it; empty where that is not known.
         properties: what was written down at its registration, and cannot be changed as tags can.
+        job: the job that AzureML names as its origin; ask :attr:`origin`.
     """
 
     name: str
@@ -85,6 +86,12 @@ class ModelView:
     description: str | None = None
     created: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
+    job: str | None = None
+
+    @property
+    def origin(self) -> str | None:
+        """The job that made it: our tag's, else the one that AzureML names, as of a model that azureml-core registered; None for none."""
+        return self.tags.get(TAG_JOB) or self.job
 
     @property
     def staged(self) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from aml_train.errors import InvalidError, ServiceError
 from aml_train.jobs.job import TAG_GATE
 from aml_train.jobs.service import JobService, ModelView
-from aml_train.models import TAG_JOB, TAG_METRIC, TAG_PARAMETER
+from aml_train.models import TAG_METRIC, TAG_PARAMETER
 from aml_train.promotion.catalogue import Catalogue
 from aml_train.promotion.record import Change, Record
 
@@ -54,7 +54,7 @@ def version_facts(version: ModelView) -> dict[str, Any]:
         "metrics": metrics_of(version),
         "type": version.type,
         "created": version.created,
-        "job": version.tags.get(TAG_JOB),
+        "job": version.origin,
         "tags": dict(version.tags),
     }
 
@@ -146,7 +146,7 @@ def describe_model(version: ModelView, record: Record | None) -> dict[str, Any]:
         "type": version.type,
         "description": version.description,
         "created": version.created,
-        "job": version.tags.get(TAG_JOB),
+        "job": version.origin,
         "path": version.path,
         "promotions": [_told(change, version.version) for change in record.history if _is_about(change, version)]
         if record is not None

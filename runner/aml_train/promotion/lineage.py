@@ -15,13 +15,14 @@ from aml_train.jobs.job import (
     TAG_COMMIT,
     TAG_DIGEST,
     TAG_IMAGE,
+    TAG_JOB,
     TAG_REPOSITORY,
     TAG_RUN_URL,
     TAG_TESTED,
 )
 from aml_train.jobs.service import JobService, JobView, ModelView
 from aml_train.jobs.states import JobStatus
-from aml_train.models import FIXED, TAG_JOB, TAG_SOURCE
+from aml_train.models import FIXED, TAG_SOURCE
 from aml_train.promotion.catalogue import Catalogue
 from aml_train.references import ImageRef
 
@@ -104,10 +105,6 @@ class Tracer:
             ServiceError: the workspace refuses or does not answer. A registry that does so makes steps unknown, and no error.
         """
         name = f"{model.name}:{model.version}"
-        job = model.tags.get(TAG_JOB)
-        if job is None:
-            why = f"it has no tag {TAG_JOB}: something else than aml-train registered it"
-            return Step(kind="model", name=name, state="broken", detail=why)
         for tag in FIXED:
             fixed = model.properties.get(tag)
             if fixed is not None and fixed != model.tags.get(tag):
@@ -115,11 +112,16 @@ class Tracer:
                     f"its tag {tag} was changed since its registration: it is {model.tags.get(tag)}, and was {fixed}"
                 )
                 return Step(kind="model", name=name, state="broken", detail=why)
+        job = model.origin
+        if job is None:
+            why = "no job made it: neither its tags nor AzureML name one"
+            return Step(kind="model", name=name, state="broken", detail=why)
         view = self.service.find(job)
-        files = self._files(model, job, view)
-        return Step(
-            kind="model", name=name, state="verified", detail=model.path, parts=(files, self._job(model, job, view))
-        )
+        parts = (self._files(model, job, view), self._job(model, job, view))
+        if TAG_JOB not in model.tags:
+            detail = "something else than aml-train registered it; AzureML names its job"
+            return Step(kind="model", name=name, state="recorded", detail=detail, parts=parts)
+        return Step(kind="model", name=name, state="verified", detail=model.path, parts=parts)
 
     def _files(self, model: ModelView, job: str, view: JobView | None) -> Step:
         source = model.tags.get(TAG_SOURCE, "")
@@ -139,7 +141,7 @@ class Tracer:
             return Step(kind="job", name=job, state="broken", detail="there is no such job any more")
         if view.status is not JobStatus.COMPLETED:
             return Step(kind="job", name=job, state="broken", detail=f"it is {view.status.value}, and not Completed")
-        for tag in (TAG_DIGEST, TAG_COMMIT):
+        for tag in (TAG_DIGEST, TAG_COMMIT) if TAG_JOB in model.tags else ():
             ours, its = model.tags.get(tag), view.tags.get(tag)
             if ours != its:
                 why = f"its tag {tag} is {its or 'missing'}, and the model's {ours or 'missing'}"

@@ -28,7 +28,6 @@ from aml_train.gate.decide import Decision
 from aml_train.gating import courses, decide_gate, report
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.service import JobService, ModelView
-from aml_train.models import TAG_JOB
 from aml_train.promotion.catalogue import Catalogue
 from aml_train.promotion.change import apply, decoded, finish, new_change, title
 from aml_train.promotion.choose import Look, check_expected, check_source, choose, moved, predecessor, wanted_stage
@@ -167,7 +166,8 @@ class Promoter:
                 data=policy.data,
                 where=policy.where or "promote",
             )
-            job = chosen.tags[TAG_JOB]
+            # A lineage without a job is broken, and has ended the promotion by now.
+            job = chosen.origin or ""
             gated = decide_gate(self.service, job, policy.rules, baseline, clock=self.clock, pause=_METRIC_PAUSE)
             self.listener(MetricsSettled(job=job, metrics=gated.last, histories=courses(gated.histories)))
             if gated.comparison is not None:

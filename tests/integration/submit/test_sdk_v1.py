@@ -65,6 +65,29 @@ class Project:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    def beside(self, step: str, run: str) -> dict[str, Any]:
+        """Have a user's script do one step with azureml-core."""
+        known = self.environment
+        given = {
+            "workspace": known["AML_WORKSPACE"],
+            "subscription": known["AZURE_SUBSCRIPTION_ID"],
+            "group": known["AML_RESOURCE_GROUP"],
+            "folder": str(self.folder),
+            "run": run,
+        }
+        done = subprocess.run(
+            [python_of_v1(), str(Path(__file__).with_name("v1_beside.py")), step, json.dumps(given)],
+            cwd=self.folder,
+            env=known,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return answer
+
     def run(self, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
         """Run ``aml-train`` with azureml-core installed; return the exit code, the events, and what it said."""
         events = self.folder / "events.jsonl"
@@ -137,6 +160,72 @@ def test_a_run_is_submitted_gated_and_registered(project: Project) -> None:
 
     code, _, said = project.run("attach", name)
     assert code == 0, said
+
+
+def test_what_azureml_core_logs_is_judged_and_shown(project: Project) -> None:
+    code, events, said = project.run("run")
+    assert code == 0, said
+    name = of(events, "job-submitted")[0]["job"]
+    assert project.beside("log", name) == {"list": [3.0, 1.0, 2.0]}
+    rules = {"epochs.loss": ["< 0.05", "decreasing"], "fruit.size": ">= 2", "list": "max == 3"}
+    code, events, said = project.run("attach", name, "--set", f"gate={json.dumps(rules)}")
+    assert code == 0, said
+    assert [rule["verdict"] for rule in of(events, "rule-decided")] == ["met"] * 4
+    (settled,) = of(events, "metrics-settled")
+    assert settled["metrics"]["epochs.loss"] == 1 / 30
+    assert [value for _, value in settled["histories"]["epochs.loss"]][:3] == [1.0, 0.5, 1 / 3]
+    tables = {table["name"]: table for table in settled["tables"]}
+    assert set(tables) == {"epochs", "fruit", "list", "note", "matrix"}
+    assert (tables["epochs"]["head"], tables["epochs"]["total"]) == (["epoch", "loss", "who"], 30)
+    assert tables["matrix"]["rows"] == [["cat", "3", "1"], ["dog", "0", "2"]]
+    assert tables["list"]["rows"] == [["3", "1", "3", "2"]]
+    assert "and 10 more rows" in said
+    shown = project.command("jobs", "show", name)
+    assert "  actual ╲ predicted  cat  dog" in shown
+    assert "note    it works" in shown
+
+    for metric, why in {
+        "fruit.name": "its value 1 of 2 is no number",
+        "epochs.none": "epochs.epoch, epochs.loss",
+    }.items():
+        code, events, said = project.run("attach", name, "--set", f"gate={json.dumps({metric: '> 0'})}")
+        assert code == 6, said
+        assert why in said
+
+
+def test_models_of_azureml_core_have_stages(project: Project) -> None:
+    """Registered by azureml-core, a baseline by the tag that azureml-core gave, promoted by aml-train, and found by azureml-core."""
+    code, events, said = project.run("run")
+    assert code == 0, said
+    name = of(events, "job-submitted")[0]["job"]
+    assert project.beside("register", name) == {"versions": [1, 2], "loose": 1}
+    assert json.loads(project.command("model", "list", "by-core", "--json"))["stages"] == {"production": ["1"]}
+
+    baseline = {"model": "by-core", "stage": "production"}
+    report = {"accuracy": {"file": "outputs/report.json", "pointer": "/accuracy", "rules": ">= 0.5"}}
+    options = ("--set", f"gate={json.dumps(report)}", "--set", f"baseline={json.dumps(baseline)}", "--no-register")
+    code, events, said = project.run("attach", name, *options)
+    assert code == 0, said
+    (compared,) = of(events, "baseline-compared")
+    assert (compared["comparison"]["right"]["title"], compared["comparison"]["right"]["job"]) == (
+        "by-core version 1 (stage production)",
+        name,
+    )
+
+    lineage = project.command("model", "lineage", "by-core:2")
+    assert "· model       by-core:2  (something else than aml-train registered it; AzureML names its job)" in lineage
+    assert f"✓ job         {name}" in lineage
+    wanted = ("--to", "production", "--reason", "better", "--yes")
+    code, events, said = project.run("promote", "by-core:2", *wanted)
+    assert code == 0, said
+    shown = project.command("model", "show", "by-core@production", "--json")
+    assert json.loads(shown)["version"] == "2"
+    seen = project.beside("stages", name)
+    assert seen == {"production": [2], "archived": [1], "by us": [1], "reason": "better"}
+
+    code, _, said = project.run("promote", "loose:1", *wanted)
+    assert code == 6, said
+    assert "no job made it: neither its tags nor AzureML name one" in said
 
 
 def test_a_gate_that_is_missed_and_a_script_that_fails(project: Project) -> None:

@@ -210,8 +210,29 @@ def test_an_environment_that_was_given_is_recorded() -> None:
     assert "image" not in steps
 
 
+def test_a_model_that_azureml_core_registered_has_the_lineage_of_its_job() -> None:
+    world = World()
+    world.model = replace(world.model, tags={}, properties={}, job="j")
+    traced = world.trace()
+    assert traced.broken == ()
+    assert (traced.state, traced.detail) == (
+        "recorded",
+        "something else than aml-train registered it; AzureML names its job",
+    )
+    assert [(step.kind, step.state) for step in traced.walk()][1:5] == [
+        ("files", "recorded"),
+        ("job", "verified"),
+        ("environment", "verified"),
+        ("image", "verified"),
+    ]
+    # What aml-train registered is not got rid of by taking its tag away.
+    world.model = replace(world.model, properties={"aml-train.job": "j"})
+    (broken,) = world.trace().broken
+    assert "its tag aml-train.job was changed since its registration: it is None, and was j" in broken.detail
+
+
 def test_a_model_of_somebody_else_has_no_lineage() -> None:
     world = World()
-    world.model = replace(world.model, tags={})
+    world.model = replace(world.model, tags={}, properties={})
     (broken,) = world.trace().broken
-    assert broken.detail == "it has no tag aml-train.job: something else than aml-train registered it"
+    assert broken.detail == "no job made it: neither its tags nor AzureML name one"
