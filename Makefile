@@ -6,6 +6,9 @@ BOOTSTRAP = $(PYTHON) -m scripts.bootstrap
 BIN = .venv/bin
 # What the bootstrap puts beside the checkout for the tests: Azurite, and Node.js where the machine has none.
 WITH_SERVICES = PATH="$(CURDIR)/.aml-train/bin:$$PATH"
+# How many tests run side by side; 0: one after the other, in one process.
+TEST_WORKERS ?= 0
+PYTEST = $(BIN)/pytest -n $(TEST_WORKERS) --max-worker-restart=1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-v1 act-demo test unit integration e2e lint format lock emulator-image bench clean
@@ -25,22 +28,22 @@ act-demo: ## the example's workflow under act: uses: org/aml-train@v1, mapped to
 	@$(BOOTSTRAP) --for demo
 	@$(BIN)/python -m scripts.act_demo
 
-test: ## lint, then every test
+test: ## lint, then every test; TEST_WORKERS=3 runs three side by side
 	@$(BOOTSTRAP) --for tests
 	@$(MAKE) --no-print-directory _lint
-	$(WITH_SERVICES) $(BIN)/pytest tests/unit tests/integration tests/e2e
+	$(WITH_SERVICES) $(PYTEST) tests/unit tests/integration tests/e2e
 
 unit: ## only the unit tests: no Docker, no sockets
 	@$(BOOTSTRAP) --for venv
-	$(BIN)/pytest tests/unit
+	$(PYTEST) tests/unit
 
 integration: ## only the tests with real Docker, registry, Azurite and SDKs
 	@$(BOOTSTRAP) --for tests
-	$(WITH_SERVICES) $(BIN)/pytest tests/integration
+	$(WITH_SERVICES) $(PYTEST) tests/integration
 
 e2e: ## only the tests of the whole command: each way that a run can end
 	@$(BOOTSTRAP) --for tests
-	$(WITH_SERVICES) $(BIN)/pytest tests/e2e
+	$(WITH_SERVICES) $(PYTEST) tests/e2e
 
 lint: ## ruff, mypy, the import contracts
 	@$(BOOTSTRAP) --for venv

@@ -6,8 +6,10 @@ act needs a repository, and a runner image that is on the machine; nothing is pu
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -68,15 +70,24 @@ def export_action(folder: Path) -> Path:
     return exported
 
 
-def make_repository(project: Path, folder: Path) -> Path:
-    """Copy *project* into *folder* and make a repository with one commit of it."""
+def make_repository(project: Path, folder: Path, mark: str) -> Path:
+    """Copy *project* into *folder*, and make a repository with one commit of it; *mark* is added to its workflows' names."""
     repository = folder / project.name
     ignored = shutil.ignore_patterns("__pycache__", "mlruns*", "outputs", ".pytest_cache")
     shutil.copytree(project, repository, ignore=ignored)
+    rename_workflows(repository, mark)
     identity = ["-c", "user.name=act-demo", "-c", "user.email=act-demo@example.com"]
     for args in (["init", "-q", "-b", "main"], ["add", "."], [*identity, "commit", "-q", "-m", "The example"]):
         subprocess.run(["git", "-C", str(repository), *args], check=True)
     return repository
+
+
+def rename_workflows(folder: Path, mark: str) -> None:
+    """Add *mark* to the name of each workflow below *folder*: act calls its containers by the names of workflow and job, and removes what is called so."""
+    for file in sorted((*folder.glob(".github/workflows/*.yml"), *folder.glob(".github/workflows/*.yaml"))):
+        text = file.read_text(encoding="utf-8")
+        renamed, count = re.subn(r"^name: *(.*\w)", rf"name: \1 {mark}", text, count=1, flags=re.MULTILINE)
+        file.write_text(renamed if count else f"name: {file.stem} {mark}\n{text}", encoding="utf-8")
 
 
 def run_act(
@@ -91,7 +102,11 @@ def run_act(
     """Run *project*'s workflows on *event*, of which *payload* tells; return how act ended, with its output where *capture* says so."""
     act = str(Path(sys.executable).with_name("act"))
     with tempfile.TemporaryDirectory(prefix="aml-train-act-") as folder:
-        repository = make_repository(project, Path(folder))
+        # The same in each run of a project, and another one for another project that runs meanwhile.
+        mark = hashlib.sha256(str(project.resolve()).encode()).hexdigest()[:6]
+        repository = make_repository(project, Path(folder), mark)
+        exported = export_action(Path(folder))
+        rename_workflows(exported, mark)
         # act keeps its settings in the home folder, and asks for them where there are none.
         settings = {"XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": str(Path(folder) / "cache")}
         (Path(folder) / "act").mkdir()
@@ -104,7 +119,7 @@ def run_act(
             repository,
             environment,
             act=act,
-            action=export_action(Path(folder)),
+            action=exported,
             variables=variables,
             event=event,
             payload=told,

@@ -2,15 +2,75 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import tempfile
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.side_by_side import FOLDER, group_of, machine, place_of
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
+    from xdist.workermanage import WorkerController
 
 # Its assertions are to say as much as those of tests.
 pytest.register_assert_rewrite("tests.contracts.job_service")
 
+_LOCKS = pytest.StashKey[str]()
 
-def pytest_configure() -> None:
-    """Have interruptions reach the programs that tests start: a shell's background jobs are born ignoring them, and hand that on."""
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have interruptions reach the programs that tests start: a shell's background jobs are born ignoring them, and hand that on.
+
+    A run side by side gets a folder for its locks, which its workers learn here.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(config, "workerinput"):
+        os.environ[FOLDER] = config.workerinput[FOLDER]
+    elif config.getoption("numprocesses", None):
+        config.stash[_LOCKS] = tempfile.mkdtemp(prefix="aml-train-tests-")
+        # Or else the modules with the most tests would come first, which are the quick ones.
+        config.option.loadscopereorder = False
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the folder of the locks."""
+    if folder := config.stash.get(_LOCKS, None):
+        shutil.rmtree(folder)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Tell a worker where the locks are."""
+    node.workerinput[FOLDER] = node.config.stash[_LOCKS]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Give the workers whole groups of tests."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return Groups(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let what takes long begin first, side by side."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: place_of(item.nodeid))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
+    """Wait until the test may have the machine, with others or alone. No time-out counts that."""
+    with machine(alone=item.get_closest_marker("alone") is not None):
+        return (yield)

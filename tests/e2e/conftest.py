@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,8 @@ from aml_train.targets.emulator_settings import IMAGE
 from tests.e2e.azure import Azure, address_of, bridge
 from tests.e2e.hosted_runner import HostedRunner
 from tests.e2e.oidc import Provider, serving
+from tests.ports import free_port
+from tests.side_by_side import one_at_a_time
 
 ROOT = Path(__file__).parents[2]
 #: Which local AzureML is meant.
@@ -32,14 +33,6 @@ EMULATOR = (
     "AML_TRAIN_EMULATOR_IMAGE",
 )
 TIMEOUT = 420.0
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass(frozen=True)
@@ -140,7 +133,8 @@ def action_image() -> str:
     cli = buildkit_cli(os.environ)
     environment = {**cli.environ, "DOCKER_BUILDKIT": "0"} if not cli.buildx else dict(cli.environ)
     argv = [cli.path, "build", "--quiet", "--tag", "aml-train-action:e2e", str(ROOT)]
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    with one_at_a_time("action-image"):
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 

@@ -289,6 +289,7 @@ def test_while_the_image_is_pushed(make: Callable[..., Case]) -> None:
     case.run_again(killed)
 
 
+@pytest.mark.alone  # another run would sweep what the killed one left
 def test_while_the_tests_run(make: Callable[..., Case]) -> None:
     case = make(tests=8)
     killed, log = case.kill(says("│ .*the tests hold"))
@@ -365,6 +366,7 @@ def test_with_the_local_azureml_at_once(make: Callable[..., Case]) -> None:
     assert "(attached)" in step.log
 
 
+@pytest.mark.alone  # another run would sweep what the killed one left
 def test_the_post_step_ends_what_a_killed_step_left(make: Callable[..., Case], action_image: str) -> None:
     case = make(tests=600)
     killed, _ = case.kill(says("│ .*the tests hold"))

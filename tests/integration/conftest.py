@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -19,6 +18,7 @@ import requests
 from aml_train.engine import BuildCli, buildkit_cli, connect
 from aml_train.events import Event
 from aml_train.image.registry import Registry, RegistryLocation
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -41,13 +41,6 @@ def engine() -> Iterator[DockerClient]:
 def cli() -> BuildCli:
     """The command that builds."""
     return buildkit_cli(os.environ)
-
-
-def free_port() -> int:
-    """Return a TCP port of the loopback address that nothing listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,9 @@ from tests.integration.conftest import BASE, Recorder
 if TYPE_CHECKING:
     from docker import DockerClient
 
+# Whoever else runs the pipeline here sweeps too, and would be quicker.
+pytestmark = pytest.mark.alone
+
 MAKE = """
 import json, os, sys
 from aml_train.engine import connect

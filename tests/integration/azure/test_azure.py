@@ -19,6 +19,7 @@ from cryptography.x509.oid import NameOID
 from aml_train.engine import connect
 from tests.integration.azure.stand_in import REQUEST_TOKEN, GitHub, Workflow, assertion, serve
 from tests.integration.emulator.service import Emulator
+from tests.integration.engine_names import forget
 
 BASE = "python:3.11-slim-bookworm"
 JOB = f"""\
@@ -36,10 +37,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     service.admin("POST", "reset?force=1")
     service.stop()
     client = connect(os.environ)
-    for image in client.images.list():
-        for name in image.attrs["RepoTags"] + image.attrs["RepoDigests"]:
-            if name.startswith(f"localhost:{service.registry_port}/"):
-                client.images.remove(name, noprune=True)
+    forget(client, f"localhost:{service.registry_port}/")
     client.close()
 
 

@@ -13,7 +13,8 @@ from pytest_docker.plugin import Services
 
 from aml_train.targets import emulator
 from aml_train.targets.emulator import EmulatorSettings
-from tests.integration.emulator.test_container import User, free_port
+from tests.integration.emulator.test_container import User
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 

@@ -23,6 +23,8 @@ from aml_train.events import Event, Notice
 from aml_train.targets import emulator
 from aml_train.targets.emulator import EmulatorInfo, EmulatorSettings
 from scripts.bootstrap.sources import SOURCE_LABEL, emulator_reference, emulator_source, project_version
+from tests.ports import free_port
+from tests.side_by_side import one_at_a_time
 
 ROOT = Path(__file__).parents[3]
 BASE = "python:3.11-slim-bookworm"
@@ -42,11 +44,6 @@ pathlib.Path("outputs", "note.txt").write_text("noted")
 """
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def engine() -> Iterator[docker.DockerClient]:
     client = docker.from_env()
@@ -57,6 +54,11 @@ def engine() -> Iterator[docker.DockerClient]:
 @pytest.fixture(scope="module")
 def image(engine: docker.DockerClient) -> str:
     """The image of these sources: as it was bootstrapped, or built here."""
+    with one_at_a_time("emulator-image"):
+        return _image(engine)
+
+
+def _image(engine: docker.DockerClient) -> str:
     source = emulator_source(ROOT)
     for reference in (emulator_reference(ROOT), "aml-emulator-test:1"):
         for found in engine.images.list(name=reference):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 import requests
-from docker.errors import ImageNotFound
 
 from aml_train.credentials.acr import AcrLogin
 from aml_train.errors import ImageError
@@ -18,6 +16,7 @@ from aml_train.image.registry import Registry, RegistryLocation
 from aml_train.image.registry_auth import RegistryAuth
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.emulator.service import Emulator
+from tests.integration.engine_names import forget
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -123,11 +122,7 @@ def test_the_engine_pushes_and_pulls_with_a_token_of_entra_id(
         with pytest.raises(ImageError, match=r"the push of .* failed: .*(unauthorized|authentication required)"):
             push_image(engine, f"{name}-candidate", tag, auth=wrong, listener=recorder)
     finally:
-        for one in engine.images.list():
-            for known in one.attrs["RepoTags"] + one.attrs["RepoDigests"]:
-                if known.startswith(name):
-                    with contextlib.suppress(ImageNotFound):  # gone with another name of it
-                        engine.images.remove(known, noprune=True)
+        forget(engine, name)
 
 
 def test_the_admin_user(emulator: Emulator, session: requests.Session) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from docker.errors import ImageNotFound
 
 from aml_train.config.model import ImageConfig, PipConfig
 from aml_train.engine import BuildCli, engine_platform
@@ -20,6 +18,7 @@ from aml_train.image.spec import ImageSpec, Tested, TestSpec, plan_image
 from aml_train.image.stage import ensure_image
 from aml_train.references import ImageRef
 from tests.integration.conftest import BASE, Recorder
+from tests.integration.engine_names import forget
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -32,11 +31,7 @@ def repository(engine: DockerClient, registry_location: RegistryLocation) -> Ite
     """A repository of the test's own; what the engine has of it is removed."""
     name = f"aml-train-test/{secrets.token_hex(6)}"
     yield name
-    for known in engine.api.images():  # names only: another test's images may be gone in the next moment
-        for tag in [*(known["RepoTags"] or ()), *(known["RepoDigests"] or ())]:
-            if tag.startswith(f"{registry_location.push_name}/{name}"):
-                with contextlib.suppress(ImageNotFound):  # gone with another name of it
-                    engine.images.remove(tag, force=True)
+    forget(engine, f"{registry_location.push_name}/{name}")
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 import requests
-from docker.errors import ImageNotFound
 
 from aml_emulator.tokens import REGISTRY_ACCESS_SECONDS, REGISTRY_REFRESH_SECONDS
 from aml_train.credentials.acr import AcrLogin
@@ -19,6 +17,7 @@ from aml_train.image.registry import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested
 from aml_train.image.stage import ensure_image
 from tests.integration.conftest import Recorder
+from tests.integration.engine_names import forget
 from tests.integration.image.front import Served, serve
 
 if TYPE_CHECKING:
@@ -52,11 +51,7 @@ def image(spec: ImageSpec, served: Served, engine: DockerClient) -> Iterator[Ima
     served.front.log.clear()
     step = f"RUN head -c {LAYER_BYTES} /dev/urandom > /one # {spec.repository}"
     yield replace(spec, dockerfile=f"FROM {spec.base.pinned}\n{step}\n")
-    for known in engine.api.images():
-        for name in [*(known["RepoTags"] or ()), *(known["RepoDigests"] or ())]:
-            if name.startswith(f"{served.name}/{spec.repository}"):
-                with contextlib.suppress(ImageNotFound):
-                    engine.images.remove(name, force=True)
+    forget(engine, f"{served.name}/{spec.repository}")
 
 
 def ensure(

@@ -13,7 +13,8 @@ from aml_train.image.push import push_image
 from aml_train.image.registry import RegistryLocation
 from aml_train.image.spec import ImageSpec
 from aml_train.references import ImageRef
-from tests.integration.conftest import BASE, Recorder, free_port
+from tests.integration.conftest import BASE, Recorder
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -20,8 +20,9 @@ from aml_train.image.build_cache import CACHE_TAG, Cache, engine_cache_kind
 from aml_train.image.push import push_image
 from aml_train.image.spec import BaseImage, plan_image
 from aml_train.references import ImageRef
-from tests.integration.conftest import BASE, Recorder, free_port
+from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.disposable_engine import DisposableEngine, disposable_engine, missing
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from docker import DockerClient

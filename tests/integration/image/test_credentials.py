@@ -21,7 +21,9 @@ from aml_train.image.base import docker_login
 from aml_train.image.push import pull_image, push_image
 from aml_train.image.registry import Registry
 from aml_train.image.registry_auth import RegistryAuth
-from tests.integration.conftest import BASE, Recorder, free_port
+from tests.integration.conftest import BASE, Recorder
+from tests.integration.engine_names import forget
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -106,10 +108,7 @@ def test_what_docker_login_keeps(
         engine.images.remove(f"{closed}/{repository}:x", noprune=True)
         assert pull_image(engine, f"{closed}/{repository}", digest, auth=auth, listener=recorder)
     finally:
-        for known in engine.api.images():
-            for name in [*(known["RepoTags"] or ()), *(known["RepoDigests"] or ())]:
-                if name.startswith(f"{closed}/{repository}"):
-                    engine.images.remove(name, noprune=True)
+        forget(engine, f"{closed}/{repository}")
 
 
 def test_a_helper_that_fails(closed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

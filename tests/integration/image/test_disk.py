@@ -25,6 +25,7 @@ from aml_train.image.registry import RegistryLocation
 from aml_train.image.spec import BaseImage, ImageSpec
 from aml_train.references import ImageRef
 from tests.integration.conftest import BASE, Recorder
+from tests.integration.engine_names import forget, names
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -49,10 +50,7 @@ def remote(engine: DockerClient, registry_location: RegistryLocation, cli: Build
     assert found.digest is not None
     assert found.image_id is None
     yield found
-    for image in engine.images.list():
-        for digest in image.attrs["RepoDigests"] or ():
-            if digest.startswith(f"{name}@"):
-                engine.images.remove(digest, force=True)
+    forget(engine, f"{name}@")
 
 
 @pytest.fixture
@@ -108,7 +106,7 @@ def test_the_stage_ends_before_anything_is_pulled(
     assert callable(ensure)
     with pytest.raises(ImageError, match=r"the base does not fit the engine's disk: .* too little"):
         ensure(replace(spec, base=remote, dockerfile=f"FROM {remote.pinned}\n"), None)
-    assert not [image for image in engine.images.list() if str(remote.digest) in str(image.attrs["RepoDigests"])]
+    assert not [name for name in names(engine) if str(remote.digest) in name]
 
 
 def test_a_registry_that_does_not_answer_is_told_and_no_more(

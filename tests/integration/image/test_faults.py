@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 import time
@@ -11,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from docker.errors import ImageNotFound
 
 from aml_train.engine import BuildCli
 from aml_train.errors import ImageError
@@ -20,6 +18,7 @@ from aml_train.image.registry import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.image.stage import ensure_image
 from tests.integration.conftest import Recorder
+from tests.integration.engine_names import forget, names
 from tests.integration.image.faulty import Fault, FaultyRegistry, serve
 
 if TYPE_CHECKING:
@@ -56,11 +55,7 @@ def small(spec: ImageSpec, faulty: FaultyRegistry, engine: DockerClient) -> Iter
     """An image with two layers of its own."""
     steps = [f"RUN head -c {LAYER_BYTES} /dev/urandom > /{name} # {spec.repository}" for name in ("one", "two")]
     yield replace(spec, dockerfile="\n".join([f"FROM {spec.base.pinned}", *steps, ""]))
-    for known in engine.api.images():  # names only: other tests' images may be gone in the next moment
-        for name in [*(known["RepoTags"] or ()), *(known["RepoDigests"] or ())]:
-            if name.startswith(f"{faulty.name}/{spec.repository}"):
-                with contextlib.suppress(ImageNotFound):  # gone with another name of it
-                    engine.images.remove(name, force=True)
+    forget(engine, f"{faulty.name}/{spec.repository}")
 
 
 @pytest.fixture
@@ -288,8 +283,7 @@ def test_two_runs_of_the_same_content_at_once(
         assert manifest is not None
         assert manifest.digest == done.digest
         assert json.loads(registry.get_blob(small.repository, manifest.config_digest or ""))["os"] == "linux"
-    tags = [tag for known in engine.api.images() for tag in known["RepoTags"] or ()]
-    assert not [tag for tag in tags if f"{small.repository}-candidate" in tag]
+    assert not [name for name in names(engine) if f"{small.repository}-candidate:" in name]
 
 
 def test_the_first_of_two_releases_is_the_one_that_both_use(
@@ -311,5 +305,4 @@ def test_the_first_of_two_releases_is_the_one_that_both_use(
     address = registry.get_manifest(small.repository, small.address_tag)
     assert address is not None
     assert address.digest == slower.digest
-    tags = [tag for known in engine.api.images() for tag in known["RepoTags"] or ()]
-    assert not [tag for tag in tags if f"{small.repository}-candidate" in tag]
+    assert not [name for name in names(engine) if f"{small.repository}-candidate:" in name]

@@ -27,6 +27,7 @@ from aml_train.image.stage import ensure_image
 from aml_train.leases import LABEL_KIND, LABEL_OWNER, this_owner
 from aml_train.stopping import Stop, StoppedError, settled
 from tests.integration.conftest import BASE, Recorder, tidy_up
+from tests.integration.engine_names import names
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -118,7 +119,7 @@ def ensure(
     # What an interruption is waited for has a bound; what was asked of the engine by then comes to its end.
     tidy_up()
     assert nothing_left(engine)
-    assert not [tag for image in engine.images.list() for tag in image.tags if tag.startswith(host)]
+    assert not [name for name in names(engine) if name.startswith(host)]
     assert not [thread for thread in threading.enumerate() if thread.name == "push"]
 
 

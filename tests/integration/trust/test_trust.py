@@ -6,7 +6,6 @@ of their arrival: it repeats the draws, and with several runs at once not which 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import docker.errors
 import pytest
 
 from aml_train.engine import connect
 from tests.integration.emulator.service import ROOT, Emulator
+from tests.integration.engine_names import forget
 from tests.integration.trust.cases import Case, case
 from tests.integration.trust.suite import add_faults, count_faults, execute, wrong
 
@@ -56,11 +55,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     service.admin("POST", "reset?force=1")
     service.stop()
     client = connect(os.environ)
-    for image in client.images.list():
-        for name in image.attrs["RepoTags"] + image.attrs["RepoDigests"]:
-            if name.startswith((f"localhost:{service.registry_port}/", f"localhost:{service.registry_tls_port}/")):
-                with contextlib.suppress(docker.errors.ImageNotFound):  # gone with another of its names
-                    client.images.remove(name, noprune=True)
+    forget(client, f"localhost:{service.registry_port}/", f"localhost:{service.registry_tls_port}/")
     client.close()
 
 

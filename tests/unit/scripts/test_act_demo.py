@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scripts.act_demo import ACTION_PARTS, ROOT, act_command, export_action
+from scripts.act_demo import ACTION_PARTS, ROOT, act_command, export_action, rename_workflows
 
 
 def test_the_command_maps_the_action_and_pulls_nothing(tmp_path: Path) -> None:
@@ -29,3 +29,24 @@ def test_everything_that_the_action_is_built_from_is_exported_and_little_else(tm
     for source in re.findall(r"^COPY (?!--from)(\S+)", dockerfile, re.M):
         assert (exported / source).exists(), source
     assert not list(exported.rglob("__pycache__"))
+
+
+def test_workflows_get_a_name_of_their_project(tmp_path: Path) -> None:
+    folder = tmp_path / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    texts = {
+        "plain.yml": (
+            "# ours\nname: pull request\non: push\njobs: {}\n",
+            "# ours\nname: pull request ab12\non: push\njobs: {}\n",
+        ),
+        "quoted.yaml": ("name: 'train'\non: push\n", "name: 'train ab12'\non: push\n"),
+        "none.yml": (
+            "on: push\njobs:\n  one:\n    name: inner\n",
+            "name: none ab12\non: push\njobs:\n  one:\n    name: inner\n",
+        ),
+    }
+    for name, (before, _) in texts.items():
+        (folder / name).write_text(before, encoding="utf-8")
+    rename_workflows(tmp_path, "ab12")
+    for name, (_, after) in texts.items():
+        assert (folder / name).read_text(encoding="utf-8") == after, name
