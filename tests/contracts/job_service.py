@@ -6,6 +6,7 @@ SDKs over TLS. What a job is to do is a script of a few words, which each `Subje
 =======================  ====================================================
 ``say TEXT``             writes a line to the log
 ``metric N S V``         logs the value V of the metric N at step S
+``row N JSON``           logs a row of the table N, an object of columns
 ``write P TEXT``         leaves a file at P, a path among the artefacts
 ``output N P TEXT``      leaves a file at P in the named output N
 ``wait TAG``             goes on once the job carries the tag, unless cancelled
@@ -20,17 +21,20 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import pytest
 
-from aml_train.errors import CancelledError, ServiceError
+from aml_train.config.model import ClusterConfig
+from aml_train.errors import CancelledError, InvalidError, ServiceError
 from aml_train.files import FileSet
 from aml_train.gate.history import aggregate
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
 from aml_train.jobs.job import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, TAG_STAGE, JobSpec, JobTemplate, make_job
+from aml_train.jobs.logged import TABLE, columns_of
 from aml_train.jobs.service import JobService, JobView, LogBeganAnewError, NewModel, Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
@@ -66,6 +70,9 @@ class Subject(Protocol):
 
     def ingredients(self, job: str) -> tuple[str, str, str | None]:
         """Return what names a job's code and its environment, version and all, and the environment's image."""
+
+    def ensure_compute(self, cluster: ClusterConfig) -> Sequence[str]:
+        """Have the cluster there, as a target does it; return what was told."""
 
 
 def unique(word: str) -> str:
@@ -210,7 +217,7 @@ def one_name_is_one_job(subject: Subject, _tmp_path: Path) -> None:
     assert [view.name for view in subject.service.tagged_jobs(once)] == [job.name]
 
     other = job_of(subject, "say something else")
-    imposter = JobSpec(**{**vars(other), "name": job.name, "document": {**other.document, "name": job.name}})
+    imposter = replace(other, name=job.name, document={**other.document, "name": job.name})
     with pytest.raises(ServiceError, match=job.name) as caught:
         submit(subject, imposter)
     assert not caught.value.transient
@@ -250,7 +257,8 @@ def a_job_is_submitted_again(subject: Subject, _tmp_path: Path) -> None:
 
 
 def metrics_are_whole(subject: Subject, _tmp_path: Path) -> None:
-    job = job_of(subject, "metric acc 2 0.5", "metric acc 1 0.25", "metric acc 2 0.75", "metric loss 0 nan")
+    rows = ('row table {"epoch": 1, "note": "a"}', 'row table {"epoch": 2, "note": "b"}')
+    job = job_of(subject, "metric acc 2 0.5", "metric acc 1 0.25", "metric acc 2 0.75", "metric loss 0 nan", *rows)
     submit(subject, job)
     ended(subject, job.name)
     last = subject.service.last_metrics(job.name)
@@ -264,6 +272,12 @@ def metrics_are_whole(subject: Subject, _tmp_path: Path) -> None:
     (diverged,) = subject.service.metric_history(job.name, "loss")
     assert math.isnan(diverged.value)
     assert subject.service.metric_history(job.name, "nothing") == []
+    (table,) = subject.service.logged(job.name, known=set(last)).metrics
+    assert (table.name, table.kind, table.whole) == ("table", TABLE, True)
+    assert [dict(row.data) for row in table.rows] == [{"epoch": 1, "note": "a"}, {"epoch": 2, "note": "b"}]
+    columns = columns_of(subject.service.logged(job.name, known=set(last)))
+    assert [point.value for point in columns.series["table.epoch"]] == [1, 2]
+    assert "table.note" in columns.problems
     with pytest.raises(ServiceError, match="contract-nothing-1"):
         subject.service.last_metrics("contract-nothing-1")
 
@@ -353,13 +367,33 @@ def what_did_not_change_is_not_sent_again(subject: Subject, tmp_path: Path) -> N
     assert (other != first[1], image) == (True, str(image_of("c").reference))
 
 
-def computes_have_sizes(subject: Subject, _tmp_path: Path) -> None:
+def computes_are_found_or_made(subject: Subject, _tmp_path: Path) -> None:
     assert subject.service.vm_size(subject.compute) == subject.size
     assert subject.service.vm_size("nothing") is None
     assert subject.service.node_kind(Placement(compute=subject.compute)).size == subject.size
     lost = subject.service.node_kind(Placement(compute="nothing"))
     assert lost.size is None
     assert lost.problem
+
+    cluster = ClusterConfig(name=f"c-{uuid.uuid4().hex[:8]}", size="Standard_DS3_v2", max_nodes=2, where="a.yml:3")
+    name, title = cluster.name, f"{cluster.name} (Standard_DS3_v2, 0 to 2 nodes, dedicated)"
+    assert subject.ensure_compute(cluster) == [f"Making the compute {title}.", f"The compute {name} is there."]
+    assert subject.service.vm_size(name) == "Standard_DS3_v2"
+    assert subject.ensure_compute(cluster) == [], "it is there, and what it is to be"
+    larger, other = replace(cluster, max_nodes=3), replace(cluster, size="Standard_NC6s_v3", update=True)
+    (told,) = subject.ensure_compute(larger)
+    assert told.startswith(
+        f"The compute {name} is not what a.yml:3 says: max-nodes is 2, not 3. It is used as it is."
+    )
+    assert told.endswith("`update: true` there changes it.")
+    changed = subject.ensure_compute(replace(larger, update=True))
+    assert changed == [f"Changing the compute {name}: max-nodes is 2, not 3."]
+    assert subject.ensure_compute(larger) == []
+    with pytest.raises(InvalidError, match=rf"a\.yml:3: the compute {name} cannot become what is said there: size"):
+        subject.ensure_compute(other)
+    job = job_of(subject, "say here", compute=name)
+    assert submit(subject, job).placement == Placement(compute=name)
+    assert ended(subject, job.name).status is JobStatus.COMPLETED
 
 
 def what_is_not_there_is_told(subject: Subject, _tmp_path: Path) -> None:
@@ -402,7 +436,7 @@ CASES: Sequence[Callable[[Subject, Path], None]] = (
     what_a_job_wrote_is_listed_and_read,
     a_model_is_registered_once_with_its_lineage,
     what_did_not_change_is_not_sent_again,
-    computes_have_sizes,
+    computes_are_found_or_made,
     what_is_not_there_is_told,
     a_workspace_that_is_not_there_and_a_sign_in_that_is_refused,
 )

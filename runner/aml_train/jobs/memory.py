@@ -22,7 +22,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from aml_train.config.model import ClusterConfig
 from aml_train.errors import ServiceError
+from aml_train.events import Listener, Notice
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.jobs.job import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, JobSpec
 from aml_train.jobs.logged import SCALAR, TABLE, Logged, LoggedRow, LoggedSet
@@ -30,6 +32,10 @@ from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NewMod
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 from aml_train.models import TAG_SOURCE
+from aml_train.targets.cluster import check_changes, differences, left_alone, title
+
+CLUSTER: Final = ClusterConfig(name="cpu-cluster", size="Standard_DS3_v2", max_nodes=4)
+"""The cluster that a new workspace has."""
 
 LOG: Final = "user_logs/std_log.txt"
 """Where a job's output is, as in AzureML."""
@@ -107,13 +113,36 @@ def _type_of(value: object) -> str:
     return "double" if isinstance(value, int | float) and not isinstance(value, bool) else "string"
 
 
+def _resource(cluster: ClusterConfig) -> dict[str, Any]:
+    """Return a cluster as Azure Resource Manager shows it, as far as :func:`aml_train.targets.cluster.differences` looks."""
+    inner: dict[str, Any] = {
+        "vmSize": cluster.size,
+        "vmPriority": "LowPriority" if cluster.tier == "spot" else "Dedicated",
+        "scaleSettings": {
+            "minNodeCount": cluster.min_nodes,
+            "maxNodeCount": cluster.max_nodes,
+            "nodeIdleTimeBeforeScaleDown": f"PT{cluster.idle_seconds:g}S",
+        },
+        "userAccountCredentials": {"adminUserName": cluster.ssh.user} if cluster.ssh else None,
+    }
+    if cluster.subnet is not None:
+        vnet, _, subnet = cluster.subnet.rpartition("/")
+        own = cluster.subnet.startswith("/")
+        inner["subnet"] = {"id": cluster.subnet if own else f"/virtualNetworks/{vnet}/subnets/{subnet}"}
+    identity: dict[str, Any] = {
+        "type": "SystemAssigned" if "system" in cluster.identity else "None",
+        "userAssignedIdentities": {user: {} for user in cluster.identity if user != "system"},
+    }
+    return {"identity": identity, "properties": {"computeType": "AmlCompute", "properties": inner}}
+
+
 @dataclass
 class MemoryService:
     """See :class:`aml_train.jobs.service.JobService`.
 
     Attributes:
         training: what each job does.
-        computes: name → VM size of the computes that there are; jobs on others are refused.
+        computes: the clusters that there are, by name; jobs on others are refused.
         fault: raised by every method, as a sign-in that is refused or an outage would be; None for none.
         now: the service's clock.
         jobs: every job, in the order of submission.
@@ -122,7 +151,7 @@ class MemoryService:
     """
 
     training: Training = nothing
-    computes: dict[str, str] = field(default_factory=lambda: {"cpu-cluster": "Standard_DS3_v2"})
+    computes: dict[str, ClusterConfig] = field(default_factory=lambda: {CLUSTER.name: CLUSTER})
     fault: ServiceError | None = None
     now: Callable[[], datetime.datetime] = _utc
     jobs: dict[str, MemoryJob] = field(default_factory=dict)
@@ -270,7 +299,28 @@ class MemoryService:
     def vm_size(self, compute: str) -> str | None:
         """See :meth:`aml_train.jobs.service.JobService.vm_size`."""
         self._answer()
-        return self.computes.get(compute)
+        found = self.computes.get(compute)
+        return found.size if found is not None else None
+
+    def ensure_compute(self, cluster: ClusterConfig, *, listener: Listener) -> None:
+        """Have the cluster there, as a target does it; *listener* is told what is made, changed, and left as it is.
+
+        Raises:
+            InvalidError: a cluster of that name cannot become what is said.
+        """
+        self._answer()
+        found = self.computes.get(cluster.name)
+        if found is None:
+            listener(Notice(text=f"Making the compute {title(cluster)}."))
+            self.computes[cluster.name] = cluster
+            listener(Notice(text=f"The compute {cluster.name} is there."))
+        elif changes := differences(cluster, _resource(found)):
+            if not cluster.update:
+                listener(Notice(text=left_alone(cluster, changes)))
+                return
+            check_changes(cluster, changes)
+            listener(Notice(text=f"Changing the compute {cluster.name}: {'; '.join(map(str, changes))}."))
+            self.computes[cluster.name] = cluster
 
     def node_kind(self, placement: Placement) -> NodeKind:
         """See :meth:`aml_train.jobs.service.JobService.node_kind`. How many GPUs a size has is not known here."""

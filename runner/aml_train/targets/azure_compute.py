@@ -15,7 +15,7 @@ from aml_train.events import Listener, Notice
 from aml_train.jobs.azure_v2 import AzureV2, translate
 from aml_train.jobs.clock import Clock
 from aml_train.targets.azure_names import nearest_of
-from aml_train.targets.cluster import Difference, differences, title
+from aml_train.targets.cluster import check_changes, check_kind, differences, left_alone, title
 
 if TYPE_CHECKING:
     from azure.ai.ml.entities import AmlCompute
@@ -50,36 +50,15 @@ def ensure_cluster(service: AzureV2, cluster: ClusterConfig, *, listener: Listen
         _settled(service, cluster, listener=listener, clock=clock, wanted=True)
         listener(Notice(text=f"The compute {cluster.name} is there."))
         return
-    kind = (found.get("properties") or {}).get("computeType")
-    if kind != "AmlCompute":
-        raise InvalidError(
-            f"{cluster.where}: the compute {cluster.name} is there and is a {kind}, not a cluster.",
-            hint="Give the cluster another name, or write the compute's name alone.",
-        )
+    check_kind(cluster, found)
     changes = differences(cluster, found)
     if changes and not cluster.update:
-        listener(Notice(text=_left_alone(cluster, changes)))
+        listener(Notice(text=left_alone(cluster, changes)))
     elif changes:
-        _check_changes(cluster, changes)
+        check_changes(cluster, changes)
         listener(Notice(text=f"Changing the compute {cluster.name}: {'; '.join(map(str, changes))}."))
         _put(service, cluster)
         _settled(service, cluster, listener=listener, clock=clock, wanted=True)
-
-
-def _left_alone(cluster: ClusterConfig, changes: tuple[Difference, ...]) -> str:
-    text = f"The compute {cluster.name} is not what {cluster.where} says: {'; '.join(map(str, changes))}. It is used as it is."
-    if any(change.fixed for change in changes):
-        return text
-    return f"{text} `update: true` there changes it."
-
-
-def _check_changes(cluster: ClusterConfig, changes: tuple[Difference, ...]) -> None:
-    fixed = [change for change in changes if change.fixed]
-    if fixed:
-        raise InvalidError(
-            f"{cluster.where}: the compute {cluster.name} cannot become what is said there: {'; '.join(map(str, fixed))}.",
-            hint="AzureML changes that for no cluster that is there: give the cluster another name, or delete it.",
-        )
 
 
 def _read(service: AzureV2, cluster: ClusterConfig) -> Mapping[str, Any] | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.config.model import ClusterConfig
+from aml_train.errors import InvalidError
 
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.\d+)?S)?)?")
 _TIERS: Final = {"dedicated": "dedicated", "lowpriority": "spot"}
@@ -61,6 +62,42 @@ def differences(cluster: ClusterConfig, found: Mapping[str, Any]) -> tuple[Diffe
             Difference(key="subnet", wanted=cluster.subnet or "none", found=subnet or "none", fixed=True)
         )
     return tuple(differing)
+
+
+def check_kind(cluster: ClusterConfig, found: Mapping[str, Any]) -> None:
+    """Look whether the compute that has the cluster's name is one.
+
+    Raises:
+        InvalidError: it is something else.
+    """
+    kind = (found.get("properties") or {}).get("computeType")
+    if kind != "AmlCompute":
+        raise InvalidError(
+            f"{cluster.where}: the compute {cluster.name} is there and is a {kind}, not a cluster.",
+            hint="Give the cluster another name, or write the compute's name alone.",
+        )
+
+
+def left_alone(cluster: ClusterConfig, changes: tuple[Difference, ...]) -> str:
+    """Return what is told where a cluster differs and is used as it is."""
+    text = f"The compute {cluster.name} is not what {cluster.where} says: {'; '.join(map(str, changes))}. It is used as it is."
+    if any(change.fixed for change in changes):
+        return text
+    return f"{text} `update: true` there changes it."
+
+
+def check_changes(cluster: ClusterConfig, changes: tuple[Difference, ...]) -> None:
+    """Look whether AzureML can make these changes.
+
+    Raises:
+        InvalidError: not all of them.
+    """
+    fixed = [change for change in changes if change.fixed]
+    if fixed:
+        raise InvalidError(
+            f"{cluster.where}: the compute {cluster.name} cannot become what is said there: {'; '.join(map(str, fixed))}.",
+            hint="AzureML changes that for no cluster that is there: give the cluster another name, or delete it.",
+        )
 
 
 def iso_seconds(text: str) -> float | None:

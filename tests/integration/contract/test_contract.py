@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from aml_train.config.model import ClusterConfig
 from tests.contracts.job_service import CASES, Subject
 from tests.integration.contract.remote import Worker, service_of
 from tests.integration.emulator.service import ROOT, Emulator, python_of_v1
@@ -37,6 +38,9 @@ class InAzure:
     def ingredients(self, job: str) -> tuple[str, str, str | None]:
         found: tuple[str, str, str | None] = self._worker.ask("service", "ingredients", job)
         return found
+
+    def ensure_compute(self, cluster: ClusterConfig) -> list[str]:
+        return list(self._worker.ask("service", "ensure_compute", cluster))
 
 
 class BySdkV1(InAzure):

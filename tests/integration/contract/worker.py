@@ -17,14 +17,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 from urllib.parse import quote
 
+from aml_train.config.model import ClusterConfig
 from aml_train.credentials.azure import sign_in
 from aml_train.errors import CancelledError
+from aml_train.events import Event, Notice
 from aml_train.jobs.azure_catalogue import AzureCatalogue
 from aml_train.jobs.azure_rest import Workspace
 from aml_train.jobs.azure_v2 import AzureV2
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.submission import Submission
+from aml_train.targets.azure_compute import ensure_cluster
 
+CLOCK = Clock(now=time.monotonic, sleep=time.sleep)
 LOGGER = logging.getLogger(__name__)
 _JOBS = {"api-version": "2024-01-01-preview"}
 
@@ -58,9 +62,15 @@ def services(workspace: Workspace) -> dict[str, AzureV2]:
 def ingredients(service: AzureV2, name: str) -> tuple[str, str, str | None]:
     """Return the ids of a job's code and of its environment, and the environment's image."""
     found = service.read(service.arm(f"/jobs/{quote(name)}"), f"Looking at {name}", params=_JOBS)["properties"]
-    clock = Clock(now=time.monotonic, sleep=time.sleep)
-    image = AzureCatalogue(service, clock).environment_image(name)
+    image = AzureCatalogue(service, CLOCK).environment_image(name)
     return str(found.get("codeId") or ""), str(found["environmentId"]), image
+
+
+def ensure_compute(service: AzureV2, cluster: ClusterConfig) -> list[str]:
+    """Have the cluster there; return what was told."""
+    heard: list[Event] = []
+    ensure_cluster(service, cluster, listener=heard.append, clock=CLOCK)
+    return [event.text for event in heard if isinstance(event, Notice)]
 
 
 def submit(make: Callable[[Submission], Any], called_off: bool) -> tuple[Any, bool]:
@@ -81,6 +91,8 @@ def answer(known: dict[str, AzureV2], which: str, method: str, args: tuple[Any, 
     service = known[which]
     if method == "ingredients":
         return ingredients(service, *args)
+    if method == "ensure_compute":
+        return ensure_compute(service, *args)
     if method in ("submit", "submit_again"):
         called_off = options.pop("called_off")
         return submit(

@@ -6,6 +6,7 @@ same sink: lines go into the job's log, metrics into the store, files among the 
 ==================  =====================================================
 ``say TEXT``        writes a line to the log
 ``metric N S V``    logs the value V of the metric N at step S
+``row N JSON``      logs a row of the table N, as azureml-core does
 ``write P TEXT``    leaves a file at P, a path among the artefacts
 ``output N P TEXT`` leaves a file at P in the named output N
 ``wait TAG``        goes on once the job carries the tag; until then it can be cancelled
@@ -16,17 +17,22 @@ same sink: lines go into the job's log, metrics into the store, files among the 
 
 from __future__ import annotations
 
+import datetime
 import io
+import json
 import logging
 import sys
 import threading
+import uuid
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import LOG_PATH, Ending, RunError, RunSink, RunSpec, SinkFor
 from aml_emulator.services import Services
 from aml_emulator.store.metrics import Metric
+from aml_emulator.store.v1 import MetricRow
 from tests.integration.emulator.as_process import serve_with
 
 LOGGER = logging.getLogger(__name__)
@@ -128,6 +134,9 @@ class InstantRunner:
                     services.store.metrics.log(
                         spec.run_id, [Metric(key=name, value=float(value), timestamp=at, step=int(step))]
                     )
+                case "row":
+                    name, _, columns = rest.partition(" ")
+                    services.store.v1.add_rows(spec.run_id, [_table_row(name, json.loads(columns))])
                 case "write":
                     path, _, text = rest.partition(" ")
                     data = text.encode()
@@ -169,6 +178,18 @@ class InstantRunner:
         finally:
             with self._lock:
                 del self._waiting[run_id]
+
+
+def _table_row(name: str, columns: dict[str, Any]) -> MetricRow:
+    return MetricRow(
+        metric_id=uuid.uuid4().hex,
+        name=name,
+        kind="azureml.v1.table",
+        columns={key: "string" if isinstance(value, str) else "double" for key, value in columns.items()},
+        created=datetime.datetime.now(datetime.UTC).isoformat(),
+        step=None,
+        data=columns,
+    )
 
 
 def run_at_once(services: Services, _settings: ExecutorSettings, sink_for: SinkFor) -> InstantRunner:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aml_train.config.model import ClusterConfig
 from aml_train.errors import ServiceError
+from aml_train.events import Event, Notice
 from aml_train.jobs.memory import MemoryJob, MemoryService, TrainingFailedError
 from tests.contracts.job_service import CASES
 
@@ -23,6 +26,9 @@ def perform(job: MemoryJob) -> Iterator[None]:
             case "metric":
                 name, step, value = rest.split(" ")
                 job.log_metric(name, float(value), int(step))
+            case "row":
+                table, _, columns = rest.partition(" ")
+                job.log_row(table, **json.loads(columns))
             case "write":
                 path, _, text = rest.partition(" ")
                 job.write(path, text.encode())
@@ -63,6 +69,11 @@ class InMemory:
         spec = self.service.jobs[job].spec
         image = str(spec.document["environment"]["image"])
         return spec.code.digest() if spec.code is not None else "", image, image
+
+    def ensure_compute(self, cluster: ClusterConfig) -> list[str]:
+        heard: list[Event] = []
+        self.service.ensure_compute(cluster, listener=heard.append)
+        return [event.text for event in heard if isinstance(event, Notice)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
