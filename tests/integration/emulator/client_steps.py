@@ -305,7 +305,14 @@ def recall(given: dict[str, str]) -> dict[str, Any]:
 
     ml = client(given)
     tracking = MlflowClient(ml.workspaces.get(given["workspace"]).mlflow_tracking_uri)
-    with contextlib.redirect_stdout(io.StringIO()) as streamed:
+
+    class Watched(io.StringIO):
+        def write(self, text: str) -> int:
+            if "line 11" in text:
+                Path(given["streaming"]).touch()
+            return super().write(text)
+
+    with contextlib.redirect_stdout(Watched()) as streamed:
         ml.jobs.stream(given["job"])
     reached = wait(ml, given["job"])
     return {
@@ -317,9 +324,9 @@ def recall(given: dict[str, str]) -> dict[str, Any]:
 
 
 def begin(given: dict[str, str]) -> dict[str, Any]:
-    """Leave a job behind that runs while the service is restarted."""
+    """Leave a job behind that runs while the service is restarted, and until its container has the file /tmp/go."""
     ml = client(given)
-    command = "for i in $(seq 1 12); do echo line $i; sleep 1; done"
+    command = "for i in $(seq 1 11); do echo line $i; done; until [ -e /tmp/go ]; do sleep 0.1; done; echo line 12"
     submitted = ml.jobs.create_or_update(job(given, command=command))
     wait(ml, submitted.name, until=("Running",))
     return {"name": submitted.name}
