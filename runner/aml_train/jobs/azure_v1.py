@@ -96,6 +96,10 @@ def run_configuration(job: JobSpec) -> dict[str, Any]:
             hint="Write `target: NAME` into it, or `compute` into the target of aml-train.yml.",
         )
     values["target"] = compute.removeprefix("azureml:").rpartition("/")[2]
+    nodes = int((job.document.get("resources") or {}).get("instance_count") or 1)
+    if nodes > 1:
+        # A file may say it under `mpi` or `pytorch` alone, and azureml-core does not carry it over.
+        values["nodeCount"] = nodes
     # Without this key azureml-core takes it for a configuration of the first kind, and forgets the others.
     given = dict(values.get("environment") or {})
     values["environment"] = _environment(given, job.image) if isinstance(job.image, Tested) else _given(given, job)

@@ -146,14 +146,9 @@ def test_setup_runs_once_on_each_node_before_all_of_its_processes(bench: Bench) 
     assert "".join(logs).count("setup 1 of 1") == 2
 
 
-@pytest.mark.parametrize("launcher", ["pytorch", "mpi"])
-def test_a_process_that_is_killed_fails_the_job(
-    bench: Bench, engine: docker.DockerClient, mpi_image: str, launcher: str
-) -> None:
-    rank = "$RANK" if launcher == "pytorch" else "$OMPI_COMM_WORLD_RANK"
-    spec, sink = bench.submit(
-        f'[ "{rank}" != 2 ] || kill -9 $$; sleep 3600', launcher=launcher, nodes=2, processes=2, image=mpi_image
-    )
+def test_a_process_that_is_killed_fails_the_job(bench: Bench, engine: docker.DockerClient) -> None:
+    """With MPI: test_distributed_example.py."""
+    spec, sink = bench.submit('[ "$RANK" != 2 ] || kill -9 $$; sleep 3600', launcher="pytorch", nodes=2, processes=2)
     assert sink.wait(PATIENCE) == "Failed", told(bench, spec)
     assert sink.error is not None
     assert sink.error.exit_code == 137, (sink.error.message, told(bench, spec))

@@ -72,6 +72,13 @@ def test_the_environment_stays_where_there_is_no_image() -> None:
     }
 
 
+def test_the_nodes_are_those_of_the_job_wherever_the_file_says_them() -> None:
+    given = {"script": "train.py", "pytorch": {"nodeCount": 2, "processCount": 4}}
+    values = run_configuration(make_job(template(given, resources={"instance_count": 2}), Given(environment="x"), 1))
+    assert values["nodeCount"] == 2
+    assert values["pytorch"] == {"nodeCount": 2, "processCount": 4}
+
+
 def test_an_environment_is_always_said() -> None:
     """Without the key azureml-core 1.61 forgets everything else (``RunConfiguration._check_old_config``)."""
     values = run_configuration(make_job(template({"script": "train.py"}), Given(environment="x"), 1))
