@@ -47,7 +47,7 @@ def test_two_nodes_by_aml_train(emulator: Emulator, mpi_image: str, tmp_path: Pa
 
     def run(name: str, kind: str, *sets: str) -> example.Ran:
         image, script = (mpi_image, None) if kind == "mpi" else (IMAGE, MEETING)
-        return example.aml_train(emulator, tmp_path / name, kind, image, *sets, script=script)
+        return example.aml_train(emulator, tmp_path / name, kind, image, "sdk=v1", *sets, script=script)
 
     with ThreadPoolExecutor(2) as both:
         mpi, torch = both.submit(run, "mpi", "mpi"), both.submit(run, "torch", "torch", "job.nodeCount=1")
