@@ -33,6 +33,7 @@ from aml_emulator.routes import (
     studio,
     v1_artifacts,
     v1_content,
+    v1_datasets,
     v1_datastores,
     v1_environments,
     v1_execution,
@@ -83,6 +84,7 @@ class App:
             v1_metrics.routes(services),
             v1_models.routes(services),
             v1_datastores.routes(services),
+            v1_datasets.routes(services),
         )
         for routes in modules:
             found.extend(routes)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.errors import NotSupportedError, bad_request
-from aml_emulator.jobs.runconfig_data import exports, inputs, outputs
+from aml_emulator.jobs.runconfig_data import Dataset, exports, inputs, outputs
 
 MPI = frozenset({"mpi", "openmpi", "intelmpi"})
 """Communicators whose processes are started by mpirun."""
@@ -146,6 +146,7 @@ def job(
     code_id: str | None,
     environment_id: str,
     parent: str | None,
+    datasets: Mapping[str, Dataset] | None = None,
 ) -> dict[str, Any]:
     """Return the properties of the command job that plays a run.
 
@@ -157,6 +158,7 @@ def job(
         code_id: ARM id of the snapshot's version; None where nothing was sent.
         environment_id: ARM id of the environment's version.
         parent: the run that this one belongs to.
+        datasets: those that it reads, by the name of the data.
 
     Raises:
         ServiceError: as :func:`check`.
@@ -164,7 +166,7 @@ def job(
     check(config)
     found: dict[str, Any] = {
         "jobType": "Command",
-        "inputs": inputs(config),
+        "inputs": inputs(config, datasets or {}),
         "outputs": outputs(config, run_id),
         "command": exports(config) + command(config),
         "codeId": code_id,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from aml_emulator.errors import NotSupportedError, bad_request
@@ -26,8 +27,35 @@ DEFAULT_PLACE = "dataset/{run-id}/{output-name}"
 """Where an output lies that does not say where, in the default datastore, as azureml-core documents it."""
 
 
-def inputs(config: Mapping[str, Any]) -> dict[str, Any]:
+DATASETS = "AZUREML_DATASET_ENVIRONMENT_VARS"
+"""The variable by which ``Run.input_datasets`` finds a run's datasets: ``NAME:MODE``, with commas between."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """A dataset that a run reads: the data asset's ARM id, its type, and the id by which azureml-core knows it."""
+
+    uri: str
+    kind: str
+    saved_id: str
+
+
+def references(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return what a run's data say of datasets: id, or name and version, by the name of the data."""
+    found = {}
+    for name, given in (config.get("data") or {}).items():
+        dataset = (given.get("dataLocation") or {}).get("dataset") or {}
+        if dataset.get("id") or dataset.get("name"):
+            found[name] = dataset
+    return found
+
+
+def inputs(config: Mapping[str, Any], datasets: Mapping[str, Dataset]) -> dict[str, Any]:
     """Return the inputs that play a run's data references and data.
+
+    Args:
+        config: the RunConfiguration.
+        datasets: what :func:`references` mean.
 
     Raises:
         ServiceError: 501 for what cannot be played, by its name; 400 for a name that is none.
@@ -41,12 +69,25 @@ def inputs(config: Mapping[str, Any]) -> dict[str, Any]:
         _check(name, given.get("pathOnCompute"))
         mode = _mode(name, given.get("mechanism"), INPUT_MODES)
         location = given.get("dataLocation") or {}
-        path = location.get("dataPath") or {}
-        if not path.get("datastoreName"):
-            what = "a dataset" if location.get("dataset") else "no path of a datastore"
-            raise NotSupportedError(f"the run configuration's 'data.{name}', which is {what}")
-        found[name] = _input(path["datastoreName"], path.get("relativePath"), mode)
+        path, uri = location.get("dataPath") or {}, location.get("uri") or {}
+        if name in datasets:
+            found[name] = _dataset(datasets[name], mode)
+        elif path.get("datastoreName"):
+            found[name] = _input(path["datastoreName"], path.get("relativePath"), mode)
+        elif uri.get("path"):
+            kind = "uri_file" if uri.get("isFile") else "uri_folder"
+            found[name] = {"jobInputType": kind, "uri": str(uri["path"]), "mode": mode}
+        else:
+            what = "which is neither a dataset nor a path of a datastore nor an address"
+            raise NotSupportedError(f"the run configuration's 'data.{name}', {what}")
     return found
+
+
+def _dataset(dataset: Dataset, mode: str) -> dict[str, Any]:
+    """Return the input that plays a dataset; in the mode ``direct`` the run gets its id."""
+    if mode == "Direct":
+        return {"jobInputType": "literal", "value": dataset.saved_id}
+    return {"jobInputType": dataset.kind, "uri": dataset.uri, "mode": mode}
 
 
 def outputs(config: Mapping[str, Any], run_id: str) -> dict[str, Any]:
@@ -85,7 +126,13 @@ def exports(config: Mapping[str, Any]) -> str:
     for variable, _ in given:
         if not NAME.fullmatch(variable):
             raise bad_request(f"'{variable}' cannot be the name of a variable.")
-    return "".join(f'export {variable}="${{{{inputs.{name}}}}}"; ' for variable, name in given)
+    lines = "".join(f'export {variable}="${{{{inputs.{name}}}}}"; ' for variable, name in given)
+    told = [
+        f"{item.get('environmentVariableName') or name}:{str(item.get('mechanism') or 'mount').lower()}"
+        for name, item in (config.get("data") or {}).items()
+        if name in references(config)
+    ]
+    return lines + (f'export {DATASETS}="{",".join(told)}"; ' if told else "")
 
 
 def _input(datastore: Any, path: Any, mode: str) -> dict[str, Any]:

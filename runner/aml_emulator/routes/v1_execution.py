@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.errors import NotSupportedError, bad_request
 from aml_emulator.http import Call, Reply, Route
 from aml_emulator.jobs import runconfig
+from aml_emulator.jobs.runconfig_data import Dataset, references
 from aml_emulator.jobs.service import JobService
 from aml_emulator.jobs.v1_environments import for_run, lowered
 from aml_emulator.routes.history import known_run
 from aml_emulator.routes.v1_content import snapshot_id_of
+from aml_emulator.routes.v1_datasets import find, saved_id
 from aml_emulator.services import Services
 
 OTHER_STARTS = ("startrun", "localrun", "prepare", "snapshotprepare", "checkprepare", "snapshotcheckprepare")
@@ -59,11 +61,20 @@ class Execution:
             code_id=f"{arm_id}/codes/{snapshot}/versions/1" if snapshot else None,
             environment_id=for_run(self._services, config.get("environment") or {}),
             parent=body.get("ParentRunId"),
+            datasets={name: self._dataset(given) for name, given in references(config).items()},
         )
         kept = {**config, "environment": lowered(config.get("environment") or {})}
         run, _ = self._jobs.put(name, job)
         self._services.store.v1.put_definition(run.id, kept)
         return {"runId": run.id}
+
+    def _dataset(self, reference: Mapping[str, Any]) -> Dataset:
+        version = find(self._services, reference)
+        return Dataset(
+            uri=f"{self._services.identity.workspace_arm_id}/data/{version.name}/versions/{version.version}",
+            kind=str(version.properties["dataType"]),
+            saved_id=saved_id(version),
+        )
 
     def cancel(self, call: Call) -> Reply:
         """Ask for a run to be stopped."""

@@ -124,6 +124,9 @@ def test_data_comes_from_a_datastore(emulator: Emulator) -> None:
     assert seen["registered"] == ["pictures", "pictures", "pictures"]
     assert {"pictures", "workspaceartifactstore", "workspaceblobstore"} <= set(seen["datastores"])
     assert "got ['a.txt', 'deep'] /mnt/azureml/" in seen["log"]
+    name, version, identifier = seen["dataset"]
+    assert (name, version, seen["known"]) == ("made-data", 1, ["made-data"])
+    assert f"dataset ['made.txt'] True {identifier} plain:direct,digits:mount" in seen["used"]
     assert seen["files"] == [f"made/{seen['writer']}/made.txt", "v1-data/a.txt", "v1-data/deep/b.txt"]
 
 

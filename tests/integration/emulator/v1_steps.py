@@ -293,7 +293,7 @@ def endings(given: dict[str, str]) -> dict[str, Any]:
 
 def data(given: dict[str, str]) -> dict[str, Any]:
     """Datastores, and data that a run gets from one."""
-    from azureml.core import Datastore, Experiment, ScriptRunConfig
+    from azureml.core import Dataset, Datastore, Experiment, ScriptRunConfig
     from azureml.data import OutputFileDatasetConfig
     from azureml.data.data_reference import DataReference
 
@@ -311,7 +311,11 @@ def data(given: dict[str, str]) -> dict[str, Any]:
     listing = (
         "import os, sys; print('got', sorted(os.listdir(sys.argv[1])), os.environ['AZUREML_DATAREFERENCE_in_1'])"
     )
-    folder = source(given, "reading", {"list.py": listing, "write.py": writing})
+    using = (
+        "import os, sys; print('dataset', os.listdir(sys.argv[1]), sys.argv[1] == os.environ['digits'],"
+        " os.environ['plain'], os.environ['AZUREML_DATASET_ENVIRONMENT_VARS'])"
+    )
+    folder = source(given, "reading", {"list.py": listing, "write.py": writing, "use.py": using})
     reference = DataReference(default, data_reference_name="in_1", path_on_datastore="v1-data", mode="download")
     config = ScriptRunConfig(
         folder, "list.py", [str(reference)], compute_target=given["compute"], environment=environment("v1-env")
@@ -319,12 +323,25 @@ def data(given: dict[str, str]) -> dict[str, Any]:
     config.run_config.data_references = {"in_1": reference.to_config()}
     run = Experiment(ws, "data").submit(config)
     run.wait_for_completion(show_output=False)
-    made = OutputFileDatasetConfig(name="made", destination=(default, "made/{run-id}"))
+    made = OutputFileDatasetConfig(name="made", destination=(default, "made/{run-id}")).register_on_complete(
+        "made-data"
+    )
     config = ScriptRunConfig(
         folder, "write.py", [made.as_upload()], compute_target=given["compute"], environment=environment("v1-env")
     )
     writer = Experiment(ws, "data").submit(config)
     writer.wait_for_completion(show_output=False)
+    dataset = Dataset.get_by_name(ws, "made-data")
+    config = ScriptRunConfig(
+        folder,
+        "use.py",
+        [dataset.as_named_input("digits").as_mount()],
+        compute_target=given["compute"],
+        environment=environment("v1-env"),
+    )
+    config.run_config.data = {"plain": Dataset.get_by_id(ws, dataset.id).as_named_input("plain")}
+    user = Experiment(ws, "data").submit(config)
+    user.wait_for_completion(show_output=False)
     downloads = Path(given["folder"], "downloads-data")
     default.download(str(downloads), prefix=f"made/{writer.id}", show_progress=False)
     default.download(str(downloads), prefix="v1-data", show_progress=False)
@@ -334,6 +351,10 @@ def data(given: dict[str, str]) -> dict[str, Any]:
         "datastores": sorted(ws.datastores),
         "log": run.get_details_with_logs()["logFiles"]["user_logs/std_log.txt"],
         "writer": writer.id,
+        "dataset": [dataset.name, dataset.version, dataset.id],
+        # azureml-core's mapping is empty for whoever asks for its length on the way.
+        "known": sorted(name for name in ws.datasets),
+        "used": user.get_details_with_logs()["logFiles"]["user_logs/std_log.txt"],
         "files": sorted(str(one.relative_to(downloads)) for one in downloads.rglob("*.txt")),
     }
 

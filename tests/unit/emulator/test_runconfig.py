@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from aml_emulator.errors import NotSupportedError, ServiceError
-from aml_emulator.jobs import runconfig
+from aml_emulator.jobs import runconfig, runconfig_data
 from aml_emulator.jobs.check import check_job
+from aml_emulator.jobs.runconfig_data import Dataset
 from tests.unit.emulator.parts import WS
 
 USER_MANAGED = {"python": {"userManagedDependencies": True, "interpreterPath": "/opt/py/bin/python"}}
@@ -136,8 +137,7 @@ def test_what_azureml_would_refuse_too(given: dict[str, Any], words: str) -> Non
         ({"communicator": "Horovod"}, "the communicator 'Horovod'"),
         ({"sourceDirectoryDataStore": "store"}, "'sourceDirectoryDataStore'"),
         ({"datacaches": [{}]}, "'datacaches'"),
-        ({"data": {"in_1": {"dataLocation": {"dataset": {"id": "x"}}}}}, "'data.in_1', which is a dataset"),
-        ({"data": {"in_1": {}}}, "'data.in_1', which is no path of a datastore"),
+        ({"data": {"in_1": {}}}, "'data.in_1', which is neither a dataset nor a path of a datastore nor an address"),
         ({"outputData": {"out": {"outputLocation": {"uri": {}}}}}, "'outputData.out', which is no path"),
         ({"outputData": {"out": {"mechanism": "link"}}}, "'out' in the mode 'link'"),
         ({"dataReferences": {"a": {"mode": "upload"}}}, "'a' in the mode 'upload'"),
@@ -196,6 +196,30 @@ def test_paths_of_datastores_are_inputs_and_outputs() -> None:
             "mode": "ReadWriteMount",
         },
     }
+
+
+def test_datasets_and_addresses_are_inputs() -> None:
+    reference = {"dataLocation": {"dataset": {"id": "x"}}}
+    known = Dataset(uri=f"{WS}/data/digits/versions/1", kind="uri_file", saved_id="x")
+    given = config(
+        data={
+            "mounted": {**reference, "mechanism": "Mount", "environmentVariableName": "DIGITS"},
+            "plain": {**reference, "mechanism": "Direct"},
+            "address": {"dataLocation": {"uri": {"path": "azureml://datastores/s/paths/a", "isFile": True}}},
+        },
+        arguments=["DatasetConsumptionConfig:mounted"],
+    )
+    assert runconfig_data.references(given) == {"mounted": {"id": "x"}, "plain": {"id": "x"}}
+    assert runconfig_data.inputs(given, {"mounted": known, "plain": known}) == {
+        "mounted": {"jobInputType": "uri_file", "uri": known.uri, "mode": "ReadOnlyMount"},
+        "plain": {"jobInputType": "literal", "value": "x"},
+        "address": {"jobInputType": "uri_file", "uri": "azureml://datastores/s/paths/a", "mode": "ReadOnlyMount"},
+    }
+    assert runconfig_data.exports(given) == (
+        'export DIGITS="${{inputs.mounted}}"; export plain="${{inputs.plain}}"; export address="${{inputs.address}}"; '
+        'export AZUREML_DATASET_ENVIRONMENT_VARS="DIGITS:mount,plain:direct"; '
+    )
+    assert runconfig.command(given) == 'python train.py "${{inputs.mounted}}"'
 
 
 @pytest.mark.parametrize(
