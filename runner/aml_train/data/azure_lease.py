@@ -20,7 +20,7 @@ from aml_train.jobs.clock import Clock
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
-#: Seconds. The service takes 15 to 60; each write elsewhere is bounded below it (:mod:`aml_train.jobs.azure_rest`).
+#: Seconds. The service takes 15 to 60; each write elsewhere is bounded below it (:mod:`aml_train.jobs.azure_http`).
 LEASE_SECONDS: Final = 45
 WAIT_SECONDS: Final = 300.0
 _PAUSE: Final = (0.2, 2.0)

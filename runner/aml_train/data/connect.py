@@ -13,7 +13,8 @@ from aml_train.credentials.azure import sign_in
 from aml_train.data.workspace import DataWorkspace, workspace_of
 from aml_train.events import Listener
 from aml_train.http_way import HttpWay
-from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_http import Workspace
+from aml_train.jobs.azure_rest import AzureRest
 
 _LOCAL: Final = "local"
 

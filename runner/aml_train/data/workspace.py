@@ -12,7 +12,8 @@ from aml_train.data.address import Asset, DatastorePath, JobOutput, Remote, Scop
 from aml_train.data.storage import Storage
 from aml_train.errors import InvalidError, ServiceError
 from aml_train.http_way import HttpWay
-from aml_train.jobs.azure_rest import AzureRest, error_for
+from aml_train.jobs.azure_http import error_for
+from aml_train.jobs.azure_rest import AzureRest
 
 _API: Final = {"api-version": "2024-10-01-preview"}
 _JOBS_API: Final = {"api-version": "2024-01-01-preview"}

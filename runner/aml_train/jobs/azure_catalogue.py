@@ -10,7 +10,9 @@ from urllib.parse import quote
 import requests
 
 from aml_train.errors import ServiceError
-from aml_train.jobs.azure_rest import AzureRest, error_for, model_view
+from aml_train.jobs.azure_http import error_for
+from aml_train.jobs.azure_rest import AzureRest
+from aml_train.jobs.azure_views import model_view
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.service import ModelView
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import requests
 
-from aml_train.jobs.azure_rest import error_for
+from aml_train.jobs.azure_http import error_for
 from aml_train.jobs.logged import LIST, NUMBERS, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, in_order, may_mean
 
 if TYPE_CHECKING:

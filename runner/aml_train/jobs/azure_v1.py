@@ -19,8 +19,9 @@ import yaml
 from aml_train import retries
 from aml_train.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.image.spec import Tested
+from aml_train.jobs.azure_http import HINTS
 from aml_train.jobs.azure_making import made
-from aml_train.jobs.azure_rest import HINTS, AzureRest
+from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.job import TAG_FINGERPRINT, JobSpec
 from aml_train.jobs.service import JobView
 from aml_train.jobs.submission import Submission

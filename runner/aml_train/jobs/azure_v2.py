@@ -17,8 +17,9 @@ from aml_train import retries
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.jobs.azure_http import HINTS, Workspace
 from aml_train.jobs.azure_making import made, quiet
-from aml_train.jobs.azure_rest import HINTS, AzureRest, Workspace
+from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.code_upload import ensure_code
 from aml_train.jobs.job import TAG_FINGERPRINT, TAG_GROUP, TAG_JOB, TAG_RESUBMITTED, TAG_SEQUENCE, JobSpec
 from aml_train.jobs.service import JobView, ModelView, NewModel

@@ -25,7 +25,8 @@ from aml_train import retries
 from aml_train.background import in_background
 from aml_train.errors import CancelledError, ServiceError
 from aml_train.files import FileEntry, FileSet
-from aml_train.jobs.azure_rest import AzureRest, error_for
+from aml_train.jobs.azure_http import error_for
+from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.code_hash import HASH_VERSION, Block, Snapshot, changed, read_snapshot
 from aml_train.jobs.submission import Submission
 

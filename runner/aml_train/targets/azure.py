@@ -14,7 +14,8 @@ from aml_train.credentials.azure import Assertion, Fetched, SignIn, sign_in, wit
 from aml_train.errors import InvalidError, ServiceError
 from aml_train.events import Listener, Notice
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
-from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_http import Workspace
+from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.azure_v2 import AzureV2
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.watch import Pace

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aml_train.config.model import Config, TargetConfig
 from aml_train.errors import InvalidError
-from aml_train.jobs.azure_rest import Workspace
+from aml_train.jobs.azure_http import Workspace
 from aml_train.targets.names import TargetNames
 
 #: The target's key → the key in config.json and the variable that say the same.

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from aml_train.credentials.azure import SignIn, sign_in
 from aml_train.events import Listener
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
-from aml_train.jobs.azure_rest import Workspace
+from aml_train.jobs.azure_http import Workspace
 from aml_train.jobs.azure_v2 import AzureV2
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.service import JobView

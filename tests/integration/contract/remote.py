@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, cast
 
-from aml_train.jobs.azure_rest import Workspace
+from aml_train.jobs.azure_http import Workspace
 from aml_train.jobs.service import JobService
 from aml_train.jobs.submission import Submission
 from tests.integration.contract.worker import read_frame, write_frame

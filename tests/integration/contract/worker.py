@@ -22,7 +22,7 @@ from aml_train.credentials.azure import sign_in
 from aml_train.errors import CancelledError
 from aml_train.events import Event, Notice
 from aml_train.jobs.azure_catalogue import AzureCatalogue
-from aml_train.jobs.azure_rest import Workspace
+from aml_train.jobs.azure_http import Workspace
 from aml_train.jobs.azure_v2 import AzureV2
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.submission import Submission

@@ -15,7 +15,8 @@ from aml_train.credentials.azure import SignIn
 from aml_train.errors import AmlTrainError
 from aml_train.events import Event, LogLines
 from aml_train.http_way import HttpWay
-from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_http import Workspace
+from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.service import JobService
 from aml_train.jobs.watch import Limits, Pace, watch

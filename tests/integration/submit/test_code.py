@@ -16,7 +16,8 @@ from aml_train.credentials.azure import sign_in
 from aml_train.errors import CancelledError, InvalidError, ServiceError
 from aml_train.files import FileSet
 from aml_train.jobs import code_hash, code_upload
-from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_http import Workspace
+from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.code_hash import read_snapshot
 from aml_train.jobs.code_upload import ensure_code
 from aml_train.jobs.submission import Submission

@@ -12,7 +12,8 @@ from aml_train.data.address import Asset, DatastorePath, Scope, parse_address
 from aml_train.data.storage import Storage
 from aml_train.data.workspace import Access, DataWorkspace, asset_type
 from aml_train.errors import InvalidError, ServiceError
-from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_http import Workspace
+from aml_train.jobs.azure_rest import AzureRest
 from tests.memory_storage import MemoryStorage
 
 LONG = "azureml://subscriptions/sub/resourcegroups/rg/workspaces/ws"

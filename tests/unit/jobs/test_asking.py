@@ -16,8 +16,9 @@ from urllib3 import HTTPResponse
 from aml_train import retries
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
+from aml_train.jobs.azure_http import Workspace
 from aml_train.jobs.azure_making import made
-from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.azure_v2 import translate
 
 WORKSPACE = Workspace(subscription_id="s", resource_group="g", name="w")

@@ -7,8 +7,9 @@ import pytest
 
 from aml_train.clouds import AZURE_PUBLIC
 from aml_train.errors import ServiceError
+from aml_train.jobs.azure_http import Workspace
 from aml_train.jobs.azure_nodes import node_kind, waiting_reason
-from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.service import NodeKind, Placement
 
 SIZES = {

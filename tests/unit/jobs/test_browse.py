@@ -10,7 +10,8 @@ import pytest
 from aml_train.cli_jobs import _filter, _table
 from aml_train.config.model import SetupCommand
 from aml_train.errors import ServiceError
-from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_http import Workspace
+from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.browse import Filter, describe_job, list_jobs
 from aml_train.jobs.service import JobView
 from aml_train.jobs.states import JobStatus

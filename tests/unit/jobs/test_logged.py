@@ -14,8 +14,9 @@ from aml_train.clouds import AZURE_PUBLIC
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs import azure_logged
+from aml_train.jobs.azure_http import Workspace
 from aml_train.jobs.azure_logged import read_logged
-from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.logged import LIST, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, columns_of, in_order, problem_of
 from aml_train.jobs.logged_reads import read_tables, settle_logged

@@ -13,7 +13,8 @@ from aml_train.config.model import TargetConfig
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import InvalidError, ServiceError
 from aml_train.events import Event, Notice
-from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_http import Workspace
+from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.azure_v2 import translate
 from aml_train.targets import azure as target
 

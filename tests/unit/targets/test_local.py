@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from aml_train.jobs.azure_rest import AzureRest, Workspace
+from aml_train.jobs.azure_http import Workspace
+from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.service import JobView
 from aml_train.jobs.states import JobStatus
 from aml_train.targets.local import LocalAzureML
