@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.job import JobSpec
 from aml_train.jobs.logged import Logged, LoggedSet
-from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NewModel, NodeKind, Placement
+from aml_train.jobs.memory import MemoryService
+from aml_train.jobs.service import JobView, LogBeganAnewError, NodeKind, Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 
@@ -35,8 +36,11 @@ class FakeClock:
 
 
 @dataclass
-class FakeService:
-    """Jobs walk through *script*, one status a look; metrics and artefacts are given.
+class FakeService(MemoryService):
+    """A workspace in memory that plays what it is told: jobs walk through *script*, one status a look; metrics and artefacts are given, and faults.
+
+    Submitting, tagging, finding, cancelling and registering are those of the workspace in memory, which the suite of the job service holds
+    to the promises that Azure's adapters keep.
 
     *history_of* are jobs of former times that have completed: name → metrics. *logged_as* is what jobs logged in azureml-core's own forms.
     """
@@ -54,14 +58,11 @@ class FakeService:
     sizes: Mapping[str, str | Exception] = field(default_factory=dict)
     error: str | None = None
     codes: Sequence[str] = ()
-    jobs: dict[str, JobView] = field(default_factory=dict)
-    registered: list[ModelView] = field(default_factory=list)
     submitted: list[JobSpec] = field(default_factory=list)
     again: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     cancel_answers: list[BaseException | None] = field(default_factory=list)
     tag_answers: list[ServiceError | None] = field(default_factory=list)
-    latest: Mapping[tuple[str, str], str] = field(default_factory=dict)
     on_submit: Callable[[JobSpec], None] | None = None
     nodes: NodeKind = field(default_factory=lambda: NodeKind(size="Standard_NC6s_v3", gpus=1))
     waits: str = ""
@@ -78,7 +79,7 @@ class FakeService:
     def find(self, name: str) -> JobView | None:
         if name in self.history_of:
             return self.jobs.get(name) or JobView(name=name, status=JobStatus.COMPLETED)
-        return self.jobs.get(name)
+        return super().find(name)
 
     def details(self, name: str) -> JobView:
         view = self.jobs[name]
@@ -96,34 +97,21 @@ class FakeService:
         files |= {path: f"log:{path}" for path in self.logs}
         return replace(view, log_files=files, **self.dates)
 
-    def live_jobs(self, tag: str) -> Sequence[JobView]:
-        return [view for view in self.jobs.values() if tag in view.tags and not view.status.terminal]
-
-    def tagged_jobs(self, tag: str) -> Iterator[JobView]:
-        return (view for view in reversed(list(self.jobs.values())) if tag in view.tags)
-
     def tag(self, name: str, tags: Mapping[str, str]) -> None:
         if self.tag_answers and (answer := self.tag_answers.pop(0)) is not None:
             raise answer
-        self.jobs[name] = replace(self.jobs[name], tags={**self.jobs[name].tags, **tags})
-
-    def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
-        return self.latest.get((kind, name))
+        super().tag(name, tags)
 
     def submit(self, job: JobSpec, submission: Submission) -> JobView:
         if self.on_submit:
             self.on_submit(job)
-        submission.leave()
+        view = super().submit(job, submission)
         self.submitted.append(job)
-        view = JobView(name=job.name, status=JobStatus.QUEUED, experiment="e", tags=job.document["tags"])
-        self.jobs[job.name] = view
         return view
 
     def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> JobView:
-        submission.leave()
-        view = replace(self.jobs[name], name=new, status=JobStatus.QUEUED, tags={**self.jobs[name].tags, **tags})
+        view = super().submit_again(name, new, tags=tags, submission=submission)
         self.again.append(new)
-        self.jobs[new] = view
         return view
 
     def cancel(self, name: str) -> bool:
@@ -131,11 +119,11 @@ class FakeService:
         answer = self.cancel_answers.pop(0) if self.cancel_answers else None
         if isinstance(answer, BaseException):
             raise answer
-        if name not in self.jobs:
-            return False
-        if not self.slow_cancel:
-            self.jobs[name] = replace(self.jobs[name], status=JobStatus.CANCELED)
-        return True
+        before = self.jobs.get(name)
+        taken = super().cancel(name)
+        if before is not None and not before.status.terminal:
+            self.jobs[name] = before if self.slow_cancel else replace(before, status=JobStatus.CANCELED)
+        return taken
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
         if self.log_fails:
@@ -182,16 +170,6 @@ class FakeService:
 
     def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
         return None if path not in self.files else self.files[path][: most + 1]
-
-    def models(self, name: str) -> Sequence[ModelView]:
-        return [model for model in reversed(self.registered) if model.name == name]
-
-    def register(self, model: NewModel) -> ModelView:
-        view = ModelView(
-            name=model.name, version=model.version, path=model.path, tags=model.tags, properties=model.properties
-        )
-        self.registered.append(view)
-        return view
 
 
 def lost(message: str = "no answer") -> ServiceError:

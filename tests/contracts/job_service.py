@@ -21,6 +21,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -70,6 +71,9 @@ class Subject(Protocol):
 
     def ingredients(self, job: str) -> tuple[str, str, str | None]:
         """Return what names a job's code and its environment, version and all, and the environment's image."""
+
+    def losing_answers(self) -> AbstractContextManager[object]:
+        """Have the first answer to each kind of request that writes be lost meanwhile, though it took effect."""
 
     def ensure_compute(self, cluster: ClusterConfig) -> Sequence[str]:
         """Have the cluster there, as a target does it; return what was told."""
@@ -179,7 +183,7 @@ def a_job_runs_to_its_end(subject: Subject, _tmp_path: Path) -> None:
     assert found is not None
     assert found.status is JobStatus.COMPLETED
     assert found.tags.items() >= {"go": "1", team: "speech", TAG_FINGERPRINT: job.fingerprint}.items()
-    assert subject.service.live_jobs(team) == []
+    assert list(subject.service.live_jobs(team)) == []
     assert [view.name for view in subject.service.tagged_jobs(team)] == [job.name]
     assert subject.service.cancel(job.name), "a job that has ended may be cancelled, and stays what it is"
     assert subject.service.details(job.name).status is JobStatus.COMPLETED
@@ -331,6 +335,7 @@ def a_model_is_registered_once_with_its_lineage(subject: Subject, _tmp_path: Pat
     source = f"azureml://jobs/{jobs[0].name}/outputs/artifacts/paths/outputs/model"
     assert oldest.tags == {**lineage, TAG_JOB: jobs[0].name, TAG_SOURCE: source, TAG_STAGE: "staging"}
     assert oldest.staged == "staging"
+    assert (oldest.job, oldest.origin) == (jobs[0].name, jobs[0].name)
     assert oldest.properties.items() >= {TAG_JOB: jobs[0].name, "aml-train.commit": "f" * 40}.items()
     assert oldest.type == "custom_model"
     taken = NewModel(
@@ -346,6 +351,20 @@ def a_model_is_registered_once_with_its_lineage(subject: Subject, _tmp_path: Pat
         subject.service.register(taken)
     assert not caught.value.transient
     assert subject.service.models(name)[1].tags == oldest.tags
+
+
+def an_answer_that_is_lost_changes_nothing(subject: Subject, _tmp_path: Path) -> None:
+    once, name = unique("once"), unique("model")
+    job = job_of(subject, "write outputs/model weights", tags={once: "1"})
+    spec = ModelSpec(name=name, artifact="outputs/model", output=None, type="custom_model")
+    with subject.losing_answers():
+        view = submit(subject, job)
+        assert view.tags.items() >= job.document["tags"].items()
+        subject.service.tag(job.name, {"more": "2"})
+        assert ended(subject, job.name).status is JobStatus.COMPLETED
+        model, _ = register(subject.service, spec, job=job.name, tags={})
+    assert [(view.name, view.tags["more"]) for view in subject.service.tagged_jobs(once)] == [(job.name, "2")]
+    assert [one.version for one in subject.service.models(name)] == [model.version] == ["1"]
 
 
 def what_did_not_change_is_not_sent_again(subject: Subject, tmp_path: Path) -> None:
@@ -435,6 +454,7 @@ CASES: Sequence[Callable[[Subject, Path], None]] = (
     metrics_are_whole,
     what_a_job_wrote_is_listed_and_read,
     a_model_is_registered_once_with_its_lineage,
+    an_answer_that_is_lost_changes_nothing,
     what_did_not_change_is_not_sent_again,
     computes_are_found_or_made,
     what_is_not_there_is_told,

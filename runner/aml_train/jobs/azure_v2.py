@@ -9,6 +9,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -33,6 +34,8 @@ _NAMED_CODE: Final = re.compile(r"azureml:([^/:@]+):([^/:@]+)")
 _SERVICES_OWN: Final = re.compile(
     r"_azureml|azureml\.|mlflow\.|(?:ContentSnapshotId|ProcessInfoFile|ProcessStatusFile|exitCode|errorMessage)$"
 )
+#: What the thread is submitting: each has its own.
+_LEAVING: Final[ContextVar[Submission | None]] = ContextVar("leaving", default=None)
 #: Seconds; azure-core's own are 300 each, so that one request that hangs would hold up a run for twenty minutes.
 _CONNECT_TIMEOUT, _ANSWER_TIMEOUT = 10.0, 120.0
 _LOG = logging.getLogger(__name__)
@@ -44,7 +47,6 @@ class AzureV2(AzureRest):
     def __init__(self, workspace: Workspace, credential: SignIn, cloud: Cloud = AZURE_PUBLIC) -> None:
         super().__init__(workspace, credential, cloud)
         self._made: MLClient | None = None
-        self._leaving: Submission | None = None
         self._making = threading.Lock()
 
     def prepare(self, sdk: str = "v2") -> None:
@@ -82,8 +84,9 @@ class AzureV2(AzureRest):
     def _before_request(self, request: Any) -> None:
         """Let the submission know that the request which makes the job leaves."""
         sent = request.http_request
-        if self._leaving is not None and sent.method == "PUT" and "/jobs/" in sent.url:
-            self._leaving.leave()
+        leaving = _LEAVING.get()
+        if leaving is not None and sent.method == "PUT" and "/jobs/" in sent.url:
+            leaving.leave()
 
     @property
     def client(self) -> Any:
@@ -119,10 +122,10 @@ class AzureV2(AzureRest):
             return found if found is not None and found.tags.get(TAG_FINGERPRINT) == job.fingerprint else None
 
         try:
-            self._leaving = submission
+            _LEAVING.set(submission)
             return made(create, look, what, translate=translate)
         finally:
-            self._leaving = None
+            _LEAVING.set(None)
 
     def resubmit(self, name: str, new: str, *, compute: str | None = None) -> JobView:
         """Submit the job *name* once more, under the name *new*: the same code, environment, inputs and settings.
@@ -173,11 +176,11 @@ class AzureV2(AzureRest):
             found = self.find(new)
             return found if found is not None and found.tags.get(TAG_RESUBMITTED) == name else None
 
-        self._leaving = submission
+        _LEAVING.set(submission)
         try:
             return made(lambda: self._copy(name, new, what, tags=tags), look, what, translate=translate)
         finally:
-            self._leaving = None
+            _LEAVING.set(None)
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
         """See :meth:`aml_train.jobs.service.JobService.output_paths`."""

@@ -17,15 +17,18 @@ The adapters of Azure and this one are held to the same promises, by ``tests/con
 from __future__ import annotations
 
 import datetime
+import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from aml_train.config.model import ClusterConfig
 from aml_train.errors import ServiceError
 from aml_train.events import Listener, Notice
 from aml_train.gate.history import MetricPoint, last_value
+from aml_train.image.spec import Given
 from aml_train.jobs.job import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, JobSpec
 from aml_train.jobs.logged import SCALAR, TABLE, Logged, LoggedRow, LoggedSet
 from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NewModel, NodeKind, Placement
@@ -33,6 +36,8 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 from aml_train.models import TAG_SOURCE
 from aml_train.targets.cluster import check_changes, differences, left_alone, title
+
+_FROM_JOB: Final = re.compile(r"azureml://jobs/([^/]+)/")
 
 CLUSTER: Final = ClusterConfig(name="cpu-cluster", size="Standard_DS3_v2", max_nodes=4)
 """The cluster that a new workspace has."""
@@ -57,21 +62,21 @@ class TrainingFailedError(Exception):
 
 @dataclass
 class MemoryJob:
-    """One job: what its training does, and what a test finds of it."""
+    """What one job does: what its training says and leaves behind, and what a test finds of it.
+
+    Attributes:
+        spec: what was submitted.
+        tags: the job's tags, as they were at the last look.
+    """
 
     spec: JobSpec
-    view: JobView
+    tags: Mapping[str, str] = field(default_factory=dict)
     logs: dict[str, bytes] = field(default_factory=dict)
     metrics: dict[str, list[MetricPoint]] = field(default_factory=dict)
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     artifacts: dict[str, bytes] = field(default_factory=dict)
     outputs: dict[str, dict[str, bytes]] = field(default_factory=dict)
     doing: Iterator[None] | None = field(default=None, repr=False)
-
-    @property
-    def tags(self) -> Mapping[str, str]:
-        """The job's tags as they are now."""
-        return self.view.tags
 
     def say(self, text: str, path: str = LOG) -> None:
         """Write a line to a log."""
@@ -97,6 +102,12 @@ class MemoryJob:
 
 Training = Callable[[MemoryJob], Iterator[None]]
 """What a job does, up to each ``yield`` at one look at it; what it raises as :class:`TrainingFailedError` fails it."""
+
+
+#: Of a job that a test put there itself.
+_UNKNOWN: Final = JobSpec(
+    name="unknown", document={}, directory=Path(), code=None, image=Given(environment=None), fingerprint=""
+)
 
 
 def nothing(_job: MemoryJob) -> Iterator[None]:
@@ -145,7 +156,8 @@ class MemoryService:
         computes: the clusters that there are, by name; jobs on others are refused.
         fault: raised by every method, as a sign-in that is refused or an outage would be; None for none.
         now: the service's clock.
-        jobs: every job, in the order of submission.
+        jobs: every job as it is shown, in the order of submission. A job that a test puts there itself stays as it is.
+        work: what the jobs that were submitted did, by their names.
         registered: every version of a model, in the order of registration.
         latest: the versions that ``@latest`` means: kind and name → version; models of :attr:`registered` need none.
     """
@@ -154,7 +166,8 @@ class MemoryService:
     computes: dict[str, ClusterConfig] = field(default_factory=lambda: {CLUSTER.name: CLUSTER})
     fault: ServiceError | None = None
     now: Callable[[], datetime.datetime] = _utc
-    jobs: dict[str, MemoryJob] = field(default_factory=dict)
+    jobs: dict[str, JobView] = field(default_factory=dict)
+    work: dict[str, MemoryJob] = field(default_factory=dict)
     registered: list[ModelView] = field(default_factory=list)
     latest: dict[tuple[str, str], str] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -163,11 +176,15 @@ class MemoryService:
         if self.fault is not None:
             raise self.fault
 
-    def _job(self, name: str) -> MemoryJob:
+    def _job(self, name: str) -> JobView:
         self._answer()
         if name not in self.jobs:
             raise ServiceError(f"The job {name} is not in the workspace.", hint="Somebody may have deleted it.")
         return self.jobs[name]
+
+    def _work(self, name: str) -> MemoryJob:
+        self._job(name)
+        return self.work.get(name) or MemoryJob(spec=_UNKNOWN)
 
     def prepare(self, sdk: str = "v2") -> None:
         """Nothing is to be loaded."""
@@ -175,37 +192,33 @@ class MemoryService:
     def find(self, name: str) -> JobView | None:
         """See :meth:`aml_train.jobs.service.JobService.find`."""
         self._answer()
-        return self.jobs[name].view if name in self.jobs else None
+        return self.jobs.get(name)
 
     def details(self, name: str) -> JobView:
         """See :meth:`aml_train.jobs.service.JobService.details`. The job goes on to its next ``yield``."""
-        job = self._job(name)
         with self._lock:
-            if not job.view.status.terminal:
-                self._go_on(job)
-        files = {path: f"memory:{name}/{path}" for path in job.logs}
-        return replace(job.view, log_files=files, observed=self.now())
+            view = self._job(name)
+            if name in self.work and not view.status.terminal:
+                view = self.jobs[name] = self._go_on(view, self.work[name])
+        files = {path: f"memory:{name}/{path}" for path in self._work(name).logs}
+        return replace(view, log_files=files, observed=self.now())
 
-    def _go_on(self, job: MemoryJob) -> None:
-        if job.view.status is JobStatus.CANCEL_REQUESTED:
-            job.doing = None
-            job.view = replace(job.view, status=JobStatus.CANCELED, ended=self.now())
-            return
+    def _go_on(self, view: JobView, job: MemoryJob) -> JobView:
+        if view.status is JobStatus.CANCEL_REQUESTED:
+            return replace(view, status=JobStatus.CANCELED, ended=self.now())
+        job.tags = view.tags
         if job.doing is None:
             job.doing = self.training(job)
-            job.view = replace(job.view, status=JobStatus.RUNNING, started=self.now())
+            view = replace(view, status=JobStatus.RUNNING, started=self.now())
         try:
             next(job.doing)
         except StopIteration:
-            job.view = replace(job.view, status=JobStatus.COMPLETED, ended=self.now())
+            return replace(view, status=JobStatus.COMPLETED, ended=self.now())
         except TrainingFailedError as failure:
-            job.view = replace(
-                job.view,
-                status=JobStatus.FAILED,
-                error=failure.message,
-                codes=failure.codes,
-                ended=self.now(),
+            return replace(
+                view, status=JobStatus.FAILED, error=failure.message, codes=failure.codes, ended=self.now()
             )
+        return view
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
         """See :meth:`aml_train.jobs.service.JobService.live_jobs`."""
@@ -214,12 +227,13 @@ class MemoryService:
     def tagged_jobs(self, tag: str) -> Iterator[JobView]:
         """See :meth:`aml_train.jobs.service.JobService.tagged_jobs`."""
         self._answer()
-        return iter([job.view for job in reversed(self.jobs.values()) if tag in job.view.tags])
+        return iter([view for view in reversed(self.jobs.values()) if tag in view.tags])
 
     def tag(self, name: str, tags: Mapping[str, str]) -> None:
         """See :meth:`aml_train.jobs.service.JobService.tag`."""
-        job = self._job(name)
-        job.view = replace(job.view, tags={**job.view.tags, **tags})
+        with self._lock:
+            view = self._job(name)
+            self.jobs[name] = replace(view, tags={**view.tags, **tags})
 
     def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
         """See :meth:`aml_train.jobs.service.JobService.latest_version`."""
@@ -238,9 +252,9 @@ class MemoryService:
         submission.leave()
         with self._lock:
             if (found := self.jobs.get(job.name)) is not None:
-                if found.view.tags.get(TAG_FINGERPRINT) != job.fingerprint:
+                if found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
                     raise ServiceError(f"Submitting the job {job.name}: there is another job of that name.")
-                return found.view
+                return found
             view = JobView(
                 name=job.name,
                 status=JobStatus.QUEUED,
@@ -251,47 +265,48 @@ class MemoryService:
                     compute=compute or None, nodes=int((document.get("resources") or {}).get("instance_count") or 1)
                 ),
             )
-            self.jobs[job.name] = MemoryJob(spec=job, view=view)
+            self.jobs[job.name] = view
+            self.work[job.name] = MemoryJob(spec=job)
             return view
 
     def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> JobView:
         """See :meth:`aml_train.jobs.service.JobService.submit_again`."""
-        job = self._job(name)
+        view = self._job(name)
         submission.leave()
         with self._lock:
             if (found := self.jobs.get(new)) is not None:
-                if found.view.tags.get(TAG_RESUBMITTED) != name:
+                if found.tags.get(TAG_RESUBMITTED) != name:
                     raise ServiceError(f"Submitting the job {name} again: there is another job {new}.")
-                return found.view
-            view = replace(
-                job.view,
+                return found
+            self.jobs[new] = replace(
+                view,
                 name=new,
                 status=JobStatus.QUEUED,
-                tags={**job.view.tags, TAG_RESUBMITTED: name, **tags},
+                tags={**view.tags, TAG_RESUBMITTED: name, **tags},
                 error=None,
                 codes=(),
                 created=self.now(),
                 started=None,
                 ended=None,
             )
-            self.jobs[new] = MemoryJob(spec=replace(job.spec, name=new), view=view)
-            return view
+            self.work[new] = MemoryJob(spec=replace(self._work(name).spec, name=new))
+            return self.jobs[new]
 
     def cancel(self, name: str) -> bool:
         """See :meth:`aml_train.jobs.service.JobService.cancel`. The job ends at the next look."""
         self._answer()
         with self._lock:
-            if (job := self.jobs.get(name)) is None:
+            if (view := self.jobs.get(name)) is None:
                 return False
-            if not job.view.status.terminal:
-                job.view = replace(job.view, status=JobStatus.CANCEL_REQUESTED)
+            if not view.status.terminal:
+                self.jobs[name] = replace(view, status=JobStatus.CANCEL_REQUESTED)
         return True
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
         """See :meth:`aml_train.jobs.service.JobService.read_log`."""
         self._answer()
         name, _, path = url.removeprefix("memory:").partition("/")
-        content = self.jobs[name].logs.get(path, b"")
+        content = self._work(name).logs.get(path, b"")
         if len(content) < offset:
             raise LogBeganAnewError(f"the log has {len(content)} bytes, of which {offset} were read")
         return iter([content[offset:]] if content[offset:] else [])
@@ -334,15 +349,15 @@ class MemoryService:
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """See :meth:`aml_train.jobs.service.JobService.last_metrics`."""
-        return {metric: last_value(points) for metric, points in self._job(name).metrics.items()}
+        return {metric: last_value(points) for metric, points in self._work(name).metrics.items()}
 
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
         """See :meth:`aml_train.jobs.service.JobService.metric_history`."""
-        return list(self._job(name).metrics.get(metric, ()))
+        return list(self._work(name).metrics.get(metric, ()))
 
     def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
         """See :meth:`aml_train.jobs.service.JobService.logged`."""
-        job = self._job(name)
+        job = self._work(name)
         found = [
             Logged(
                 name=metric,
@@ -361,13 +376,13 @@ class MemoryService:
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
         """See :meth:`aml_train.jobs.service.JobService.artifact_paths`."""
         wanted = path.strip("/")
-        job = self._job(name)
+        job = self._work(name)
         files = sorted({*job.artifacts, *job.logs})
         return iter([file for file in files if file == wanted or file.startswith(f"{wanted}/")])
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
         """See :meth:`aml_train.jobs.service.JobService.output_paths`."""
-        return iter(sorted(self._job(name).outputs.get(output, ())))
+        return iter(sorted(self._work(name).outputs.get(output, ())))
 
     def has_artifact(self, name: str, path: str) -> bool:
         """See :meth:`aml_train.jobs.service.JobService.has_artifact`."""
@@ -375,7 +390,7 @@ class MemoryService:
 
     def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
         """See :meth:`aml_train.jobs.service.JobService.read_artifact`."""
-        job = self._job(name)
+        job = self._work(name)
         content = {**job.logs, **job.artifacts}.get(path.strip("/"))
         return None if content is None else content[: most + 1]
 
@@ -403,6 +418,7 @@ class MemoryService:
                 tags=dict(model.tags),
                 properties=dict(model.properties),
                 created=self.now().isoformat(),
+                job=match[1] if (match := _FROM_JOB.match(model.path)) else None,
             )
             self.registered.append(view)
             return view

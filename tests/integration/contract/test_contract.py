@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -16,14 +18,25 @@ from tests.contracts.job_service import CASES, Subject
 from tests.integration.contract.remote import Worker, service_of
 from tests.integration.emulator.service import ROOT, Emulator, python_of_v1
 
+WRITES = (
+    ("PUT", "*/jobs/*"),
+    ("POST", "*/snapshotrun*"),
+    ("PATCH", "*/runs/*"),
+    ("PUT", "*/models/*/versions/*"),
+)
+"""The requests that make jobs, by SDK, that tag them, and that register models."""
+
 
 class InAzure:
     """See `tests.contracts.job_service.Subject`."""
 
     size = "Standard_DS3_v2"
+    #: Of which of `WRITES` an answer is lost.
+    lost: Sequence[str] = ("PATCH", "PUT", "PUT")
 
     def __init__(self, worker: Worker, emulator: Emulator) -> None:
         self._worker = worker
+        self._emulator = emulator
         self.compute = emulator.info["compute"]
         self.service = service_of(worker, "service")
         self.elsewhere = service_of(worker, "elsewhere")
@@ -39,12 +52,25 @@ class InAzure:
         found: tuple[str, str, str | None] = self._worker.ask("service", "ingredients", job)
         return found
 
+    @contextlib.contextmanager
+    def losing_answers(self) -> Iterator[None]:
+        for method, path in WRITES:
+            rule = {"kind": "reset", "after": "1", "count": "1", "method": method, "path": path}
+            self._emulator.admin("POST", f"faults?{urlencode(rule)}").raise_for_status()
+        yield
+        listed = self._emulator.admin("GET", "faults").json()["faults"]
+        self._emulator.admin("DELETE", "faults").raise_for_status()
+        lost = sorted(rule["method"] for rule in listed if rule["injected"])
+        assert tuple(lost) == self.lost, listed
+
     def ensure_compute(self, cluster: ClusterConfig) -> list[str]:
         return list(self._worker.ask("service", "ensure_compute", cluster))
 
 
 class BySdkV1(InAzure):
     """The jobs are run configurations, which azureml-core submits."""
+
+    lost = ("PATCH", "POST", "PUT")
 
     def runconfig(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         values: dict[str, Any] = {"command": document["command"], "target": document["compute"]}
