@@ -112,7 +112,8 @@ class _Translation:
             path, mode = _DATASTORE_PATH.fullmatch(str(given["path"])), str(given.get("mode") or "ro_mount").lower()
             kind = str(given.get("type") or "uri_folder").lower()
             if path is None:
-                why = "without its native engine for data it reads folders of datastores alone"
+                remote = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", str(given["path"]))
+                why = "an asset or an address need not be a dataset of v1" if remote else "it uploads no data"
                 remedy = "write azureml://datastores/NAME/paths/PATH, or `sdk: v2`"
                 self.fault("inputs", name, "path", why=why, remedy=remedy, what=f" (`{shown(str(given['path']))}`)")
             elif kind != "uri_folder":

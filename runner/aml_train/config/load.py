@@ -18,7 +18,6 @@ from aml_train.config.assemble import (
     wait_config,
 )
 from aml_train.config.command_line import MARK, CommandLine, command_source
-from aml_train.config.command_runconfig import runconfig_of
 from aml_train.config.compute_grammar import check_nodes
 from aml_train.config.gate_grammar import baseline_config, check_gate, gate_rules
 from aml_train.config.grammar import DOCUMENT
@@ -305,6 +304,8 @@ class _Loader:
         job = check_job(source, changes, has_image=has_image, project=self.base, faults=faults)
         if sdk != "v1" or job is None or len(faults) > before:
             return job
+        from aml_train.config.command_runconfig import runconfig_of
+
         tree = apply(source.tree, changes, faults)
         return replace(
             job, runconfig=runconfig_of(tree, job.document, source.prefix, has_image=has_image, faults=faults)

@@ -90,14 +90,20 @@ def test_both_accept_the_examples(file: Path) -> None:
 
 
 def test_every_example_in_the_documentation_is_good(job_folder: Path) -> None:
-    pages = [DOCUMENTATION, DOCUMENTATION.with_name("image.md"), DOCUMENTATION.with_name("promotion.md")]
+    names = ("image.md", "promotion.md", "runconfig.md", "sdk-v1.md")
+    pages = [DOCUMENTATION, *map(DOCUMENTATION.with_name, names)]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
     examples = re.findall(r"(?s)```yaml\n# aml-train.yml\n(.*?)```", text)
     assert len(examples) > 4
-    (job_folder / "job.yml").write_text("command: x\nenvironment: azureml:e:1\noutputs: {model: }\n")
     (job_folder / "requirements.txt").write_text("")
     (job_folder / "Dockerfile").write_text("FROM x")
+    runconfig = "script: train.py\nenvironment: {docker: {baseImage: x}}\n"
+    for name, content in {".azureml/gpu.runconfig": runconfig, "conf/train.yml": runconfig, "train.py": ""}.items():
+        (job_folder / name).parent.mkdir(exist_ok=True)
+        (job_folder / name).write_text(content)
     for example in examples:
+        outputs = "outputs: {model: }\n" if "output: model" in example else ""
+        (job_folder / "job.yml").write_text(f"command: x\nenvironment: azureml:e:1\n{outputs}")
         (job_folder / "aml-train.yml").write_text(example)
         load_config(None, directory=job_folder)
         assert SCHEMA.is_valid(yaml.safe_load(example))
