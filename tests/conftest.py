@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.side_by_side import FOLDER, group_of, machine, place_of
+from tests.side_by_side import FOLDER, group_of, place_of, room_for
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
@@ -46,7 +46,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
-    """Tell a worker where the locks are."""
+    """Tell a worker where the locks are, and give it time to tidy up after an interruption, before it is killed."""
+    node.nodemanager.EXIT_TIMEOUT = 60
     node.workerinput[FOLDER] = node.config.stash[_LOCKS]
 
 
@@ -71,6 +72,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
-    """Wait until the test may have the machine, with others or alone. No time-out counts that."""
-    with machine(alone=item.get_closest_marker("alone") is not None):
+    """Wait until the test may run beside what the other workers run. No time-out counts that."""
+    with room_for(item.nodeid, {mark.name for mark in item.iter_markers()}):
         return (yield)

@@ -8,20 +8,27 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 FOLDER: Final = "AML_TRAIN_TESTS_LOCKS"
 """The variable that tells a worker the folder of the locks that all workers of a run share."""
 
-T = TypeVar("T")
-
 #: Modules whose tests share nothing but what every worker has of its own: each test may go to any worker.
-APART: Final = frozenset[str]()
-#: What takes longest, and so begins first; everything else follows in the order of the folders below.
-LONG: Final[Sequence[str]] = ()
-_FOLDERS: Final = ("tests/e2e/", "tests/integration/", "tests/unit/")
+APART: Final = frozenset({"tests/e2e/test_act.py", "tests/e2e/test_cancelled.py", "tests/e2e/test_endings.py"})
+#: What takes longest, and so begins before the other tests with containers; those follow in the order of the folders below.
+LONG: Final[Sequence[str]] = (
+    "tests/e2e/test_release.py",
+    "tests/integration/data/test_large_amounts.py",
+    "tests/e2e/test_cancelled.py",
+    "tests/integration/promotion/test_promotion.py",
+    "tests/e2e/test_killed.py",
+    "tests/e2e/test_sdk_v1.py",
+    "tests/integration/emulator/test_killed.py",
+)
+_SWEEPING: Final = "tests/integration/image/"
+_FOLDERS: Final = {0: "tests/unit/", 2: "tests/e2e/", 3: "tests/integration/"}
 
 
 def group_of(test: str) -> str:
@@ -31,11 +38,14 @@ def group_of(test: str) -> str:
 
 
 def place_of(test: str) -> tuple[int, int]:
-    """Return a test's place in the order of a run side by side, as a key to sort by: what takes long begins first."""
+    """Return a test's place in the order of a run side by side, as a key to sort by.
+
+    Unit tests come first, in processes that have imported nothing else yet. Then comes what takes long, lest it be left alone at the end.
+    """
     module = test.partition("::")[0]
-    long = LONG.index(module) if module in LONG else len(LONG)
-    folder = next((at for at, folder in enumerate(_FOLDERS) if module.startswith(folder)), len(_FOLDERS))
-    return long, folder
+    if module in LONG:
+        return 1, LONG.index(module)
+    return next((at for at, folder in _FOLDERS.items() if module.startswith(folder)), len(_FOLDERS) + 1), 0
 
 
 @contextlib.contextmanager
@@ -50,8 +60,8 @@ def _held(path: Path, how: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def machine(*, alone: bool, environ: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """Have the machine together with others, or *alone*: then no test of another worker runs meanwhile.
+def together(what: str, *, alone: bool, environ: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Have *what* together with others, or *alone*: then no test of another worker has it meanwhile.
 
     Whoever comes waits in one queue, so that a test that must be alone is not kept out by ever more others.
     """
@@ -60,8 +70,21 @@ def machine(*, alone: bool, environ: Mapping[str, str] = os.environ) -> Iterator
         return
     folder = Path(environ[FOLDER])
     with contextlib.ExitStack() as inside:
-        with _held(folder / "queue", fcntl.LOCK_EX):
-            inside.enter_context(_held(folder / "machine", fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
+        with _held(folder / f"{what}-queue", fcntl.LOCK_EX):
+            inside.enter_context(_held(folder / what, fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
+        yield
+
+
+@contextlib.contextmanager
+def room_for(test: str, marks: Container[str], *, environ: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Wait until nothing runs that *test*, a node id with these *marks*, would disturb or be disturbed by, and keep that away.
+
+    ``alone``: any other test. ``kills``: those that look at what the stage of the image tells, for it sweeps what a killed run has left, and says so.
+    """
+    with contextlib.ExitStack() as room:
+        room.enter_context(together("machine", alone="alone" in marks, environ=environ))
+        if "kills" in marks or test.startswith(_SWEEPING):
+            room.enter_context(together("remains", alone="kills" in marks, environ=environ))
         yield
 
 

@@ -18,6 +18,9 @@ from tests.e2e.conftest import ROOT, Local, edit, line_of
 from tests.e2e.oidc import AUDIENCE, Provider
 from tests.e2e.test_endings import quick
 
+#: act builds the action's image by the same steps, and finds them.
+pytestmark = pytest.mark.usefixtures("action_image")
+
 
 def failed_with(done: subprocess.CompletedProcess[str]) -> list[int]:
     """Return the exit codes of the containers that failed, in order."""

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["engine"]  # a fixture
 
+pytestmark = pytest.mark.kills
+
 CONFIG = """\
 job: job.yml
 image:

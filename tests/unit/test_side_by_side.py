@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import side_by_side
-from tests.side_by_side import APART, FOLDER, LONG, group_of, machine, one_at_a_time, place_of
+from tests.side_by_side import APART, FOLDER, LONG, group_of, one_at_a_time, place_of, room_for, together
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,18 +24,18 @@ def test_a_module_is_one_group_unless_its_tests_share_nothing(monkeypatch: pytes
     assert group_of("tests/e2e/test_b.py::test_one[x::y]") == "tests/e2e/test_b.py::test_one"
 
 
-def test_what_takes_long_comes_first_and_the_quick_ones_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unit_tests_come_first_and_then_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_by_side, "LONG", ("tests/integration/test_b.py", "tests/e2e/test_b.py"))
     tests = [
         f"tests/{folder}/test_{name}.py::test_one" for folder in ("unit", "integration", "e2e") for name in ("a", "b")
     ]
     assert sorted(tests, key=place_of) == [
+        "tests/unit/test_a.py::test_one",
+        "tests/unit/test_b.py::test_one",
         "tests/integration/test_b.py::test_one",
         "tests/e2e/test_b.py::test_one",
         "tests/e2e/test_a.py::test_one",
         "tests/integration/test_a.py::test_one",
-        "tests/unit/test_a.py::test_one",
-        "tests/unit/test_b.py::test_one",
     ]
 
 
@@ -51,11 +51,11 @@ def free(path: Path, how: int) -> bool:
 
 def test_alone_is_alone_and_the_others_are_together(tmp_path: Path) -> None:
     environ = {FOLDER: str(tmp_path)}
-    with machine(alone=False, environ=environ), machine(alone=False, environ=environ):
+    with together("machine", alone=False, environ=environ), together("machine", alone=False, environ=environ):
         assert free(tmp_path / "machine", fcntl.LOCK_SH)
         assert not free(tmp_path / "machine", fcntl.LOCK_EX)
-        assert free(tmp_path / "queue", fcntl.LOCK_EX)
-    with machine(alone=True, environ=environ):
+        assert free(tmp_path / "machine-queue", fcntl.LOCK_EX)
+    with together("machine", alone=True, environ=environ):
         assert not free(tmp_path / "machine", fcntl.LOCK_SH)
     assert free(tmp_path / "machine", fcntl.LOCK_EX)
 
@@ -70,19 +70,19 @@ def test_nobody_overtakes_whoever_waits_to_be_alone(tmp_path: Path) -> None:
     environ, done = {FOLDER: str(tmp_path)}, list[str]()
 
     def alone() -> None:
-        with machine(alone=True, environ=environ):
+        with together("machine", alone=True, environ=environ):
             done.append("alone")
 
-    def together() -> None:
-        with machine(alone=False, environ=environ):
+    def with_others() -> None:
+        with together("machine", alone=False, environ=environ):
             done.append("together")
 
-    with machine(alone=False, environ=environ):
+    with together("machine", alone=False, environ=environ):
         first = threading.Thread(target=alone)
         first.start()
-        while free(tmp_path / "queue", fcntl.LOCK_EX):  # until it waits
+        while free(tmp_path / "machine-queue", fcntl.LOCK_EX):  # until it waits
             pass
-        second = threading.Thread(target=together)
+        second = threading.Thread(target=with_others)
         second.start()
         assert done == []
     for thread in (first, second):
@@ -91,5 +91,27 @@ def test_nobody_overtakes_whoever_waits_to_be_alone(tmp_path: Path) -> None:
 
 
 def test_without_workers_nobody_waits(tmp_path: Path) -> None:
-    with machine(alone=True, environ={}), machine(alone=True, environ={}), one_at_a_time("image", environ={}):
+    with (
+        together("all", alone=True, environ={}),
+        together("all", alone=True, environ={}),
+        one_at_a_time("image", environ={}),
+    ):
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("test", "marks", "machine", "remains"),
+    [
+        ("tests/e2e/test_act.py::test_a", {"timeout"}, "shared", "free"),
+        ("tests/e2e/test_killed.py::test_a", {"kills"}, "shared", "alone"),
+        ("tests/e2e/test_killed.py::test_a", {"kills", "alone"}, "alone", "alone"),
+        ("tests/integration/image/test_a.py::test_a", set(), "shared", "shared"),
+    ],
+)
+def test_the_marks_of_a_test_decide_who_may_run_beside_it(
+    tmp_path: Path, test: str, marks: set[str], machine: str, remains: str
+) -> None:
+    with room_for(test, marks, environ={FOLDER: str(tmp_path)}):
+        for what, expected in (("machine", machine), ("remains", remains)):
+            others, all_of_it = (free(tmp_path / what, how) for how in (fcntl.LOCK_SH, fcntl.LOCK_EX))
+            assert ("free" if all_of_it else "shared" if others else "alone") == expected

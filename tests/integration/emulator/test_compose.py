@@ -17,6 +17,7 @@ from tests.integration.emulator.test_container import User
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
+PORTS = ("AML_TRAIN_EMULATOR_PORT", "AML_TRAIN_EMULATOR_REGISTRY_PORT")
 
 
 @pytest.fixture(scope="session")
@@ -26,18 +27,19 @@ def docker_compose_command() -> str:
 
 
 @pytest.fixture(scope="session")
-def ports() -> Iterator[tuple[int, int]]:
+def ports() -> tuple[int, int]:
     """Ports that the compose file takes from the environment."""
-    names = ("AML_TRAIN_EMULATOR_PORT", "AML_TRAIN_EMULATOR_REGISTRY_PORT")
-    before = {name: os.environ.get(name) for name in names}
     chosen = (free_port(), free_port())
-    os.environ.update(zip(names, map(str, chosen), strict=True))
-    yield chosen
-    for name, value in before.items():
-        if value is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = value
+    os.environ.update(zip(PORTS, map(str, chosen), strict=True))
+    return chosen
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _only_here(ports: tuple[int, int]) -> Iterator[None]:
+    """The services go on until the end of the session; what other modules start is not to have their ports."""
+    yield
+    for name in PORTS:
+        del os.environ[name]
 
 
 @pytest.fixture(scope="session")

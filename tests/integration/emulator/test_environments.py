@@ -70,7 +70,11 @@ def emulator(tmp_path_factory: pytest.TempPathFactory, engine: docker.DockerClie
 
 def building(engine: docker.DockerClient, mark: str) -> list[str]:
     """Return the names of the containers that run a step with *mark* in it."""
-    return [str(one.name) for one in engine.containers.list() if mark in str(one.attrs["Config"]["Cmd"])]
+    return [
+        str(one.name)
+        for one in engine.containers.list(ignore_removed=True)
+        if mark in str(one.attrs["Config"]["Cmd"])
+    ]
 
 
 def test_a_build_context_is_built_once_with_its_log_shown(emulator: Emulator, engine: docker.DockerClient) -> None:
