@@ -13,6 +13,7 @@ from aml_emulator.http import Call, Route
 from aml_emulator.jobs.own_runs import put_run
 from aml_emulator.jobs.service import output_asset
 from aml_emulator.routes.shapes import USER, continued, iso
+from aml_emulator.routes.v1_datasets import read_by
 from aml_emulator.services import Services
 from aml_emulator.store.runs import Run
 
@@ -88,6 +89,7 @@ class History:
         parent = self._services.store.runs.get(run.parent_id) if run.parent_id else None
         folder = self._services.artifacts_of(run.id)
         logs = self._services.store.runs.artifacts(run.id, logs=True)
+        definition = self._services.store.v1.definition(run.id)
         return {
             "runId": run.id,
             "runUuid": run.uuid,
@@ -105,9 +107,9 @@ class History:
             "properties": dict(run.properties),
             "parameters": {},
             "services": {},
-            "inputDatasets": [],
+            "inputDatasets": read_by(self._services, definition),
             "outputDatasets": [],
-            "runDefinition": self._services.store.v1.definition(run.id),
+            "runDefinition": definition,
             "logFiles": {
                 log.path: self._services.blobs.sas_url(folder.container, folder.name_of(log.path), hours=LOG_HOURS)
                 for log in logs

@@ -16,7 +16,8 @@ import yaml
 
 from aml_emulator.errors import NotSupportedError, ServiceError, bad_request, not_found
 from aml_emulator.http import Call, Reply, Route
-from aml_emulator.locations import LocationError, parse
+from aml_emulator.jobs.runconfig_data import references
+from aml_emulator.locations import BlobPath, LocationError, parse
 from aml_emulator.routes.shapes import iso
 from aml_emulator.services import Services
 from aml_emulator.store.assets import AssetVersion
@@ -80,6 +81,21 @@ def _refuse_tables(version: AssetVersion) -> NoReturn:
         f"the data asset '{version.name}' of type {version.properties.get('dataType')} for azureml-core, which needs azureml-dataprep's native"
         " engine for it (a file or a folder does not; a job of azure-ai-ml takes it as an input of type mltable)"
     )
+
+
+def read_by(services: Services, definition: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the datasets that a run of azureml-core reads, as run history tells them; those that are gone are left out."""
+    found = []
+    for name, reference in references(definition or {}).items():
+        try:
+            version = find(services, reference)
+        except ServiceError:
+            continue
+        mechanism = str((definition or {})["data"][name].get("mechanism") or "mount").capitalize()
+        details = {"inputName": name, "mechanism": mechanism, "pathOnCompute": None}
+        identifier = {"savedId": saved_id(version), "registeredId": None, "registeredVersion": version.version}
+        found.append({"identifier": identifier, "consumptionType": "RunInput", "inputDetails": details})
+    return found
 
 
 class Datasets:
@@ -207,15 +223,25 @@ class Datasets:
             raise NotSupportedError("datasets that are not one place (register a data asset for each)") from error
         if definition.get("transformations") or word not in ("file", "folder", "pattern"):
             raise NotSupportedError("datasets that transform what they read (keep the result as a data asset)")
-        address = str(address)
-        if word == "pattern":
-            if not address.endswith("/**") or "*" in address[:-3]:
-                raise NotSupportedError(f"datasets of a pattern ('{address}'; a file or a folder is supported)")
+        return self._file_or_folder(word, str(address))
+
+    def _file_or_folder(self, word: str, address: str) -> tuple[str, str]:
+        """Return the address and the type of what azureml-dataprep calls a file, a folder or a pattern, which may be either."""
+        is_pattern = word == "pattern"
+        if is_pattern and address.endswith("/**"):
             address, word = address[:-2], "folder"
+        if is_pattern and any(sign in address for sign in "*?["):
+            raise NotSupportedError(
+                f"datasets of a pattern ('{address}'; a file, a folder or all below a folder is supported)"
+            )
         try:
-            parse(address)
+            is_elsewhere = isinstance(parse(address), BlobPath)
         except LocationError as error:
             raise bad_request(str(error)) from error
+        if word == "pattern":
+            place = None if is_elsewhere else self._services.folder(address)
+            is_folder = place is not None and self._services.blobs.size(place.container, place.prefix) is None
+            word = "folder" if is_folder else "file"
         return address, "uri_file" if word == "file" else "uri_folder"
 
     def _dataflow(self, version: AssetVersion) -> str:

@@ -126,6 +126,10 @@ def test_data_comes_from_a_datastore(emulator: Emulator) -> None:
     assert "got ['a.txt', 'deep'] /mnt/azureml/" in seen["log"]
     name, version, identifier = seen["dataset"]
     assert (name, version, seen["known"]) == ("made-data", 1, ["made-data"])
+    assert sorted((one["inputName"], one["mechanism"]) for one in seen["read"]) == [
+        ("digits", "Mount"),
+        ("plain", "Direct"),
+    ]
     assert f"dataset ['made.txt'] True {identifier} plain:direct,digits:mount" in seen["used"]
     assert seen["files"] == [f"made/{seen['writer']}/made.txt", "v1-data/a.txt", "v1-data/deep/b.txt"]
 

@@ -354,6 +354,7 @@ def data(given: dict[str, str]) -> dict[str, Any]:
         "dataset": [dataset.name, dataset.version, dataset.id],
         # azureml-core's mapping is empty for whoever asks for its length on the way.
         "known": sorted(name for name in ws.datasets),
+        "read": [one["consumptionDetails"] for one in user.get_details()["inputDatasets"]],
         "used": user.get_details_with_logs()["logFiles"]["user_logs/std_log.txt"],
         "files": sorted(str(one.relative_to(downloads)) for one in downloads.rglob("*.txt")),
     }

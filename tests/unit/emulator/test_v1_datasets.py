@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.emulator.parts import WS, Service
-from tests.unit.emulator.test_v1 import API, ask
+from tests.unit.emulator.test_v1 import API, HISTORY, ask
 
 BASE = f"/dataset/v1.0{WS}"
 DATA = f"/data/v1.0{WS}/dataversion"
@@ -93,12 +93,42 @@ def test_a_dataset_that_is_only_used_is_kept_and_not_listed(service: Service) ->
 
 
 @pytest.mark.parametrize(
+    ("path", "kind"), [("digits/a.csv", "uri_file"), ("digits", "uri_folder"), ("digits/", "uri_folder")]
+)
+def test_azureml_dataprep_does_not_say_whether_it_is_a_file(
+    service: Service, monkeypatch: pytest.MonkeyPatch, path: str, kind: str
+) -> None:
+    monkeypatch.setattr(service.blobs, "size", lambda _, name: 5 if name == "digits/a.csv" else None)
+    place = f"azureml://datastores/workspaceblobstore/paths/{path}"
+    body = {"name": "new", "datasetType": "file", "latest": {"dataflow": flow({"pattern": place})}}
+    ask(service, "POST", f"{BASE}/datasets", body)
+    kept = service.call("GET", f"{WS}/data/new/versions/1").json["properties"]
+    assert (kept["dataUri"], kept["dataType"]) == (place, kind)
+
+
+def test_a_run_tells_which_datasets_it_read(service: Service) -> None:
+    assert service.submit("job-1").status == 201
+    asset(service, "digits")
+    one = ask(service, "GET", f"{BASE}/datasets/query/name=digits")["latest"]["savedDatasetId"]
+    data = {
+        "in_1": {"dataLocation": {"dataset": {"id": one}}, "mechanism": "Mount"},
+        "gone": {"dataLocation": {"dataset": {"name": "gone", "version": "1"}}},
+        "path": {"dataLocation": {"dataPath": {"datastoreName": "s"}}},
+    }
+    service.store.v1.put_definition("job-1", {"data": data})
+    (told,) = ask(service, "GET", f"{HISTORY}/runs/job-1/details")["inputDatasets"]
+    assert (told["identifier"]["savedId"], told["consumptionType"]) == (one, "RunInput")
+    assert (told["inputDetails"]["inputName"], told["inputDetails"]["mechanism"]) == ("in_1", "Mount")
+
+
+@pytest.mark.parametrize(
     ("kind", "dataflow", "why"),
     [
         ("tabular", flow({"file": PLACE}), "datasets of the type 'tabular'"),
         ("file", flow({"file": PLACE}, {"file": PLACE}), "datasets that are not one place"),
         ("file", flow({"file": PLACE}, transformations=["read_delimited"]), "datasets that transform"),
         ("file", flow({"pattern": f"{PLACE}*.csv"}), "datasets of a pattern"),
+        ("file", flow({"pattern": f"{PLACE}*/**"}), "datasets of a pattern"),
         ("file", "no: [yaml", "datasets that are not one place"),
         ("file", "{}", "datasets that are not one place"),
     ],
