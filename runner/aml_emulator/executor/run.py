@@ -6,28 +6,23 @@ import logging
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
-from typing import IO, Literal
+from typing import Literal
 
-from docker.errors import APIError
-
-from aml_emulator.executor import archive, layout, ranks
+from aml_emulator.executor import layout, ranks
 from aml_emulator.executor.build import BUILD_LOG_PATH, Asker, BuildFailedError, ImageBuilder
-from aml_emulator.executor.containers import Containers, Logs, Verdict, attached, followed, go, go_again
+from aml_emulator.executor.containers import Containers, Logs, Verdict, followed, go_again
 from aml_emulator.executor.content import Content
-from aml_emulator.executor.engine import Engine, InitMissingError, Network
+from aml_emulator.executor.engine import Engine, InitMissingError
 from aml_emulator.executor.engine_words import EngineFault, fault_text
-from aml_emulator.executor.fetch import fetched
 from aml_emulator.executor.images import BuildOutput, ImageUnavailableError
 from aml_emulator.executor.logs import LogPump
 from aml_emulator.executor.output import JobOutput
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import BlobStore, BuildSpec, Ending, RunError, RunSink, RunSpec
-from aml_emulator.expressions import ExpressionError, render
+from aml_emulator.executor.start import RunFailedError, Start, abandoned_on_error, node_names, shares
 
 LOGGER = logging.getLogger(__name__)
 
@@ -36,14 +31,6 @@ NOTES_PATH = "system_logs/emulator.log"
 
 StopReason = Literal["cancel", "timeout", "lost"]
 """Why a run is stopped: by its owner, by its limit, or because what it runs on is gone."""
-
-
-class RunFailedError(Exception):
-    """The run cannot go on; *error* is for its record."""
-
-    def __init__(self, error: RunError) -> None:
-        super().__init__(error.message)
-        self.error = error
 
 
 class RunStoppedError(Exception):
@@ -57,17 +44,6 @@ class LeftBehindError(Exception):
 def has_begun(blobs: BlobStore, spec: RunSpec) -> bool:
     """Tell whether the run's containers were about to be started, or more: its logs are made just before."""
     return any(blobs.walk(spec.artifacts.container, spec.artifacts.name_of(ranks.log_paths(spec)[0])))
-
-
-@contextmanager
-def _abandoned_on_error(outputs: Sequence[JobOutput]) -> Iterator[None]:
-    """Let go of *outputs* where what they belong to fails: their threads end."""
-    try:
-        yield
-    except BaseException:
-        for output in outputs:
-            output.abandon()
-        raise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +151,7 @@ class Run:
             for container_id in self._engine.find(self.spec.run_id):
                 self._engine.remove(container_id)
             self._engine.remove_networks(self.spec.run_id)
-            if self._shares:
+            if shares(self.spec):
                 self._engine.remove_volumes(self.spec.run_id)
         except EngineFault as error:
             LOGGER.warning("What run %s left on the engine stays there: %s", self.spec.run_id, fault_text(error))
@@ -184,11 +160,6 @@ class Run:
         """Clear away containers of a command that never began. The logs go first: without containers they say "begun"."""
         self._logs.undo()
         self._clear()
-
-    @property
-    def _shares(self) -> bool:
-        """Whether the run's nodes need a volume in common."""
-        return self.spec.launcher == "mpi" and self.spec.nodes > 1
 
     def _execute(self) -> _Result:
         self._status("Preparing")
@@ -207,7 +178,7 @@ class Run:
             raise RunFailedError(RunError(code="UserError", message=message)) from error
         self._status("Starting")
         containers = self._started(image)
-        with _abandoned_on_error(self._outputs):
+        with abandoned_on_error(self._outputs):
             return self._follow(containers)
 
     def _build(self, build: BuildSpec) -> None:
@@ -248,105 +219,22 @@ class Run:
 
     def _started(self, image: str) -> Containers:
         """Create and start the containers."""
+        start = Start(
+            spec=self.spec,
+            engine=self._engine,
+            settings=self._settings,
+            content=self._content,
+            logs=self._logs,
+            note=self._note,
+            go_on=self._go_on,
+            remember=self._followed,
+        )
         try:
-            return self._start(image)
+            return start.start(image)
         except InitMissingError:
             LOGGER.info("The engine has no docker-init; jobs run without an init process")
             self._undo()
-            return self._start(image)
-
-    def _start(self, image: str) -> Containers:
-        self._go_on()
-        with self._user_errors():
-            plan = layout.Layout(run_id=self.spec.run_id)
-        for stale in self._engine.find(self.spec.run_id):
-            self._engine.remove(stale)
-        network = self._engine.create_network(self.spec.run_id)
-        environment, lost = self._environment(network)
-        for name in lost:
-            self._note(f"The variable {name} of the job gave way to the one that the emulator needs.")
-        for note in self.spec.notes:
-            self._note(note)
-        with self._user_errors(), fetched(self.spec.inputs, self._go_on) as files:
-            command = render(self.spec.command, plan.input_values(self.spec), plan.output_values(self.spec))
-            volume = self._engine.create_volume(self.spec.run_id) if self._shares else None
-            containers = [
-                self._create(node, image, command, environment, network, volume, files)
-                for node in range(self.spec.nodes)
-            ]
-        self._go_on()
-        self._logs.begin()
-        outputs = self._followed(attached(self.spec, self._engine, containers, self._logs))
-        with self._user_errors(), _abandoned_on_error(outputs):
-            for container_id in containers:
-                self._engine.start(container_id)
-        with _abandoned_on_error(outputs):
-            processes = self._followed(followed(self.spec, self._engine, containers, self._logs))
-            go(self.spec, self._engine, containers, environment["NO_PROXY"])
-        return Containers(self.spec, self._engine, containers, outputs, processes)
-
-    def _names(self) -> tuple[str, ...]:
-        """Return the names of the nodes, where there are several."""
-        return tuple(ranks.node_name(node) for node in range(self.spec.nodes)) if self.spec.nodes > 1 else ()
-
-    def _environment(self, network: Network) -> tuple[dict[str, str], tuple[str, ...]]:
-        with self._user_errors():
-            environment, lost = layout.environment(
-                self.spec, self._settings, emulator_host=network.emulator_host, nodes=self._names()
-            )
-        taken = ranks.reserved(self.spec) & set(self.spec.environment_variables)
-        if self.spec.hostname and self.spec.nodes > 1:
-            self._note(f"The nodes are called node-0, node-1 and so on, and none of them {self.spec.hostname}.")
-        return environment, (*lost, *sorted(taken))
-
-    def _create(
-        self,
-        node: int,
-        image: str,
-        command: str,
-        environment: Mapping[str, str],
-        network: Network,
-        volume: str | None,
-        files: Mapping[str, IO[bytes]],
-    ) -> str:
-        """Make the container of one node, with all that it needs in it, and return its id."""
-        name = ranks.node_name(node) if self.spec.nodes > 1 else None
-        container_id = self._engine.create_container(
-            self.spec.run_id,
-            image=image,
-            command=ranks.argv(self.spec, command, node),
-            environment=environment,
-            working_directory=layout.Layout(run_id=self.spec.run_id).working_directory,
-            network=network,
-            shm_bytes=self.spec.shm_bytes,
-            host_options=self.spec.host_options,
-            hostname=name or self.spec.hostname,
-            node=node,
-            alias=name,
-            volume=volume,
-        )
-        entries = self._content.entries(self._settings.ca_bundle, files)
-        own = ranks.first_files(self.spec, node)
-        self._engine.put(container_id, archive.tar_stream(self._while_wanted(chain(entries, own))))
-        return container_id
-
-    @contextmanager
-    def _user_errors(self) -> Iterator[None]:
-        """Turn what the job's own specification can cause into a failure that says so."""
-        try:
-            yield
-        except (layout.UnsafePathError, archive.ContentError, ExpressionError) as error:
-            raise RunFailedError(RunError(code="UserError", message=str(error))) from error
-        except APIError as error:
-            if not error.is_client_error():
-                raise
-            message = f"The container could not be started from {self.spec.image}: {fault_text(error)}"
-            raise RunFailedError(RunError(code="UserError", message=message)) from error
-
-    def _while_wanted(self, entries: Iterator[archive.Entry]) -> Iterator[archive.Entry]:
-        for entry in entries:
-            self._go_on()
-            yield entry
+            return start.start(image)
 
     def _status(self, word: str) -> None:
         self._check_left_behind()
@@ -422,8 +310,8 @@ class Run:
         self._engine.join_network(self.spec.run_id)
         self._logs.tell()
         outputs = self._followed([self._logs.resume(node, self._engine, one) for node, one in enumerate(ids)])
-        with _abandoned_on_error(self._outputs):
-            go_again(self.spec, self._engine, ids, layout.no_proxy(self.spec, self._names()))
+        with abandoned_on_error(self._outputs):
+            go_again(self.spec, self._engine, ids, layout.no_proxy(self.spec, node_names(self.spec)))
             processes = self._followed(followed(self.spec, self._engine, ids, self._logs))
             containers = Containers(self.spec, self._engine, ids, outputs, processes)
             started = min(str(state["StartedAt"]) for state in states)
