@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from aml_train.config.model import GateRule
 from aml_train.errors import ServiceError
@@ -14,6 +14,7 @@ from aml_train.jobs.clock import Clock
 from aml_train.jobs.job import TAG_GATE, TAG_STAGE
 from aml_train.jobs.service import ModelView
 from aml_train.promotion.lineage import Tracer
+from aml_train.promotion.memory import MemoryCatalogue
 from aml_train.promotion.promote import Promoter
 from tests.fake_service import FakeClock, FakeService
 
@@ -23,40 +24,22 @@ class KilledError(BaseException):
 
 
 @dataclass
-class FakeCatalogue:
-    """See :class:`aml_train.promotion.catalogue.Catalogue`; *deaths* is the write, from 1, at which the process dies."""
+class FakeCatalogue(MemoryCatalogue):
+    """Remembers what is written; *death* is the write, from 1, at which the process dies."""
 
-    service: FakeService
-    images: dict[str, str] = field(default_factory=dict)
-    data: Sequence[str] = ()
     writes: list[tuple[str, Mapping[str, str | None]]] = field(default_factory=list)
     death: int | None = None
-
-    def names(self) -> Iterator[str]:
-        yield from sorted({model.name for model in self.service.registered})
-
-    def version(self, name: str, version: str) -> ModelView | None:
-        return next((one for one in self.service.models(name) if one.version == version), None)
 
     def change_tags(
         self, name: str, version: str, changes: Mapping[str, str | None], *, guard: Callable[[], None]
     ) -> None:
-        guard()
-        if self.death is not None and len(self.writes) + 1 >= self.death:
-            raise KilledError
-        self.writes.append((version, changes))
-        for index, one in enumerate(self.service.registered):
-            if (one.name, one.version) == (name, version):
-                tags = {key: value for key, value in {**one.tags, **changes}.items() if value is not None}
-                self.service.registered[index] = replace(one, tags=tags)
-                return
-        raise ServiceError(f"there is no {name}:{version}")
+        def write() -> None:
+            guard()
+            if self.death is not None and len(self.writes) + 1 >= self.death:
+                raise KilledError
+            self.writes.append((version, changes))
 
-    def environment_image(self, job: str) -> str | None:
-        return self.images.get(job)
-
-    def has_data(self, name: str, version: str) -> bool:
-        return f"{name}:{version}" in self.data
+        super().change_tags(name, version, changes, guard=write)
 
 
 @dataclass

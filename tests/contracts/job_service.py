@@ -36,10 +36,11 @@ from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
 from aml_train.jobs.job import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, TAG_STAGE, JobSpec, JobTemplate, make_job
 from aml_train.jobs.logged import TABLE, columns_of
-from aml_train.jobs.service import JobService, JobView, LogBeganAnewError, NewModel, Placement
+from aml_train.jobs.service import JobService, JobView, LogBeganAnewError, ModelView, NewModel, Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 from aml_train.models import TAG_SOURCE, ModelSpec, register
+from aml_train.promotion.catalogue import Catalogue
 from aml_train.references import ImageRef
 
 #: Only where a job hangs it takes so long, also on a machine under load.
@@ -54,10 +55,12 @@ class Subject(Protocol):
         service: what is tested.
         elsewhere: the same for a workspace that is not there.
         signed_out: the same with a secret that is refused.
+        catalogue: the models of that workspace, for promotions.
         compute: a compute of the workspace, whose nodes have the VM size *size*.
     """
 
     service: JobService
+    catalogue: Catalogue
     elsewhere: JobService
     signed_out: JobService
     compute: str
@@ -74,6 +77,11 @@ class Subject(Protocol):
 
     def losing_answers(self) -> AbstractContextManager[object]:
         """Have the first answer to each kind of request that writes be lost meanwhile, though it took effect."""
+
+    def change_tags(
+        self, name: str, version: str, changes: Mapping[str, str | None], *, lock_lost: bool = False
+    ) -> int:
+        """Change a model's tags; return how often the guard was asked, which raises ServiceError where *lock_lost*."""
 
     def ensure_compute(self, cluster: ClusterConfig) -> Sequence[str]:
         """Have the cluster there, as a target does it; return what was told."""
@@ -350,7 +358,37 @@ def a_model_is_registered_once_with_its_lineage(subject: Subject, _tmp_path: Pat
     with pytest.raises(ServiceError, match=name) as caught:
         subject.service.register(taken)
     assert not caught.value.transient
-    assert subject.service.models(name)[1].tags == oldest.tags
+    assert subject.service.models(name)[1] == oldest
+
+
+def a_model_moves_between_stages(subject: Subject, _tmp_path: Path) -> None:
+    name = unique("model")
+    job = job_of(subject, "write outputs/model weights")
+    submit(subject, job)
+    ended(subject, job.name)
+    spec = ModelSpec(name=name, artifact="outputs/model", output=None, type="custom_model", tags={"note": "x"})
+    register(subject.service, spec, job=job.name, tags={})
+    (before,) = subject.service.models(name)
+    assert before.staged is None
+
+    def version() -> ModelView | None:
+        found = subject.catalogue.version(name, "1")
+        assert [found] == list(subject.service.models(name))
+        return found
+
+    with pytest.raises(ServiceError, match=r"^the lock was lost$"):
+        subject.change_tags(name, "1", {TAG_STAGE: "production"}, lock_lost=True)
+    assert version() == before, "nothing is written without the lock"
+    assert subject.change_tags(name, "1", {TAG_STAGE: "production", "note": None}) == 1
+    staged = {key: value for key, value in before.tags.items() if key != "note"} | {TAG_STAGE: "production"}
+    assert version() == replace(before, tags=staged), "nothing else of it changes"
+    assert subject.change_tags(name, "1", {TAG_STAGE: "production", "note": None}) == 0, "it is as wanted already"
+    with pytest.raises(ServiceError, match=f"{name}:2"):
+        subject.change_tags(name, "2", {TAG_STAGE: "production"})
+    assert name in list(subject.catalogue.names())
+    assert subject.catalogue.version(name, "2") is None
+    assert subject.catalogue.environment_image(job.name) == str(image_of("a").reference)
+    assert not subject.catalogue.has_data(name, "1"), "a model is no data"
 
 
 def an_answer_that_is_lost_changes_nothing(subject: Subject, _tmp_path: Path) -> None:
@@ -422,6 +460,11 @@ def what_is_not_there_is_told(subject: Subject, _tmp_path: Path) -> None:
     assert (caught.value.exit_code, caught.value.transient) == (8, False)
     assert job.name in caught.value.message
     assert subject.service.find(job.name) is None
+    nothing = job_of(subject)
+    with pytest.raises(ServiceError, match=rf"{nothing.name}.* (no|neither).* command") as caught:
+        submit(subject, nothing)
+    assert (caught.value.exit_code, caught.value.transient) == (8, False)
+    assert subject.service.find(nothing.name) is None
     for ask in (subject.service.details, lambda name: subject.service.tag(name, {"a": "b"})):
         with pytest.raises(ServiceError, match="contract-nothing-1") as caught:
             ask("contract-nothing-1")
@@ -454,6 +497,7 @@ CASES: Sequence[Callable[[Subject, Path], None]] = (
     metrics_are_whole,
     what_a_job_wrote_is_listed_and_read,
     a_model_is_registered_once_with_its_lineage,
+    a_model_moves_between_stages,
     an_answer_that_is_lost_changes_nothing,
     what_did_not_change_is_not_sent_again,
     computes_are_found_or_made,

@@ -22,7 +22,12 @@ from aml_train.live_job import LiveJob
 from tests.fake_service import FakeClock, FakeService, lost
 
 JOB = JobSpec(
-    name="j-1", document={"tags": {}}, directory=Path("/p"), code=None, image=Given(environment=None), fingerprint="f"
+    name="j-1",
+    document={"command": "true", "tags": {}},
+    directory=Path("/p"),
+    code=None,
+    image=Given(environment=None),
+    fingerprint="f",
 )
 
 

@@ -249,6 +249,8 @@ class MemoryService:
         compute = str(document.get("compute") or "").removeprefix("azureml:").rpartition("/")[2]
         if compute and compute not in self.computes:
             raise ServiceError(f"Submitting the job {job.name}: there is no compute {compute!r} in the workspace.")
+        if not document.get("command"):
+            raise ServiceError(f"Submitting the job {job.name}: the job has no command.")
         submission.leave()
         with self._lock:
             if (found := self.jobs.get(job.name)) is not None:

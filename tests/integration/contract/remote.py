@@ -14,6 +14,7 @@ from typing import Any, cast
 from aml_train.jobs.azure_http import Workspace
 from aml_train.jobs.service import JobService
 from aml_train.jobs.submission import Submission
+from aml_train.promotion.catalogue import Catalogue
 from tests.integration.contract.worker import read_frame, write_frame
 from tests.integration.emulator.service import ROOT, Emulator
 
@@ -113,3 +114,8 @@ class RemoteService:
 def service_of(worker: Worker, which: str) -> JobService:
     """Return one of the services of the process."""
     return cast(JobService, RemoteService(worker, which))
+
+
+def catalogue_of(worker: Worker) -> Catalogue:
+    """Return the models of the workspace; their tags are changed by asking the process for ``change_tags``."""
+    return cast(Catalogue, RemoteService(worker, "catalogue"))

@@ -15,7 +15,7 @@ import pytest
 
 from aml_train.config.model import ClusterConfig
 from tests.contracts.job_service import CASES, Subject
-from tests.integration.contract.remote import Worker, service_of
+from tests.integration.contract.remote import Worker, catalogue_of, service_of
 from tests.integration.emulator.service import ROOT, Emulator, python_of_v1
 
 WRITES = (
@@ -39,6 +39,7 @@ class InAzure:
         self._emulator = emulator
         self.compute = emulator.info["compute"]
         self.service = service_of(worker, "service")
+        self.catalogue = catalogue_of(worker)
         self.elsewhere = service_of(worker, "elsewhere")
         self.signed_out = service_of(worker, "signed_out")
 
@@ -51,6 +52,11 @@ class InAzure:
     def ingredients(self, job: str) -> tuple[str, str, str | None]:
         found: tuple[str, str, str | None] = self._worker.ask("service", "ingredients", job)
         return found
+
+    def change_tags(
+        self, name: str, version: str, changes: Mapping[str, str | None], *, lock_lost: bool = False
+    ) -> int:
+        return int(self._worker.ask("service", "change_tags", name, version, changes, lock_lost=lock_lost))
 
     @contextlib.contextmanager
     def losing_answers(self) -> Iterator[None]:

@@ -27,6 +27,7 @@ from aml_train.jobs.azure_v2 import AzureV2
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.submission import Submission
 from aml_train.targets.azure_compute import ensure_cluster
+from tests.contracts.guarded import change_tags
 
 CLOCK = Clock(now=time.monotonic, sleep=time.sleep)
 LOGGER = logging.getLogger(__name__)
@@ -46,14 +47,16 @@ def write_frame(target: IO[bytes], message: object) -> None:
     target.flush()
 
 
-def services(workspace: Workspace) -> dict[str, AzureV2]:
-    """Return the service for the workspace, for one that is not there, and for whoever has another secret."""
+def services(workspace: Workspace) -> dict[str, Any]:
+    """Return what can be asked: the workspace's service and models, the service of one that is not there, and of whoever has another secret."""
     nowhere = Workspace(
         subscription_id=workspace.subscription_id, resource_group=workspace.resource_group, name="nowhere"
     )
     wrong = {**os.environ, "AZURE_CLIENT_SECRET": "wrong"}
+    service = AzureV2(workspace, sign_in(os.environ))
     return {
-        "service": AzureV2(workspace, sign_in(os.environ)),
+        "service": service,
+        "catalogue": AzureCatalogue(service, CLOCK),
         "elsewhere": AzureV2(nowhere, sign_in(os.environ)),
         "signed_out": AzureV2(workspace, sign_in(wrong)),
     }
@@ -86,9 +89,11 @@ def submit(make: Callable[[Submission], Any], called_off: bool) -> tuple[Any, bo
     return view, not submission.call_off()
 
 
-def answer(known: dict[str, AzureV2], which: str, method: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def answer(known: dict[str, Any], which: str, method: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Answer one question; what a method yields is read to its end."""
     service = known[which]
+    if method == "change_tags":
+        return change_tags(known["catalogue"], *args, **options)
     if method == "ingredients":
         return ingredients(service, *args)
     if method == "ensure_compute":

@@ -15,6 +15,8 @@ from aml_train.config.model import ClusterConfig
 from aml_train.errors import ServiceError
 from aml_train.events import Event, Notice
 from aml_train.jobs.memory import MemoryJob, MemoryService, TrainingFailedError
+from aml_train.promotion.memory import MemoryCatalogue
+from tests.contracts.guarded import change_tags
 from tests.contracts.job_service import CASES
 
 
@@ -54,6 +56,7 @@ class InMemory:
 
     def __init__(self) -> None:
         self.service = MemoryService(training=perform)
+        self.catalogue = MemoryCatalogue(self.service)
         self.elsewhere = MemoryService(
             fault=ServiceError("There is no workspace 'nowhere'.", hint="Check the target's workspace.")
         )
@@ -69,8 +72,13 @@ class InMemory:
 
     def ingredients(self, job: str) -> tuple[str, str, str | None]:
         spec = self.service.work[job].spec
-        image = str(spec.document["environment"]["image"])
-        return spec.code.digest() if spec.code is not None else "", image, image
+        image = self.catalogue.environment_image(job)
+        return spec.code.digest() if spec.code is not None else "", str(image), image
+
+    def change_tags(
+        self, name: str, version: str, changes: Mapping[str, str | None], *, lock_lost: bool = False
+    ) -> int:
+        return change_tags(self.catalogue, name, version, changes, lock_lost=lock_lost)
 
     def losing_answers(self) -> AbstractContextManager[object]:
         """No answer can be lost here."""

@@ -1,0 +1,24 @@
+"""What the suite of the job service does with a model's tags, also where there is no pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aml_train.errors import ServiceError
+from aml_train.promotion.catalogue import Catalogue
+
+
+def change_tags(
+    catalogue: Catalogue, name: str, version: str, changes: Mapping[str, str | None], *, lock_lost: bool
+) -> int:
+    """Do what `change_tags` of `tests.contracts.job_service.Subject` says."""
+    asked = 0
+
+    def guard() -> None:
+        nonlocal asked
+        asked += 1
+        if lock_lost:
+            raise ServiceError("the lock was lost")
+
+    catalogue.change_tags(name, version, changes, guard=guard)
+    return asked
