@@ -18,7 +18,8 @@ LAST = "slope 3.000 offset -1.000"
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     assert IMAGE, "nox -s distributed_torch makes the image, and sets AML_TRAIN_TORCH_IMAGE"
-    service = Emulator(tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_MAX_JOBS": "1"})
+    # So many nodes has its cluster: one job at a time.
+    service = Emulator(tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_MAX_JOBS": "2"})
     service.start()
     yield service
     service.admin("POST", "reset?force=1")

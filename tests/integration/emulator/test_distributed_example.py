@@ -19,7 +19,8 @@ MEETING = Path(__file__).with_name("meeting.py")
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_MAX_JOBS": "3"})
+    # So many nodes has its cluster: two jobs at once.
+    service = Emulator(tmp_path_factory.mktemp("emulator"), environment={"AML_EMULATOR_MAX_JOBS": "4"})
     service.start()
     yield service
     service.admin("POST", "reset?force=1")
