@@ -155,12 +155,12 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
 
 
 def tables_of_job(rest: AzureRest, name: str, metrics: Mapping[str, float]) -> tuple[tuple[Table, ...], int, str]:
-    """Return what a job logged beside its *metrics*, how many more there are, and why not all is shown; empty where it is.
-
-    Raises:
-        ServiceError: the service refuses or does not answer.
-    """
-    return read_tables(rest, name, rest.logged(name, known=metrics))
+    """Return what a job logged beside its *metrics*, how many more there are, and why not all is shown; empty where it is."""
+    try:
+        found = rest.logged(name, known=metrics)
+    except ServiceError as error:
+        return (), 0, f"What the job logged beside its metrics is not shown: {error.message}"
+    return read_tables(rest, name, found)
 
 
 def table_facts(table: Table) -> dict[str, Any]:

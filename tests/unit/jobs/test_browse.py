@@ -12,10 +12,12 @@ from aml_train.config.model import SetupCommand
 from aml_train.errors import ServiceError
 from aml_train.jobs.azure_http import Workspace
 from aml_train.jobs.azure_rest import AzureRest
-from aml_train.jobs.browse import Filter, describe_job, list_jobs
+from aml_train.jobs.browse import Filter, describe_job, list_jobs, table_facts, tables_of_job
+from aml_train.jobs.logged import LoggedSet
 from aml_train.jobs.service import JobView
 from aml_train.jobs.states import JobStatus
 from aml_train.prologue import script
+from aml_train.tables import Table
 
 
 def item(name: str, status: str = "Completed", **properties: Any) -> dict[str, Any]:
@@ -118,6 +120,33 @@ def test_a_job_is_told_without_what_is_empty_and_without_the_prologue() -> None:
         "metrics": {"loss": 0.5},
         "logs": ["a", "user_logs/b"],
     }
+
+
+def test_tables_are_told_as_json_and_a_service_that_refuses_them_is_told() -> None:
+    text = Table(name="note", kind="text", rows=(("fine",),))
+    summary = Table(
+        name="lr", kind="list", head=("values", "min", "max", "last"), rows=(("2", "1", "3", "1"),), note="n"
+    )
+    matrix = Table(name="cm", kind="matrix", head=("actual", "0"), rows=(("0", "7"),), total=30, columns=31)
+    assert [table_facts(one) for one in (text, summary, matrix)] == [
+        {"name": "note", "kind": "text", "value": "fine"},
+        {"name": "lr", "kind": "list", "values": "2", "min": "1", "max": "3", "last": "1", "note": "n"},
+        {
+            "name": "cm",
+            "kind": "matrix",
+            "columns": ["actual", "0"],
+            "rows": [["0", "7"]],
+            "total_rows": 30,
+            "total_columns": 31,
+        },
+    ]
+
+    class Refusing(FakeRest):
+        def logged(self, name: str, **_: Any) -> LoggedSet:
+            raise ServiceError("403")
+
+    told = tables_of_job(cast("AzureRest", Refusing()), "a-1", {})
+    assert told == ((), 0, "What the job logged beside its metrics is not shown: 403")
 
 
 def test_a_job_that_is_not_there_is_told() -> None:
