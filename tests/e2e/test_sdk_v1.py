@@ -30,11 +30,15 @@ def test_the_example_and_its_failing_variants(local: Local, tmp_path: Path) -> N
     assert first.code == 0, first.output
     image, job, model = first.only("image-ready"), first.only("job-submitted"), first.only("model-registered")
     assert image["reference"].endswith(f"@{image['digest']}")
-    assert first.only("tests-finished")["passed"] == 3
+    assert first.only("tests-finished")["passed"] == 4
     assert job["job"].startswith("digits-v1-")
     assert (model["model"], model["version"]) == ("digits-v1", "1")
-    history = first.only("metrics-settled")["histories"]["val/loss"]
-    assert [step for step, _ in history] == list(range(20))
+    settled = first.only("metrics-settled")
+    assert [step for step, _ in settled["histories"]["val/loss"]] == list(range(20))
+    tables = {table["name"]: table for table in settled["tables"]}
+    assert tables["confusion"]["head"] == ["actual ╲ predicted", *map(str, range(10))]
+    assert sum(int(cell) for row in tables["confusion"]["rows"] for cell in row[1:]) == 450
+    assert (tables["end"]["head"], tables["end"]["rows"][0][0]) == (["epoch", "accuracy"], "20")
 
     again = v1.run(project)
     assert again.code == 0, again.output
@@ -54,8 +58,8 @@ def test_the_example_and_its_failing_variants(local: Local, tmp_path: Path) -> N
     assert by_v2.code == 0, by_v2.output
     assert by_v2.only("job-submitted")["job"] != job["job"]
     assert by_v2.only("image-ready")["digest"] == image["digest"]
-    settled = [ended.only("metrics-settled")["metrics"] for ended in (first, by_v2)]
-    assert settled[0] == settled[1], "both SDKs train the same"
+    metrics = [ended.only("metrics-settled")["metrics"] for ended in (first, by_v2)]
+    assert metrics[0] == metrics[1], "both SDKs train the same"
 
 
 def test_the_action_submits_a_run_configuration_by_the_sdk_v1(

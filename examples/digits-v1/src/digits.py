@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.datasets import load_digits
+from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import train_test_split
 
 
@@ -37,6 +38,12 @@ def probabilities(weights: np.ndarray, images: np.ndarray) -> np.ndarray:
 def loss(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> float:
     """Return the mean cross-entropy."""
     return float(-np.log(probabilities(weights, images)[np.arange(len(labels)), labels]).mean())
+
+
+def confusion(weights: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Return how often each digit of the validation images (row) is taken for each digit (column)."""
+    _, images, _, labels = load_split(seed)
+    return confusion_matrix(labels, probabilities(weights, images).argmax(axis=1), labels=range(10))
 
 
 def train(epochs: int, learning_rate: float, seed: int = 0) -> Iterator[tuple[Epoch, np.ndarray]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from azureml.core import Run
 
-from digits import train
+from digits import confusion, train
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -33,6 +33,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         run.log("val/loss", epoch.val_loss)
         run.log("val/accuracy", epoch.val_accuracy)
         print(f"epoch {epoch.number:>3}/{arguments.epochs}  {epoch}", flush=True)
+    run.log_row("end", epoch=epoch.number, accuracy=epoch.val_accuracy)
+    labels, matrix = [str(digit) for digit in range(10)], confusion(trained).tolist()
+    content = {"class_labels": labels, "matrix": matrix}
+    run.log_confusion_matrix(
+        "confusion", {"schema_type": "confusion_matrix", "schema_version": "1.0.0", "data": content}
+    )
     run.flush()
 
     arguments.model_dir.mkdir(parents=True, exist_ok=True)
