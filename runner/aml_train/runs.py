@@ -77,7 +77,8 @@ def prepare_run(
     """
     if not image:
         config = dataclasses.replace(config, image=None, tests=None)
-    config = with_sdk(config)
+    if image:  # else nothing is submitted
+        config = with_sdk(config)
     names = _names(config, environment)
     engine = _engine(environment)
 

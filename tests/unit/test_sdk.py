@@ -13,6 +13,7 @@ from aml_train.cli import cli
 from aml_train.config.load import load_config
 from aml_train.config.model import Config
 from aml_train.errors import InvalidError
+from aml_train.runs import prepare_run
 
 RUNCONFIG = "script: train.py\nenvironment: {docker: {baseImage: x}}\n"
 WITH_OUTPUT = "runconfig: b\nmodel: {name: m, output: trained}\n"
@@ -113,3 +114,8 @@ def test_a_plan_tells_the_sdk_and_imports_none(azureml_core: bool, tmp_path: Pat
     notice = "note      The SDK v1, azureml-core" if azureml_core else "note      The SDK v2 submits the command job"
     assert notice in done.output
     assert "azureml.core" not in sys.modules
+
+
+def test_whoever_attaches_to_a_job_by_its_name_needs_no_sdk(azureml_core: bool, tmp_path: Path) -> None:
+    prepared = prepare_run(config_of(tmp_path, "runconfig: a\nsdk: v1\n"), environment={}, image=False)
+    assert not [notice for notice in prepared.plan.notices if "SDK" in notice]

@@ -187,7 +187,12 @@ class _Translation:
     def docker(self) -> dict[str, Any]:
         resources = self.part("resources")
         arguments = resources.get("docker_args") or ()
-        words = shlex.split(arguments) if isinstance(arguments, str) else list(arguments)
+        try:
+            words = shlex.split(arguments) if isinstance(arguments, str) else list(arguments)
+        except ValueError as error:
+            why = f"it takes single words, and the quotes do not match ({error})"
+            self.fault("resources", "docker_args", why=why, remedy="write a list of words")
+            words = []
         found = {"shmSize": resources.get("shm_size"), "arguments": words}
         return {key: value for key, value in found.items() if value}
 

@@ -252,3 +252,41 @@ def test_the_schema_takes_what_the_loader_takes(folder: Path, where: list[int], 
     except InvalidError:
         return
     assert [error.message for error in SCHEMA.iter_errors(yaml.safe_load(text))] == []
+
+
+GOOD_V1 = """\
+sdk: v1
+job:
+  command: python train.py ${{inputs.a}} "${{inputs.d}}" $[[--x ${{inputs.b}}]]
+  inputs: {a: 5, d: {type: uri_folder, path: azureml://datastores/w/paths/a, mode: download}, v: {value: 1}}
+  environment: {image: x, conda_file: {dependencies: [python]}}
+  environment_variables: {A: b}
+  resources: {instance_count: 2, shm_size: 2g, docker_args: --ipc host}
+  distribution: {type: tensorflow, worker_count: 2, parameter_server_count: 1}
+  limits: {timeout: 60}
+  identity: {type: user_identity}
+"""
+WORDS_V1 = [
+    "'",
+    '"',
+    "a 'b c' \\",
+    "'${{inputs.d}}'",
+    "#'${{inputs.d}}",
+    "$[[${{inputs.v}}]]",
+    "azureml:a@b",
+    "pytorch",
+    "7",
+]
+
+
+@quick
+@given(where=st.lists(st.integers(0, 9), min_size=2, max_size=4), value=st.sampled_from(WORDS_V1) | VALUES)
+def test_jobs_of_the_sdk_v1(folder: Path, where: list[int], value: Any) -> None:
+    here = document = yaml.safe_load(GOOD_V1)
+    for step in where:
+        key = sorted(here)[step % len(here)]
+        if not isinstance(here[key], dict) or step == where[-1]:
+            here[key] = value
+            break
+        here = here[key]
+    check(folder, yaml.safe_dump(document, allow_unicode=True).encode())
