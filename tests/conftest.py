@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 pytest.register_assert_rewrite("tests.contracts.job_service")
 
 _LOCKS = pytest.StashKey[str]()
+_KEPT = pytest.StashKey[contextlib.ExitStack | None]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -71,7 +73,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
-    """Wait until the test may run beside what the other workers run. No time-out counts that."""
-    with room_for(item.nodeid, {mark.name for mark in item.iter_markers()}):
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, bool | None, bool | None]:
+    """Wait until the test may run beside what the other workers run. No time-out counts that.
+
+    Tests that are to be alone, one after the other, wait once.
+    """
+    alone = [each is not None and each.get_closest_marker("alone") is not None for each in (item, nextitem)]
+    room = item.config.stash.get(_KEPT, None)
+    if room is None:
+        room = contextlib.ExitStack()
+        room.enter_context(room_for(item.nodeid, {mark.name for mark in item.iter_markers()}))
+    item.config.stash[_KEPT] = room if all(alone) else None
+    try:
         return (yield)
+    finally:
+        if not all(alone):
+            room.close()

@@ -7,6 +7,8 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import Local, edit, line_of
 from tests.e2e.hosted_runner import RUNNER_UID, HostedRunner
 from tests.e2e.test_endings import quick
@@ -101,6 +103,7 @@ def test_hostile_job_output_commands_nothing(runner: HostedRunner, digits: Path)
     assert "::set-output name=digest::evil" in step.log.replace("\u200b", "")
 
 
+@pytest.mark.alone  # the runner waits for ten seconds, and no more
 def test_a_cancelled_workflow_cancels_the_job(runner: HostedRunner, local: Local, digits: Path) -> None:
     quick(digits, "endless-action", "echo started; exec sleep 600")
     runner.checkout(digits)

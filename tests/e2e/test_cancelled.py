@@ -1,6 +1,7 @@
 """A workflow that is cancelled, at any moment: the job is told within seconds, and nothing stays behind.
 
-The runner's own contract is reproduced by the harness: SIGINT, SIGTERM after 7.5 s, the end after 10 s.
+The runner's own contract is reproduced by the harness: SIGINT, SIGTERM after 7.5 s, the end after 10 s. These are real seconds,
+so that nothing else runs beside what is cancelled here.
 """
 
 from __future__ import annotations
@@ -170,6 +171,7 @@ def usual_seconds(action_image: str, local: Local, tmp_path_factory: pytest.Temp
     return seconds
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", range(CANCELS))
 def test_a_cancel_at_any_moment(
     number: int, runner: HostedRunner, emulator: Emulator, usual_seconds: float, tmp_path: Path
@@ -198,6 +200,7 @@ def test_a_cancel_at_any_moment(
     wait_until(lambda: not left_behind(container, stem), f"a container stays behind; {where}")
 
 
+@pytest.mark.alone
 def test_a_job_that_is_detached_goes_on_and_is_gated_later(
     any_runner: HostedRunner, emulator: Emulator, tmp_path: Path
 ) -> None:
