@@ -6,7 +6,7 @@ import itertools
 import os
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, cast
@@ -22,15 +22,15 @@ SECONDS = 600
 
 
 class Worker:
-    """The process. *python* runs it."""
+    """The process. *python* runs it; it begins by loading *sdks*."""
 
-    def __init__(self, emulator: Emulator, python: str, log: Path) -> None:
+    def __init__(self, emulator: Emulator, python: str, sdks: Sequence[str], log: Path) -> None:
         info = emulator.info
         path = os.pathsep.join((str(ROOT), str(ROOT / "runner")))
         self._log = log
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                [python, "-m", "tests.integration.contract.worker"],
+                [python, "-m", "tests.integration.contract.worker", *sdks],
                 cwd=emulator.folder,
                 env={**emulator.environment(), "AML_TRAIN_SIGN_IN": "secret", "PYTHONPATH": path},
                 stdin=subprocess.PIPE,

@@ -98,15 +98,21 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     service.stop()
 
 
+@pytest.fixture(scope="module")
+def workers(emulator: Emulator) -> Iterator[Mapping[str, Worker]]:
+    """A process for each SDK: azureml-core has a Python of its own."""
+    started = {
+        "v2": Worker(emulator, sys.executable, ("v2",), emulator.folder / "v2.log"),
+        "v1": Worker(emulator, python_of_v1(), ("v1", "v2"), emulator.folder / "v1.log"),
+    }
+    yield started
+    for worker in started.values():
+        worker.close()
+
+
 @pytest.fixture(scope="module", params=["v2", "v1"])
-def subject(request: pytest.FixtureRequest, emulator: Emulator) -> Iterator[Subject]:
-    if request.param == "v2":
-        python, kind = sys.executable, InAzure
-    else:
-        python, kind = python_of_v1(), BySdkV1
-    worker = Worker(emulator, python, emulator.folder / f"{request.param}.log")
-    yield kind(worker, emulator)
-    worker.close()
+def subject(request: pytest.FixtureRequest, emulator: Emulator, workers: Mapping[str, Worker]) -> Subject:
+    return (BySdkV1 if request.param == "v1" else InAzure)(workers[request.param], emulator)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)

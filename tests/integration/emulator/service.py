@@ -99,7 +99,7 @@ class Emulator:
         assert self.process.stdout is not None
         began = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=20)
+        code = self.process.wait(timeout=120)
         self.process.stdout.close()
         assert code == 0, self.log.read_text()
         return time.monotonic() - began
