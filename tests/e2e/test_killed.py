@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import requests
 
 from aml_train.leases import LABEL_OWNER
 from aml_train.targets.emulator import EmulatorSettings, info
 from tests.e2e.conftest import Local, started
 from tests.e2e.hosted_runner import HostedRunner, Step
 from tests.integration.conftest import BASE, engine
+from tests.rest import signed_in
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -174,23 +174,17 @@ class Workspace:
         found = info(EmulatorSettings.from_environment(local.environment))
         assert found is not None
         self.info = found
-        self._session = requests.Session()
-        self._session.trust_env = False
-        self._session.proxies = {"https": f"http://{found.host}:{found.port}"}
-        self._ca = Path(local.environment["TMPDIR"]) / "ca.pem"
-        self._ca.write_text(found.ca_pem)
-        self._session.verify = str(self._ca)
-        form = {
-            "grant_type": "client_credentials",
-            "client_id": found.client_id,
-            "client_secret": found.client_secret,
-            "scope": "https://management.azure.com/.default",
-        }
-        answer = self._session.post(
-            f"https://login.microsoftonline.com/{found.tenant_id}/oauth2/v2.0/token", data=form, timeout=30
+        authorities = Path(local.environment["TMPDIR"]) / "ca.pem"
+        authorities.write_text(found.ca_pem)
+        self._session = signed_in(
+            {
+                "HTTPS_PROXY": f"http://{found.host}:{found.port}",
+                "REQUESTS_CA_BUNDLE": str(authorities),
+                "AZURE_TENANT_ID": found.tenant_id,
+                "AZURE_CLIENT_ID": found.client_id,
+                "AZURE_CLIENT_SECRET": found.client_secret,
+            }
         )
-        answer.raise_for_status()
-        self._session.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
 
     def list(self, what: str) -> list[dict[str, Any]]:
         """Return all of a collection of the workspace."""

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-import requests
 from azure.storage.blob import generate_container_sas
 
 from tests.integration.data.two_targets import TwoTargets
+from tests.rest import signed_in
 
 STORE = "azureml://datastores/workspaceblobstore/paths"
 
@@ -115,23 +115,11 @@ def test_every_kind_of_credentials_serves_and_none_is_told(two: TwoTargets, pict
 
 def _register(two: TwoTargets, name: str, container: str, credentials: object) -> None:
     info, environment = two.local.info, two.local.environment()
-    with requests.Session() as session:
-        session.trust_env = False
-        session.proxies = {"https": environment["HTTPS_PROXY"]}
-        session.verify = environment["REQUESTS_CA_BUNDLE"]
-        form = {
-            "grant_type": "client_credentials",
-            "client_id": info["client_id"],
-            "client_secret": info["client_secret"],
-            "scope": "https://management.azure.com/.default",
-        }
-        login = f"https://login.microsoftonline.com/{info['tenant_id']}/oauth2/v2.0/token"
-        token = session.post(login, data=form, timeout=10).json()["access_token"]
+    with signed_in(environment) as session:
         answer = session.put(
             f"https://management.azure.com/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
             f"/providers/Microsoft.MachineLearningServices/workspaces/{info['workspace']}/datastores/{name}",
             params={"api-version": "2024-10-01-preview", "skipValidation": "true"},
-            headers={"Authorization": f"Bearer {token}"},
             json={
                 "properties": {
                     "datastoreType": "AzureBlob",

@@ -11,9 +11,9 @@ from typing import Any
 import requests
 
 from tests.integration.emulator.service import Emulator
+from tests.rest import MANAGEMENT, session_for, token
 
 IMAGE = "python:3.11-slim-bookworm"
-MANAGEMENT = "https://management.azure.com"
 VERSION = "api-version=2024-01-01-preview"
 TERMINAL = ("Completed", "Failed", "Canceled")
 SECONDS = 20
@@ -34,10 +34,7 @@ class Client:
 
     def __init__(self, environment: Mapping[str, str], info: Mapping[str, Any]) -> None:
         self._environment = environment
-        self._session = requests.Session()
-        self._session.trust_env = False
-        self._session.proxies = {"https": environment["HTTPS_PROXY"]}
-        self._session.verify = environment["REQUESTS_CA_BUNDLE"]
+        self._session = session_for(environment)
         group = f"/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
         self.scope = f"{group}/providers/Microsoft.MachineLearningServices/workspaces/{info['workspace']}"
         self.api = f"https://{info['api_host']}"
@@ -46,7 +43,8 @@ class Client:
         """Return the answer; raises LostError where there is none."""
         try:
             if "Authorization" not in self._session.headers:
-                self._session.headers["Authorization"] = f"Bearer {self._token()}"
+                signed = token(self._session, self._environment, seconds=SECONDS)
+                self._session.headers["Authorization"] = f"Bearer {signed}"
             return self._session.request(method, url, timeout=SECONDS, **given)
         except (requests.exceptions.RequestException, OSError) as error:
             raise LostError(repr(error)) from error
@@ -71,17 +69,6 @@ class Client:
     def close(self) -> None:
         """Close the connection."""
         self._session.close()
-
-    def _token(self) -> str:
-        form = {
-            "grant_type": "client_credentials",
-            "client_id": self._environment["AZURE_CLIENT_ID"],
-            "client_secret": self._environment["AZURE_CLIENT_SECRET"],
-            "scope": f"{MANAGEMENT}/.default",
-        }
-        tenant = self._environment["AZURE_TENANT_ID"]
-        url = f"https://login.microsoftonline.com/{tenant}/oauth2/v2.0/token"
-        return str(self._session.post(url, data=form, timeout=SECONDS).json()["access_token"])
 
 
 class Load:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 
 from tests.integration.emulator.service import Emulator
+from tests.rest import signed_in
 
 JOB = """\
 command: echo trained
@@ -63,25 +63,12 @@ def shown(emulator: Emulator, name: str) -> dict[str, Any] | None:
 def arm(emulator: Emulator, name: str) -> dict[str, Any]:
     """Return a cluster as Azure Resource Manager shows it."""
     environment, info = emulator.environment(), emulator.info
-    with requests.Session() as session:
-        session.trust_env = False
-        session.proxies = {"https": environment["HTTPS_PROXY"]}
-        session.verify = environment["REQUESTS_CA_BUNDLE"]
-        form = {
-            "grant_type": "client_credentials",
-            "client_id": info["client_id"],
-            "client_secret": info["client_secret"],
-            "scope": "https://management.azure.com/.default",
-        }
-        address = f"https://login.microsoftonline.com/{info['tenant_id']}/oauth2/v2.0/token"
-        token = session.post(address, data=form, timeout=30).json()["access_token"]
+    with signed_in(environment) as session:
         path = (
             f"/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}/providers"
             f"/Microsoft.MachineLearningServices/workspaces/{info['workspace']}/computes/{name}?api-version=2024-10-01"
         )
-        answer = session.get(
-            f"https://management.azure.com{path}", headers={"Authorization": f"Bearer {token}"}, timeout=30
-        )
+        answer = session.get(f"https://management.azure.com{path}", timeout=30)
         answer.raise_for_status()
         found: dict[str, Any] = answer.json()
         return found

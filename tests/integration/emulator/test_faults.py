@@ -13,8 +13,8 @@ from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import BlobServiceClient
 
 from tests.integration.emulator.service import Emulator
+from tests.rest import MANAGEMENT, signed_in
 
-MANAGEMENT = "https://management.azure.com"
 VERSION = "api-version=2024-01-01-preview"
 
 
@@ -29,19 +29,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
 @pytest.fixture
 def session(emulator: Emulator) -> Iterator[requests.Session]:
     environment = emulator.environment()
-    with requests.Session() as session:
-        session.trust_env = False
-        session.proxies = {"https": environment["HTTPS_PROXY"], "http": environment["HTTPS_PROXY"]}
-        session.verify = environment["REQUESTS_CA_BUNDLE"]
-        form = {
-            "grant_type": "client_credentials",
-            "client_id": environment["AZURE_CLIENT_ID"],
-            "client_secret": environment["AZURE_CLIENT_SECRET"],
-            "scope": f"{MANAGEMENT}/.default",
-        }
-        login = f"https://login.microsoftonline.com/{environment['AZURE_TENANT_ID']}/oauth2/v2.0/token"
-        token = session.post(login, data=form, timeout=10).json()["access_token"]
-        session.headers["Authorization"] = f"Bearer {token}"
+    with signed_in(environment) as session:
         yield session
     assert emulator.admin("DELETE", "faults").status_code == 200
 

@@ -14,6 +14,7 @@ from aml_train.errors import ImageError
 from aml_train.image.push import pull_image, push_image, read_back, release
 from aml_train.image.registry import Registry, RegistryLocation
 from aml_train.image.registry_auth import RegistryAuth
+from tests import rest
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.emulator.service import Emulator
 from tests.integration.engine_names import forget
@@ -36,10 +37,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
 def session(emulator: Emulator) -> Iterator[requests.Session]:
     """Reaches Azure's host names."""
     environment = emulator.environment()
-    with requests.Session() as session:
-        session.trust_env = False
-        session.verify = environment["REQUESTS_CA_BUNDLE"]
-        session.proxies = {"https": environment["HTTPS_PROXY"]}
+    with rest.session_for(environment) as session:
         yield session
 
 
@@ -48,18 +46,7 @@ def location(emulator: Emulator, session: requests.Session) -> RegistryLocation:
     """The registry by both its names, signed in to with a token of Entra ID."""
 
     def token() -> str:
-        info = emulator.info
-        form = {
-            "grant_type": "client_credentials",
-            "client_id": info["client_id"],
-            "client_secret": info["client_secret"],
-            "scope": "https://containerregistry.azure.net/.default",
-        }
-        answer = session.post(
-            f"https://login.microsoftonline.com/{info['tenant_id']}/oauth2/v2.0/token", data=form, timeout=10
-        )
-        answer.raise_for_status()
-        return str(answer.json()["access_token"])
+        return rest.token(session, emulator.environment(), audience="https://containerregistry.azure.net")
 
     return RegistryLocation(
         push_name=f"localhost:{emulator.registry_tls_port}",
@@ -128,19 +115,11 @@ def test_the_engine_pushes_and_pulls_with_a_token_of_entra_id(
 def test_the_admin_user(emulator: Emulator, session: requests.Session) -> None:
     """Its password is where Azure keeps it, and docker login's way in."""
     info = emulator.info
-    form = {
-        "grant_type": "client_credentials",
-        "client_id": info["client_id"],
-        "client_secret": info["client_secret"],
-        "scope": "https://management.azure.com/.default",
-    }
-    login = session.post(
-        f"https://login.microsoftonline.com/{info['tenant_id']}/oauth2/v2.0/token", data=form, timeout=10
-    )
+    management = rest.token(session, emulator.environment())
     group = f"https://management.azure.com/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
     found = session.post(
         f"{group}/providers/Microsoft.ContainerRegistry/registries/amllocal/listCredentials?api-version=2023-07-01",
-        headers={"Authorization": f"Bearer {login.json()['access_token']}"},
+        headers={"Authorization": f"Bearer {management}"},
         timeout=10,
     )
     assert found.status_code == 200, found.text

@@ -23,18 +23,20 @@ from aml_train.jobs.watch import Limits, Pace, watch
 from aml_train.masking import Masker
 from tests.integration.emulator.crash_load import Client
 from tests.integration.emulator.service import Emulator
+from tests.rest import session_for, token
 
 
 class _Token:
     """What azure-identity's credentials are to a `SignIn`."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
 
     def get_token(self, *_scopes: str, **_options: Any) -> Any:
         from azure.core.credentials import AccessToken
 
-        return AccessToken(self._client._token(), int(time.time()) + 3600)
+        with session_for(self._environment) as session:
+            return AccessToken(token(session, self._environment), int(time.time()) + 3600)
 
 
 class Counted(requests.Session):
@@ -89,7 +91,7 @@ class Following:
         workspace = Workspace(
             subscription_id=info["subscription_id"], resource_group=info["resource_group"], name=info["workspace"]
         )
-        self.service = AzureRest(workspace, SignIn(_Token(self.client), way="secret"), session=self.session)
+        self.service = AzureRest(workspace, SignIn(_Token(environment), way="secret"), session=self.session)
 
     def submit(self, name: str, *script: str, compute: str | None = None) -> str:
         """Submit a job with that script."""
