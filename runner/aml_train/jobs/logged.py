@@ -102,7 +102,8 @@ def columns_of(found: LoggedSet) -> Columns:
             problems[metric.name] = f"it is a table, whose columns are {names}"
     for name in found.left:
         problems[name] = "the job logged too much to read all of it"
-    return Columns(series=series, problems=problems)
+    # A table may be called as the column of another one is: the name means the column.
+    return Columns(series=series, problems={name: why for name, why in problems.items() if name not in series})
 
 
 def problem_of(name: str, columns: Columns) -> str | None:

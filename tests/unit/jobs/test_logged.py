@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import requests
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from aml_train.clouds import AZURE_PUBLIC
 from aml_train.errors import ServiceError
@@ -21,7 +23,7 @@ from aml_train.jobs.clock import Clock
 from aml_train.jobs.logged import LIST, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, columns_of, in_order, problem_of
 from aml_train.jobs.logged_reads import read_tables, settle_logged
 from aml_train.jobs.logged_tables import MOST_BYTES, file_of, tables_of
-from aml_train.tables import MOST_POINTS, Table, masked
+from aml_train.tables import MOST_CHARACTERS, MOST_POINTS, Table, masked
 from tests.fake_service import FakeClock, FakeService
 
 
@@ -288,3 +290,38 @@ def test_a_file_that_cannot_be_read_is_told() -> None:
     ((table,), _, remark) = read_tables(Broken(), "job", LoggedSet(metrics=(artifact("cm", "confusion_matrix"),)))
     assert (table.kind, table.value) == ("file", "cm")
     assert remark == "What the job logged in cm is not shown: storage answered 503"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+SHAPED = st.fixed_dictionaries({"data": JSON | st.fixed_dictionaries({"class_labels": JSON, "matrix": JSON, "bin_edges": JSON, "bin_counts": JSON, "probability_tables": JSON, "probability_thresholds": JSON})})  # fmt: skip
+KINDS = st.sampled_from([SCALAR, LIST, TABLE, "", "azureml.v2.confusion_matrix", "azureml.v2.accuracy_table", "azureml.v2.residuals"])  # fmt: skip
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "a.b", ""]), KINDS, st.lists(JSON, max_size=3)), max_size=3),
+    SHAPED | JSON,
+)
+def test_whatever_is_logged_is_shown_or_told(found: list[tuple[str, str, list[Any]]], content: Any) -> None:
+    metrics = []
+    for name, kind, rows in found:
+        place = {name: f"aml://artifactId/ExperimentRun/dcid.job/{name}"}
+        data = (
+            [place]
+            if kind.startswith("azureml.v2.")
+            else [row if isinstance(row, dict) else {name: row} for row in rows]
+        )
+        columns = {column: "Double" for row in data for column in row}
+        metrics.append(Logged(name=name, kind=kind, columns=columns, rows=[LoggedRow(data=row) for row in data]))
+    logged_set = LoggedSet(metrics=tuple(metrics))
+    columns_found = columns_of(logged_set)
+    assert not columns_found.series.keys() & columns_found.problems.keys()
+    contents = dict.fromkeys(("a", "a.b", ""), json.dumps(content).encode())
+    for table in tables_of(logged_set, "job", contents)[0]:
+        cells = [cell for row in (table.head, *table.rows) for cell in row]
+        assert all(len(cell) <= MOST_CHARACTERS for cell in cells)
+        assert all(len(row) == len(table.head) for row in table.rows if table.head)
