@@ -7,7 +7,7 @@ BIN = .venv/bin
 # What the bootstrap puts beside the checkout for the tests: Azurite, and Node.js where the machine has none.
 WITH_SERVICES = PATH="$(CURDIR)/.aml-train/bin:$$PATH"
 # How many tests run side by side; 0: one after the other, in one process.
-TEST_WORKERS ?= 0
+TEST_WORKERS ?= 3
 PYTEST = $(BIN)/pytest -n $(TEST_WORKERS) --max-worker-restart=1
 
 .DEFAULT_GOAL := help
@@ -28,7 +28,7 @@ act-demo: ## the example's workflow under act: uses: org/aml-train@v1, mapped to
 	@$(BOOTSTRAP) --for demo
 	@$(BIN)/python -m scripts.act_demo
 
-test: ## lint, then every test; TEST_WORKERS=3 runs three side by side
+test: ## lint, then every test; TEST_WORKERS=0 runs them one after the other
 	@$(BOOTSTRAP) --for tests
 	@$(MAKE) --no-print-directory _lint
 	$(WITH_SERVICES) $(PYTEST) tests/unit tests/integration tests/e2e

@@ -17,6 +17,8 @@ nox.options.sessions = ["lint", "unit"]
 nox.options.error_on_external_run = True
 
 _SERVICES = str(Path(__file__).parent / ".aml-train/bin")
+#: As in the Makefile.
+_SIDE_BY_SIDE = ("-n", os.environ.get("TEST_WORKERS", "3"), "--max-worker-restart=1")
 
 
 def _install(session: nox.Session) -> None:
@@ -44,7 +46,7 @@ def lint(session: nox.Session) -> None:
 def unit(session: nox.Session) -> None:
     """Run the unit tests: no Docker, no sockets."""
     _install(session)
-    session.run("pytest", "tests/unit", *session.posargs)
+    session.run("pytest", *_SIDE_BY_SIDE, "tests/unit", *session.posargs)
 
 
 @nox.session
@@ -52,7 +54,7 @@ def integration(session: nox.Session) -> None:
     """Run the tests with real Docker, registry, Azurite and SDKs."""
     _install(session)
     environment = _make_ready(session, "services")
-    session.run("pytest", "tests/integration", *session.posargs, env=environment)
+    session.run("pytest", *_SIDE_BY_SIDE, "tests/integration", *session.posargs, env=environment)
 
 
 @nox.session
@@ -69,7 +71,7 @@ def e2e(session: nox.Session) -> None:
     """Run the whole command to each of its ends."""
     _install(session)
     environment = _make_ready(session, "services")
-    session.run("pytest", "tests/e2e", *session.posargs, env=environment)
+    session.run("pytest", *_SIDE_BY_SIDE, "tests/e2e", *session.posargs, env=environment)
 
 
 @nox.session
