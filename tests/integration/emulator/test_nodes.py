@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +25,31 @@ from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean
 PATIENCE = 300.0
 MEETING = Path(__file__).with_name("meeting.py")
 RANKS = (0, 1, 2, 3)
+FAILING = """
+import os, signal, socket, sys, time
+
+def end(*_):
+    print("told", flush=True)
+    sys.exit(0)
+
+signal.signal(signal.SIGTERM, end)
+print("up", flush=True)
+place = (os.environ["AZ_BATCH_NODE_LIST"].split(";")[1], 7000)
+if os.environ["RANK"] == "3":
+    with socket.create_server(("", place[1])) as server:
+        met = [server.accept() for _ in range(3)]
+    print("broken", flush=True)
+    sys.exit(7)
+while True:
+    try:
+        connection = socket.create_connection(place)
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.05)
+while True:
+    signal.pause()
+"""
+"""Rank 3 fails once the others have told it that they are up: by then SIGTERM has them say so."""
 
 
 def until(condition: Callable[[], bool], sink: RecordingSink) -> None:
@@ -39,11 +66,13 @@ def told(bench: Bench, spec: RunSpec) -> str:
     return "\n".join(f"{path}:\n{bench.log(spec, path).decode()}" for path in (*log_paths(spec), MPI_LOG_PATH))
 
 
-def on_each_node(engine: docker.DockerClient, spec: RunSpec, *command: str) -> None:
-    """Run a command in the containers of a run, whose nodes share nothing."""
+def put_on_each_node(engine: docker.DockerClient, spec: RunSpec, name: str) -> None:
+    """Put an empty file into /tmp of the containers of a run. One request each: a command's end would be asked for in another."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo(name))
     for node in engine.containers.list(filters={"label": f"org.aml-train.emulator.run={spec.run_id}"}):
-        code, said = node.exec_run(list(command))
-        assert code == 0, said
+        assert node.put_archive("/tmp", data.getvalue())
 
 
 def test_every_process_of_pytorch_knows_its_place_and_meets_the_others(
@@ -88,16 +117,9 @@ def test_every_process_of_pytorch_knows_its_place_and_meets_the_others(
 def test_the_first_process_that_fails_ends_the_job_on_all_nodes_with_its_exit_code(
     bench: Bench, engine: docker.DockerClient
 ) -> None:
-    spec, sink = bench.submit(
-        "trap 'echo told; exit 0' TERM; echo up; until [ -e /tmp/go ]; do sleep 0.1; done; "
-        '[ "$RANK" != 3 ] || { echo broken; exit 7; }; sleep 3600 & wait $!',
-        launcher="pytorch",
-        nodes=2,
-        processes=2,
-    )
-    # The others have their traps by then.
-    until(lambda: all(bench.rank_log(spec, rank) == "up\n" for rank in RANKS), sink)
-    on_each_node(engine, spec, "touch", "/tmp/go")
+    bench.blobs.put(STORE, "failing/fail.py", FAILING.encode())
+    code = Folder(container=STORE, prefix="failing")
+    spec, sink = bench.submit("exec python fail.py", launcher="pytorch", nodes=2, processes=2, code=code)
     assert sink.wait(PATIENCE) == "Failed"
     assert sink.error is not None
     assert (sink.error.code, sink.error.exit_code) == ("UserError", 7)
@@ -238,7 +260,7 @@ def test_a_job_on_several_nodes_is_taken_up_after_a_restart(
     after.runner.adopt((spec,))
     after.runner.start()
     taken.wait_status("Running", PATIENCE)
-    on_each_node(engine, spec, "touch", "/tmp/end")
+    put_on_each_node(engine, spec, "end")
     assert taken.wait(PATIENCE) == "Completed", (taken.error, told(after, spec))
     assert [after.rank_log(spec, rank) for rank in RANKS] == ["one\ntwo"] * 4
     assert_clean(engine, after)
