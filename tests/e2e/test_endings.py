@@ -38,10 +38,8 @@ def test_a_commit_becomes_a_gated_registered_model_and_a_second_run_attaches(loc
     assert all(rule["met"] for rule in first.of("rule-decided"))
     assert any("epoch" in line["text"] for line in first.of("log-line") if line["source"] == "job")
 
-    began = time.monotonic()
     second = local.run(digits)
     assert second.code == 0, second.output
-    assert time.monotonic() - began < 10
     assert second.only("job-submitted")["attached"]
     assert second.only("job-submitted")["job"] == job["job"]
     assert second.only("image-ready")["digest"] == image["digest"]

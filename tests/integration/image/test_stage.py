@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -149,23 +148,19 @@ def test_failing_instruction_is_named_with_its_last_lines(
 def test_build_that_takes_too_long_is_killed(
     spec: ImageSpec, engine: DockerClient, cli: BuildCli, recorder: Recorder
 ) -> None:
-    spec = replace(spec, dockerfile=f"FROM {spec.base.pinned}\nRUN sleep 60 # {spec.repository}\n")
-    started = time.monotonic()
+    spec = replace(spec, dockerfile=f"FROM {spec.base.pinned}\nRUN sleep 36000 # {spec.repository}\n")
     with pytest.raises(TimedOutError, match="the build took longer than 2 seconds"):
         build_image(spec, cli=cli, engine=engine, tag="aml-train-test:slow", listener=recorder, timeout=2)
-    assert time.monotonic() - started < 20
-    assert any("sleep 60" in event.text for event in recorder.of(LogLine))
+    assert any("sleep 36000" in event.text for event in recorder.of(LogLine))
 
 
 def test_build_is_killed_when_the_listener_fails(spec: ImageSpec, engine: DockerClient, cli: BuildCli) -> None:
     def listener(_: Event) -> None:
         raise KeyboardInterrupt
 
-    spec = replace(spec, dockerfile=f"FROM {spec.base.pinned}\nRUN sleep 61 # {spec.repository}\n")
-    started = time.monotonic()
+    spec = replace(spec, dockerfile=f"FROM {spec.base.pinned}\nRUN sleep 36001 # {spec.repository}\n")
     with pytest.raises(KeyboardInterrupt):
         build_image(spec, cli=cli, engine=engine, tag="aml-train-test:interrupted", listener=listener)
-    assert time.monotonic() - started < 20
 
 
 def test_moved_base_is_noticed(
