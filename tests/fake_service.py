@@ -55,7 +55,6 @@ class FakeService(MemoryService):
     log: bytes = b""
     logs: dict[str, bytes] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)
-    sizes: Mapping[str, str | Exception] = field(default_factory=dict)
     error: str | None = None
     codes: Sequence[str] = ()
     submitted: list[JobSpec] = field(default_factory=list)
@@ -64,7 +63,7 @@ class FakeService(MemoryService):
     cancel_answers: list[BaseException | None] = field(default_factory=list)
     tag_answers: list[ServiceError | None] = field(default_factory=list)
     on_submit: Callable[[JobSpec], None] | None = None
-    nodes: NodeKind = field(default_factory=lambda: NodeKind(size="Standard_NC6s_v3", gpus=1))
+    nodes: NodeKind | Exception = field(default_factory=lambda: NodeKind(size="Standard_NC6s_v3", gpus=1))
     waits: str = ""
     placements: list[Placement] = field(default_factory=list)
     dates: dict[str, Any] = field(default_factory=dict)
@@ -136,14 +135,10 @@ class FakeService(MemoryService):
         for start in range(0, len(data), 7):
             yield data[start : start + 7]
 
-    def vm_size(self, compute: str) -> str | None:
-        size = self.sizes.get(compute)
-        if isinstance(size, Exception):
-            raise size
-        return size
-
     def node_kind(self, placement: Placement) -> NodeKind:
         self.placements.append(placement)
+        if isinstance(self.nodes, Exception):
+            raise self.nodes
         return self.nodes
 
     def waiting_reason(self, placement: Placement) -> str:

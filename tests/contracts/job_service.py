@@ -425,8 +425,6 @@ def what_did_not_change_is_not_sent_again(subject: Subject, tmp_path: Path) -> N
 
 
 def computes_are_found_or_made(subject: Subject, _tmp_path: Path) -> None:
-    assert subject.service.vm_size(subject.compute) == subject.size
-    assert subject.service.vm_size("nothing") is None
     assert subject.service.node_kind(Placement(compute=subject.compute)).size == subject.size
     lost = subject.service.node_kind(Placement(compute="nothing"))
     assert lost.size is None
@@ -435,7 +433,7 @@ def computes_are_found_or_made(subject: Subject, _tmp_path: Path) -> None:
     cluster = ClusterConfig(name=f"c-{uuid.uuid4().hex[:8]}", size="Standard_DS3_v2", max_nodes=2, where="a.yml:3")
     name, title = cluster.name, f"{cluster.name} (Standard_DS3_v2, 0 to 2 nodes, dedicated)"
     assert subject.ensure_compute(cluster) == [f"Making the compute {title}.", f"The compute {name} is there."]
-    assert subject.service.vm_size(name) == "Standard_DS3_v2"
+    assert subject.service.node_kind(Placement(compute=name)).size == "Standard_DS3_v2"
     assert subject.ensure_compute(cluster) == [], "it is there, and what it is to be"
     larger, other = replace(cluster, max_nodes=3), replace(cluster, size="Standard_NC6s_v3", update=True)
     (told,) = subject.ensure_compute(larger)

@@ -24,7 +24,6 @@ from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NodeKi
 from aml_train.jobs.states import JobStatus, parse_status
 
 _API: Final = {
-    "computes": "2024-10-01-preview",
     "jobs": "2024-01-01-preview",
     "models": "2023-08-01-preview",
 }
@@ -166,13 +165,6 @@ class AzureRest(AzureHttp):
         before, self._created[place] = self._created.get(place, created), created
         if offset and created != before:
             raise LogBeganAnewError(f"the log was created anew at {created}")
-
-    def vm_size(self, compute: str) -> str | None:
-        """See :meth:`aml_train.jobs.service.JobService.vm_size`."""
-        url, what = self.arm(f"/computes/{quote(compute)}"), f"Asking for the compute {compute}"
-        found = self.read(url, what, params={"api-version": _API["computes"]}) or {}
-        size = ((found.get("properties") or {}).get("properties") or {}).get("vmSize")
-        return str(size) if size else None
 
     def node_kind(self, placement: Placement) -> NodeKind:
         """See :meth:`aml_train.jobs.service.JobService.node_kind`."""

@@ -11,7 +11,7 @@ from aml_train.events import Listener, LogLines, LogsEnded, LogTail, Notice, ran
 from aml_train.jobs.infiniband import NcclWatch, has_infiniband
 from aml_train.jobs.log_names import chosen, log_name
 from aml_train.jobs.logs import TAIL_LINES, LogAddress, LogFollower, LogText, addresses
-from aml_train.jobs.service import JobService, JobView, Placement
+from aml_train.jobs.service import JobService, JobView, NodeKind, Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.masking import Masker
 from aml_train.tracebacks import Traceback, TracebackFinder
@@ -139,17 +139,17 @@ class JobLogs:
         try:
             view = self._service.find(self._job)
             place = (view.placement if view else None) or Placement()
-            size = place.size or (self._service.vm_size(place.compute) if place.compute else None)
+            kind = self._service.node_kind(place)
         except ServiceError as error:
             if error.transient:
                 return
-            self._warned = True
-            text = f"NCCL uses sockets; whether the nodes have InfiniBand is not known: {error.message}"
-            self._listener(Notice(text=text))
-            return
+            kind = NodeKind(problem=error.message)
         self._warned = True
-        if size and has_infiniband(size):
-            self._listener(Notice(text=self._nccl.warning(size, place.nodes), level="warning"))
+        if kind.size is None:
+            text = f"NCCL uses sockets; whether the nodes have InfiniBand is not known: {kind.problem}"
+            self._listener(Notice(text=text))
+        elif has_infiniband(kind.size):
+            self._listener(Notice(text=self._nccl.warning(kind.size, place.nodes), level="warning"))
 
 
 def failed_rank(reason: str | None) -> str | None:

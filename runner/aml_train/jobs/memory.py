@@ -313,12 +313,6 @@ class MemoryService:
             raise LogBeganAnewError(f"the log has {len(content)} bytes, of which {offset} were read")
         return iter([content[offset:]] if content[offset:] else [])
 
-    def vm_size(self, compute: str) -> str | None:
-        """See :meth:`aml_train.jobs.service.JobService.vm_size`."""
-        self._answer()
-        found = self.computes.get(compute)
-        return found.size if found is not None else None
-
     def ensure_compute(self, cluster: ClusterConfig, *, listener: Listener) -> None:
         """Have the cluster there, as a target does it; *listener* is told what is made, changed, and left as it is.
 
@@ -341,7 +335,9 @@ class MemoryService:
 
     def node_kind(self, placement: Placement) -> NodeKind:
         """See :meth:`aml_train.jobs.service.JobService.node_kind`. How many GPUs a size has is not known here."""
-        size = placement.size or self.vm_size(placement.compute or "")
+        self._answer()
+        cluster = self.computes.get(placement.compute or "")
+        size = placement.size or (cluster.size if cluster is not None else None)
         return NodeKind(size=size, spot=placement.spot, problem="" if size else "the compute is not there")
 
     def waiting_reason(self, placement: Placement) -> str:

@@ -166,9 +166,6 @@ class JobService(Protocol):
             LogBeganAnewError: before the first byte; told once of each new blob.
         """
 
-    def vm_size(self, compute: str) -> str | None:
-        """Return the VM size of a cluster's nodes; None where the compute has none, or is not there."""
-
     def node_kind(self, placement: Placement) -> NodeKind:
         """Return what kind of nodes *placement* means; what cannot be found out is None, and why is said."""
 

@@ -5,7 +5,7 @@ import pytest
 from aml_train.errors import ServiceError
 from aml_train.events import Event, LogLines, LogsEnded, LogTail, Notice
 from aml_train.jobs.job_logs import JobLogs, best, told
-from aml_train.jobs.service import JobView, Placement
+from aml_train.jobs.service import JobView, NodeKind, Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.tracebacks import Traceback
 from tests.fake_service import FakeService, lost
@@ -111,22 +111,25 @@ def warnings(events: list[Event]) -> list[str]:
 
 
 def test_nccl_on_sockets_is_warned_of_once_where_the_nodes_have_infiniband() -> None:
-    service = FakeService(logs=ranks(r0=SOCKETS.decode(), r1=SOCKETS.decode()), sizes={"gpu": "Standard_ND96asr_v4"})
+    service = FakeService(
+        logs=ranks(r0=SOCKETS.decode(), r1=SOCKETS.decode()), nodes=NodeKind(size="Standard_ND96asr_v4")
+    )
     (text,) = warnings(heard(service, looks=3)[0])
     assert "NCCL uses sockets, although nodes of Standard_ND96asr_v4 have InfiniBand" in text
 
 
-@pytest.mark.parametrize("sizes", [{"gpu": "Standard_NC24ads_A100_v4"}, {}])
-def test_nccl_on_sockets_is_well_where_there_is_nothing_better(sizes: dict[str, str]) -> None:
-    assert warnings(heard(FakeService(log=SOCKETS, sizes=sizes))[0]) == []
+def test_nccl_on_sockets_is_well_where_there_is_nothing_better() -> None:
+    nodes = NodeKind(size="Standard_NC24ads_A100_v4")
+    assert [event for event in heard(FakeService(log=SOCKETS, nodes=nodes))[0] if isinstance(event, Notice)] == []
 
 
 def test_a_size_that_cannot_be_asked_for_is_asked_for_again_or_told() -> None:
-    service = FakeService(log=SOCKETS, sizes={"gpu": lost()})
+    service = FakeService(log=SOCKETS, nodes=lost())
     assert [event for event in heard(service, looks=2)[0] if isinstance(event, Notice)] == []
-    service = FakeService(log=SOCKETS, sizes={"gpu": ServiceError("403 to GET computes")})
-    (notice,) = [event for event in heard(service, looks=2)[0] if isinstance(event, Notice)]
-    assert notice.text == "NCCL uses sockets; whether the nodes have InfiniBand is not known: 403 to GET computes"
+    for nodes in (ServiceError("403 to GET computes"), NodeKind(problem="403 to GET computes")):
+        service = FakeService(log=SOCKETS, nodes=nodes)
+        (notice,) = [event for event in heard(service, looks=2)[0] if isinstance(event, Notice)]
+        assert notice.text == "NCCL uses sockets; whether the nodes have InfiniBand is not known: 403 to GET computes"
 
 
 def test_between_two_looks_the_log_that_grew_last_is_read_and_the_others_in_turn() -> None:
