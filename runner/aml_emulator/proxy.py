@@ -77,7 +77,7 @@ class Proxy:
         self._admin = admin
         self._page = page
         self._open: set[asyncio.Task[None]] = set()
-        self._tunnels: set[asyncio.Task[None]] = set()
+        self._tunnels: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve_on(self, listener: socket.socket) -> asyncio.Server:
         """Accept connections on a listening socket, and return the server."""
@@ -90,8 +90,13 @@ class Proxy:
         await asyncio.gather(*self._open, return_exceptions=True)
 
     def break_off(self) -> None:
-        """End every tunnel: whoever has one connects anew, and what has changed meanwhile holds for it."""
-        for task in tuple(self._tunnels):
+        """End every tunnel: whoever has one connects anew, and what has changed meanwhile holds for it.
+
+        The clients' connections are closed before the loop comes to anything that is asked of it later, such as the answer to who
+        made the change: else that one could still send a request over a connection that is about to end.
+        """
+        for task, writer in tuple(self._tunnels.items()):
+            writer.transport.abort()
             task.cancel()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -154,8 +159,8 @@ class Proxy:
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         task = asyncio.current_task()
         if task is not None:
-            self._tunnels.add(task)
-            task.add_done_callback(self._tunnels.discard)
+            self._tunnels[task] = writer
+            task.add_done_callback(lambda done: self._tunnels.pop(done, None))
         await join((reader, writer), streams)
 
     async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

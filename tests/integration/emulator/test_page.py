@@ -68,8 +68,12 @@ class Visit:
         page.set_default_timeout(SECONDS)
         page.on("console", lambda message: self.problems.append(f"console {message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
-        page.on("requestfailed", lambda request: self.problems.append(f"failed: {request.url}"))
+        page.on("requestfailed", self._not_just_left)
         page.on("request", self._only_here)
+
+    def _not_just_left(self, request: Any) -> None:
+        if request.failure != "net::ERR_ABORTED":  # Chromium's word for what a page had not got yet when it was left
+            self.problems.append(f"failed: {request.url}: {request.failure}")
 
     def _only_here(self, request: Any) -> None:
         if not request.url.startswith(self.base):
