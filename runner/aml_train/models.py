@@ -266,8 +266,13 @@ def register(
 
 def _registered(versions: Sequence[ModelView], job: str, uri: str) -> ModelView | None:
     """Return the version that *job* was registered as, from that place."""
-    ours = (one for one in versions if one.tags.get(TAG_JOB) == job and one.tags.get(TAG_SOURCE) == uri)
-    return next(ours, None)
+    wanted = {TAG_JOB: job, TAG_SOURCE: uri}
+    return next((one for one in versions if is_same_model(one, wanted)), None)
+
+
+def is_same_model(found: ModelView, tags: Mapping[str, str]) -> bool:
+    """Tell whether a version is what is registered with *tags*: from the same job, and the same place in it."""
+    return all(found.tags.get(tag) == tags.get(tag) for tag in (TAG_JOB, TAG_SOURCE))
 
 
 def _first(tags: Mapping[str, str]) -> list[str]:

@@ -7,17 +7,16 @@ The requests and the shapes of their answers are those of azure-ai-ml 1.34.1 and
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
 import requests
 
 from aml_train import retries
-from aml_train.clouds import AZURE_PUBLIC, Cloud
-from aml_train.credentials.azure import SignIn
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
-from aml_train.jobs.azure_http import TIMEOUT, AzureHttp, Workspace, error_for
+from aml_train.jobs.azure_http import TIMEOUT, AzureHttp, error_for
 from aml_train.jobs.azure_views import codes_of, date_of, job_view, model_view, time_of
 from aml_train.jobs.logged import LoggedSet
 from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NodeKind, Placement
@@ -34,16 +33,10 @@ _MOST_PAGES: Final = 10
 class AzureRest(AzureHttp):
     """The reading half of a job service, and cancelling."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        credential: SignIn,
-        cloud: Cloud = AZURE_PUBLIC,
-        *,
-        session: requests.Session | None = None,
-    ) -> None:
-        super().__init__(workspace, credential, cloud, session=session)
-        self._created: dict[str, str] = {}
+    @cached_property
+    def _created(self) -> dict[str, str]:
+        """When each log's blob was created, as it was last read."""
+        return {}
 
     def find(self, name: str) -> JobView | None:
         """See :meth:`aml_train.jobs.service.JobService.find`."""

@@ -22,10 +22,10 @@ from aml_train.jobs.azure_http import HINTS, Workspace
 from aml_train.jobs.azure_making import made, quiet
 from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.code_upload import ensure_code
-from aml_train.jobs.job import TAG_FINGERPRINT, TAG_GROUP, TAG_JOB, TAG_RESUBMITTED, TAG_SEQUENCE, JobSpec
+from aml_train.jobs.job import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE, JobSpec
 from aml_train.jobs.service import JobView, ModelView, NewModel
 from aml_train.jobs.submission import Submission
-from aml_train.models import TAG_SOURCE
+from aml_train.models import is_same_model
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient
@@ -216,8 +216,7 @@ class AzureV2(AzureRest):
         def look() -> ModelView | None:
             for one in self.models(model.name):
                 if one.version == model.version:
-                    ours = all(one.tags.get(tag) == model.tags.get(tag) for tag in (TAG_JOB, TAG_SOURCE))
-                    return one if ours else None
+                    return one if is_same_model(one, model.tags) else None
             return None
 
         return made(create, look, f"Registering the model {model.name}", translate=translate)

@@ -29,12 +29,12 @@ from aml_train.errors import ServiceError
 from aml_train.events import Listener, Notice
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.image.spec import Given
-from aml_train.jobs.job import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, JobSpec
+from aml_train.jobs.job import TAG_FINGERPRINT, TAG_RESUBMITTED, JobSpec
 from aml_train.jobs.logged import SCALAR, TABLE, Logged, LoggedRow, LoggedSet
 from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NewModel, NodeKind, Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
-from aml_train.models import TAG_SOURCE
+from aml_train.models import is_same_model
 from aml_train.targets.cluster import check_changes, differences, left_alone, title
 
 _FROM_JOB: Final = re.compile(r"azureml://jobs/([^/]+)/")
@@ -402,7 +402,7 @@ class MemoryService:
         with self._lock:
             for found in self.models(model.name):
                 if found.version == model.version:
-                    if any(found.tags.get(tag) != model.tags.get(tag) for tag in (TAG_JOB, TAG_SOURCE)):
+                    if not is_same_model(found, model.tags):
                         raise ServiceError(
                             f"Registering the model {model.name}: the version {model.version} is another model."
                         )

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.emulator.service import ROOT, Emulator
+from tests.integration.emulator.service import ROOT, Emulator, executing_by
 
 SECONDS = 300
 SOURCES = os.pathsep.join((str(ROOT), str(ROOT / "runner")))
@@ -22,14 +22,8 @@ GIT = ("-c", "user.name=t", "-c", "user.email=t@example.com")
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(
-        tmp_path_factory.mktemp("instant"),
-        command=("-m", "tests.integration.trust.instant_emulator"),
-        environment={"PYTHONPATH": SOURCES},
-    )
-    service.start()
-    yield service
-    service.stop()
+    with executing_by("tests.integration.trust.instant_emulator", tmp_path_factory.mktemp("instant")) as service:
+        yield service
 
 
 @dataclass(frozen=True)

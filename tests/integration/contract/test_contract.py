@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ import pytest
 from aml_train.config.model import ClusterConfig
 from tests.contracts.job_service import CASES, Subject
 from tests.integration.contract.remote import Worker, catalogue_of, service_of
-from tests.integration.emulator.service import ROOT, Emulator, python_of_v1
+from tests.integration.emulator.service import Emulator, executing_by, python_of_v1
 
 WRITES = (
     ("PUT", "*/jobs/*"),
@@ -88,14 +87,8 @@ class BySdkV1(InAzure):
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     """An emulator whose jobs need no containers."""
-    service = Emulator(
-        tmp_path_factory.mktemp("contract"),
-        command=("-m", "tests.integration.trust.instant_emulator"),
-        environment={"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner")))},
-    )
-    service.start()
-    yield service
-    service.stop()
+    with executing_by("tests.integration.trust.instant_emulator", tmp_path_factory.mktemp("contract")) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")

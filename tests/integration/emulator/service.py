@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,19 @@ def python_of_v1() -> str:
             "azureml-core is not installed: python3 -m scripts.bootstrap --for client-v1, or set AML_TRAIN_CLIENT_V1"
         )
     return found
+
+
+@contextmanager
+def executing_by(module: str, folder: Path) -> Iterator[Emulator]:
+    """Run an emulator whose jobs need no containers: *module* is the program, which has an executor of its own."""
+    service = Emulator(
+        folder,
+        command=("-m", module),
+        environment={"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner")))},
+    )
+    service.start()
+    yield service
+    service.stop()
 
 
 class Emulator:

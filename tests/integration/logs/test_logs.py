@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from aml_train.events import Event, LogLines, LogsEnded, Notice
 from aml_train.masking import Masker
-from tests.integration.emulator.service import ROOT, Emulator
+from tests.integration.emulator.service import Emulator, executing_by
 from tests.integration.logs.following import Following, ranks
 from tests.integration.logs.writing_emulator import filling
 
@@ -19,14 +18,8 @@ RAISED = ("Traceback (most recent call last):", '  File "train.py", line 3, in f
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    service = Emulator(
-        tmp_path_factory.mktemp("writing"),
-        command=("-m", "tests.integration.logs.writing_emulator"),
-        environment={"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner")))},
-    )
-    service.start()
-    yield service
-    service.stop()
+    with executing_by("tests.integration.logs.writing_emulator", tmp_path_factory.mktemp("writing")) as service:
+        yield service
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import pytest
 
 from aml_train.engine import connect
-from tests.integration.emulator.service import ROOT, Emulator
+from tests.integration.emulator.service import Emulator, executing_by
 from tests.integration.engine_names import forget
 from tests.integration.trust.cases import Case, case
 from tests.integration.trust.suite import add_faults, count_faults, execute, wrong
@@ -36,14 +36,8 @@ pytestmark = pytest.mark.timeout(4 * 3600)
 @pytest.fixture(scope="module")
 def instant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     """An emulator whose jobs need no containers."""
-    service = Emulator(
-        tmp_path_factory.mktemp("instant"),
-        command=("-m", "tests.integration.trust.instant_emulator"),
-        environment={"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner")))},
-    )
-    service.start()
-    yield service
-    service.stop()
+    with executing_by("tests.integration.trust.instant_emulator", tmp_path_factory.mktemp("instant")) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")
