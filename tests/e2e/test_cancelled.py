@@ -43,6 +43,13 @@ command: python train.py
 compute: azureml:local-cluster
 """
 TRAIN = "import time\nprint('started', flush=True)\ntime.sleep({seconds})\n"
+#: Goes on when it is told to: see :func:`release`.
+HELD = """\
+import pathlib, time
+print("started", flush=True)
+while not pathlib.Path("/tmp/released").exists():
+    time.sleep(0.1)
+"""
 TEST = """\
 import time
 import unittest
@@ -54,7 +61,7 @@ class Test(unittest.TestCase):
 """
 
 
-def project(folder: Path, *, seconds: float = 300, fresh_image: bool = True) -> Path:
+def project(folder: Path, *, seconds: float = 300, train: str = TRAIN, fresh_image: bool = True) -> Path:
     """Make a small project; its experiment is like no other's, and so is its image unless *fresh_image* is false."""
     word = secrets.token_hex(4)
     made = folder / "cancelled"
@@ -62,7 +69,7 @@ def project(folder: Path, *, seconds: float = 300, fresh_image: bool = True) -> 
         "aml-train.yml": CONFIG,
         "job.yml": JOB.format(name=f"cancelled-{word}"),
         "requirements.txt": f"# {word if fresh_image else 'shared'}\niniconfig==2.0.0\n",
-        "src/train.py": TRAIN.format(seconds=seconds),
+        "src/train.py": train.format(seconds=seconds),
         "tests/__init__.py": "",
         "tests/test_something.py": TEST,
     }
@@ -113,6 +120,13 @@ def left_behind(step: str, stem: str) -> list[str]:
     )
     marks = (step, f".{step[:12]}", f"{RUN_LABEL}={stem}")
     return [line for line in done.stdout.splitlines() if any(mark in line for mark in marks)]
+
+
+def release(job: str) -> None:
+    """Let a job of :data:`HELD` go on."""
+    argv = ["docker", "ps", "--quiet", "--filter", f"label={RUN_LABEL}={job}"]
+    (container,) = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+    subprocess.run(["docker", "exec", container, "touch", "/tmp/released"], check=True, capture_output=True)
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -205,7 +219,7 @@ def test_a_job_that_is_detached_goes_on_and_is_gated_later(
     any_runner: HostedRunner, emulator: Emulator, tmp_path: Path
 ) -> None:
     runner = any_runner
-    runner.checkout(project(tmp_path, seconds=8, fresh_image=False))
+    runner.checkout(project(tmp_path, train=HELD, fresh_image=False))
     step = Watched(runner, {"on-cancel": "detach"})
     step.await_line("started")
     runner.cancel(step.process)
@@ -216,6 +230,7 @@ def test_a_job_that_is_detached_goes_on_and_is_gated_later(
     after = runner.post()
     assert after.code == 0, after.log
     assert f"The job {job} goes on." in after.log
+    release(job)
     for inputs in ({"command": "attach"}, {"command": "attach", "job-name": job}):
         attached = runner.run(inputs)
         assert attached.code == 0, attached.log
