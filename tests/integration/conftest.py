@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
-import requests
 
 from aml_train.engine import BuildCli, buildkit_cli, connect
 from aml_train.events import Event
 from aml_train.image.registry import Registry, RegistryLocation
-from tests.ports import free_port
+from tests.integration.registry_process import serve_registry
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -46,36 +41,13 @@ def cli() -> BuildCli:
 @pytest.fixture(scope="session")
 def registry_location(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryLocation]:
     """A registry of this session's own, as a process."""
-    executable = shutil.which("docker-registry") or shutil.which("registry")
-    if executable is None:
-        pytest.fail("no registry is installed: apt-get install docker-registry")
-    folder = tmp_path_factory.mktemp("registry")
-    port = free_port()
-    config = folder / "config.yml"
-    config.write_text(
-        "version: 0.1\nlog: {level: error}\n"
-        f"storage: {{filesystem: {{rootdirectory: {folder / 'data'}}}, delete: {{enabled: true}}}}\n"
-        f"http: {{addr: '127.0.0.1:{port}'}}\n"
-    )
-    with Path(folder, "log").open("wb") as log:
-        process = subprocess.Popen([executable, "serve", str(config)], stdout=log, stderr=subprocess.STDOUT)
-    url = f"http://localhost:{port}"
-    try:
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                if requests.get(f"{url}/v2/", timeout=2).ok:
-                    break
-            except requests.ConnectionError:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    pytest.fail(f"the registry does not start: {Path(folder, 'log').read_text()}")
-                time.sleep(0.05)
+    with serve_registry(tmp_path_factory.mktemp("registry"), deletes=True) as port:
         yield RegistryLocation(
-            push_name=f"localhost:{port}", job_name="amltest.azurecr.io", url=url, engine_runs_jobs=True
+            push_name=f"localhost:{port}",
+            job_name="amltest.azurecr.io",
+            url=f"http://localhost:{port}",
+            engine_runs_jobs=True,
         )
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
 
 
 @pytest.fixture
@@ -85,10 +57,17 @@ def registry(registry_location: RegistryLocation) -> Iterator[Registry]:
         yield client
 
 
-def tidy_up(seconds: float = 60.0) -> None:
-    """Wait for the end of what was begun on the way out of an interruption; the process itself waits less."""
+#: The pipeline's threads: the two kinds of work beside the main thread's, what makes a container, what tidies up.
+OURS: Final = frozenset({"push", "check", "make", "tidy-up"})
+
+
+def tidy_up(seconds: float = 300.0) -> None:
+    """Wait for the end of what was told to end, and of what was begun on the way out of an interruption.
+
+    The pipeline itself waits for these threads only for a bounded time.
+    """
     for thread in threading.enumerate():
-        if thread.name == "tidy-up":
+        if thread.name in OURS:
             thread.join(seconds)
 
 

@@ -32,7 +32,7 @@ from aml_train.leases import candidate_tag, container_labels
 
 engine = connect(os.environ)
 base, repository = sys.argv[1:]
-container = engine.containers.create(base, ["sleep", "600"], labels=container_labels(engine, "tests", 3600))
+container = engine.containers.create(base, ["sleep", "6000"], labels=container_labels(engine, "tests", 3600))
 container.start()
 name = f"{repository}:{candidate_tag(engine, 3600)}"
 assert engine.images.get(base).tag(*name.rsplit(":", 1))
@@ -89,7 +89,7 @@ def test_what_a_killed_process_left_is_swept_and_what_a_living_one_has_is_not(
 
     killed.process.kill()
     # Nobody has asked for its exit code yet: its remains are no life.
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while start_of(killed.process.pid) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -103,7 +103,7 @@ def test_what_a_killed_process_left_is_swept_and_what_a_living_one_has_is_not(
 
 
 def test_a_killed_owner_in_a_container_is_dead_when_that_ends(engine: DockerClient, recorder: Recorder) -> None:
-    owner = engine.containers.run(BASE, ["sleep", "600"], detach=True)
+    owner = engine.containers.run(BASE, ["sleep", "6000"], detach=True)
     labels = {
         **container_labels(engine, "tests", 3600),
         "org.aml-train.owner": f"{'0' * 12}.1.5.{str(owner.id)[:12]}",
@@ -114,6 +114,11 @@ def test_a_killed_owner_in_a_container_is_dead_when_that_ends(engine: DockerClie
         owned.reload()
         owner.kill()
         owner.wait()
+        # The engine's list may be a moment behind.
+        deadline = time.monotonic() + 120
+        while owner.id in {item["Id"] for item in engine.api.containers()}:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         sweep(engine, recorder)
         with pytest.raises(NotFound):
             owned.reload()

@@ -39,10 +39,10 @@ class Trial:
         checked = threading.Event()
 
         def check(stop: Stop) -> Facts:
-            try:
-                return self._checks.look(self.work.engine, image_id, stop)
-            finally:
-                checked.set()
+            facts = self._checks.look(self.work.engine, image_id, stop)
+            # Where it fails, the tests are told to stop as soon as the failure is on record: it comes first, whoever is quicker.
+            checked.set()
+            return facts
 
         def test(stop: Stop) -> TestResults | None:
             try:

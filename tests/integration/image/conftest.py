@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 Ensure = Callable[..., Tested]
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait to its end for work that was told to end: on a busy machine that takes longer than a run has time for."""
+    monkeypatch.setattr("aml_train.stopping.PATIENCE", 120.0)
+
+
 @pytest.fixture
 def repository(engine: DockerClient, registry_location: RegistryLocation) -> Iterator[str]:
     """A repository of the test's own; what the engine has of it is removed."""
@@ -64,7 +70,7 @@ def tests(project: Path) -> Callable[..., TestSpec]:
     """Make a test spec of the project as it is now."""
 
     def make(**settings: Any) -> TestSpec:
-        settings = {"command": "python -m pytest -q tests", "timeout": 120.0, **settings}
+        settings = {"command": "python -m pytest -q tests", "timeout": 600.0, **settings}
         return TestSpec(files=FileSet.collect(project), **settings)
 
     return make

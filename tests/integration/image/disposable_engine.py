@@ -8,6 +8,7 @@ takes the mounts away. It reaches no network: what is to be in it is loaded.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 NEEDED: Final = ("dockerd", "containerd", "unshare", "mkfs.ext4", "mount", "ip")
-_PATIENCE: Final = 60.0
+_PATIENCE: Final = 300.0
+"""Seconds; a bound for what hangs."""
+
 _START: Final = r"""
 set -e
 mount -t tmpfs tmpfs /run/containerd
@@ -91,7 +94,7 @@ class DisposableEngine:
 
     def client(self) -> DockerClient:
         """Return a client; it is closed at the end."""
-        client = docker.DockerClient(base_url=self.environ["DOCKER_HOST"], version="1.41", timeout=60)
+        client = docker.DockerClient(base_url=self.environ["DOCKER_HOST"], version="1.41", timeout=600)
         self.clients.append(client)
         return client
 
@@ -142,8 +145,21 @@ def disposable_engine(*, disk: int) -> Iterator[DisposableEngine]:
 
 
 def _remove_groups(name: str) -> None:
-    """Remove the control groups of an engine that has ended, of version 1 and of version 2."""
+    """Remove the control groups of an engine that has ended, of version 1 and of version 2.
+
+    The kernel may still hold one for a moment after its last process has gone.
+    """
+    deadline = time.monotonic() + _PATIENCE
     for top in (*Path("/sys/fs/cgroup").glob(f"*/{name}"), *Path("/sys/fs/cgroup").glob(name)):
-        for group in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
-            group.rmdir()
-        top.rmdir()
+        for group in (*sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True), top):
+            while True:
+                try:
+                    group.rmdir()
+                except FileNotFoundError:
+                    break
+                except OSError as error:
+                    if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.05)
+                else:
+                    break

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,19 +22,20 @@ if TYPE_CHECKING:
 
 
 def test_image_of_this_engine_only(engine: DockerClient) -> None:
-    engine.images.get(BASE).tag("aml-train-test-base", "only-here")
+    name = f"aml-train-test-{secrets.token_hex(6)}:only-here"
+    engine.images.get(BASE).tag(name)
     try:
         base = resolve_base(
-            ImageRef.parse("aml-train-test-base:only-here"),
+            ImageRef.parse(name),
             platform=engine_platform(engine),
             engine=engine,
             registries=docker_registries({}),
         )
     finally:
-        engine.images.remove("aml-train-test-base:only-here")
+        engine.images.remove(name)
     assert (base.local_only, base.pinned, base.identity) == (
         True,
-        "aml-train-test-base:only-here",
+        name,
         engine.images.get(BASE).id,
     )
 

@@ -6,15 +6,11 @@ import base64
 import json
 import os
 import secrets
-import shutil
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import requests
 
 from aml_train.errors import ImageError
 from aml_train.image.base import docker_login
@@ -23,7 +19,7 @@ from aml_train.image.registry import Registry
 from aml_train.image.registry_auth import RegistryAuth
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.engine_names import forget
-from tests.ports import free_port
+from tests.integration.registry_process import serve_registry
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -43,32 +39,11 @@ echo '{{"ServerURL": "{host}", "Username": "{user}", "Secret": "{password}"}}'
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Host and port of a registry that wants a password."""
-    executable = shutil.which("docker-registry") or shutil.which("registry")
-    assert executable is not None
-    folder, port = tmp_path_factory.mktemp("closed"), free_port()
+    folder = tmp_path_factory.mktemp("closed")
     (folder / "htpasswd").write_text(HTPASSWD)
-    (folder / "config.yml").write_text(
-        "version: 0.1\nlog: {level: error}\n"
-        f"storage: {{filesystem: {{rootdirectory: {folder / 'data'}}}}}\n"
-        f"auth: {{htpasswd: {{realm: closed, path: {folder / 'htpasswd'}}}}}\n"
-        f"http: {{addr: '127.0.0.1:{port}'}}\n"
-    )
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [executable, "serve", str(folder / "config.yml")], stdout=log, stderr=subprocess.STDOUT
-        )
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            if requests.get(f"http://127.0.0.1:{port}/v2/", timeout=2).status_code == 401:
-                break
-        except requests.ConnectionError:
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < deadline, (folder / "log").read_text()
-            time.sleep(0.05)
-    yield f"localhost:{port}"
-    process.terminate()
-    process.wait(timeout=10)
+    settings = f"auth: {{htpasswd: {{realm: closed, path: {folder / 'htpasswd'}}}}}\n"
+    with serve_registry(folder, settings=settings) as port:
+        yield f"localhost:{port}"
 
 
 @pytest.fixture(params=["auths", "credHelpers", "credsStore"])

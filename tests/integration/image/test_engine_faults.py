@@ -153,7 +153,8 @@ def test_a_restart_during_the_build_is_told_and_the_next_run_works(
     registry: Registry,
     recorder: Recorder,
 ) -> None:
-    spec = replace(mine, dockerfile=f"FROM {mine.base.pinned}\nRUN echo begun {mine.repository}; sleep 5\n")
+    step = f"ARG HELD=6000\nRUN echo begun {mine.repository}; sleep $HELD\n"
+    spec = replace(mine, dockerfile=f"FROM {mine.base.pinned}\n{step}")
 
     def restart(event: Event) -> None:
         if isinstance(event, LogLine) and event.text == f"begun {mine.repository}":
@@ -167,6 +168,7 @@ def test_a_restart_during_the_build_is_told_and_the_next_run_works(
 
     _assert_clean(spec, breakable, registry)
     client, cli = breakable.client(), buildkit_cli(breakable.environ)
+    spec = replace(spec, build_args={"HELD": "0"})
     assert build_image(spec, cli=cli, engine=client, tag="again:1", listener=recorder).startswith("sha256:")
     client.images.remove("again:1", force=True)
 
@@ -201,7 +203,7 @@ def test_an_engine_that_goes_away_during_the_tests_is_told(
 
     try:
         with pytest.raises(ImageError, match="the Docker engine failed or went away") as caught:
-            _ensure(spec, breakable, registry_location, stop, tests(command="echo tests begin; sleep 30"))
+            _ensure(spec, breakable, registry_location, stop, tests(command="echo tests begin; sleep 6000"))
     finally:
         breakable.start()
     assert seen == 1

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 MakeTests = Callable[..., TestSpec]
-SOON = 60.0
-HOLD = "echo holding; exec sleep 600"
+SOON = 300.0
+"""Seconds until which what is waited for has come even on a busy machine: a bound for what hangs."""
+HOLD = "echo holding; exec sleep 6000"
 
 
 class HalfRegistry(ThreadingHTTPServer):
@@ -83,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.begun.set()
         self.close_connection = True
         if self.server.denies:
-            self.server.deny.wait(SOON)
+            self.server.deny.wait()  # until the test says so, or ends
             body = b'{"errors": [{"code": "DENIED", "message": "this registry takes nothing"}]}'
             self._answer(403, body, **{"Content-Type": "application/json"})
             return
@@ -99,6 +100,7 @@ def half() -> Iterator[HalfRegistry]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     yield server
+    server.deny.set()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -116,7 +118,7 @@ def ensure(
         return ensure_image(spec, tests, engine=engine, cli=lambda: cli, location=location, listener=listener)
 
     yield call
-    # What an interruption is waited for has a bound; what was asked of the engine by then comes to its end.
+    # What was told to end is waited for no longer than a bound; what was asked of the engine by then comes to its end.
     tidy_up()
     assert nothing_left(engine)
     assert not [name for name in names(engine) if name.startswith(host)]
@@ -146,7 +148,7 @@ def test_an_interruption_ends_tests_and_push(
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        ensure(tests(command=HOLD, timeout=600.0), on_line("holding", interrupt, recorder))
+        ensure(tests(command=HOLD, timeout=6000.0), on_line("holding", interrupt, recorder))
     assert half.broken_off.wait(SOON), "the engine goes on with the push"
     assert not recorder.of(Notice)
 
@@ -162,7 +164,7 @@ def test_a_push_that_fails_ends_the_tests(
     half.denies = True
     expected = r"the push of localhost:\d+/.*-candidate:candidate-.* failed: .*denied.*\nThe tests were ended\."
     with pytest.raises(ImageError, match=expected):
-        ensure(tests(command=HOLD, timeout=600.0), on_line("holding", half.deny.set, recorder))
+        ensure(tests(command=HOLD, timeout=6000.0), on_line("holding", half.deny.set, recorder))
 
 
 def test_tests_that_fail_break_the_push_off(
@@ -195,7 +197,7 @@ def when_checking(engine: DockerClient, act: Callable[[], None]) -> threading.Th
 
 
 def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.image.readiness_run._SCRIPT", "exec sleep 600")
+    monkeypatch.setattr("aml_train.image.readiness_run._SCRIPT", "exec sleep 6000")
     stop = Stop()
     thread = when_checking(engine, stop.set)
     with pytest.raises(StoppedError):
@@ -206,7 +208,7 @@ def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.Monke
 
 
 def test_an_interruption_ends_the_checks(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.image.readiness_run._SCRIPT", "exec sleep 600")
+    monkeypatch.setattr("aml_train.image.readiness_run._SCRIPT", "exec sleep 6000")
     thread = when_checking(engine, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt), settled():
         look_into(engine, BASE)
@@ -216,7 +218,7 @@ def test_an_interruption_ends_the_checks(engine: DockerClient, monkeypatch: pyte
 
 
 def test_an_interruption_ends_the_build_in_the_engine(spec: ImageSpec, engine: DockerClient, cli: BuildCli) -> None:
-    seconds = f"{600 + secrets.randbelow(1000)}.{secrets.randbelow(10**6)}"
+    seconds = f"{6000 + secrets.randbelow(1000)}.{secrets.randbelow(10**6)}"
 
     def running() -> bool:
         """Tell whether the step's process runs: the builder's containers are in no list of the engine."""

@@ -249,7 +249,7 @@ def test_a_probe_that_comes_to_no_result_is_never_ready(engine: DockerClient, ma
         look_into(engine, broken)
 
     slow = make_image(
-        f"FROM {BASE}\nRUN echo 'import time; time.sleep(60)' >> $(python3 -c 'import json; print(json.__file__)')\n"
+        f"FROM {BASE}\nRUN echo 'import time; time.sleep(6000)' >> $(python3 -c 'import json; print(json.__file__)')\n"
     )
     with pytest.raises(ImageError, match="the checks of the image took longer than 3 seconds"):
         look_into(engine, slow, timeout=3)
@@ -283,19 +283,18 @@ def test_the_command(make_image: MakeImage, tmp_path: Path) -> None:
 def test_the_configurations_image_is_built_and_checked(
     tmp_path: Path, engine: DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    repository = f"aml-train-test/checked-{secrets.token_hex(6)}"
     (tmp_path / "job.yml").write_text("command: python train.py\ncompute: azureml:c\n")
     (tmp_path / "aml-train.yml").write_text(
         f"job: job.yml\nimage:\n  base: {BASE}\n  ofed: distro\n  env: {{NCCL_IB_DISABLE: '1'}}\n"
-        "  repository: aml-train-test/checked\n  checks: {ignore: [nccl-sockets]}\n"
+        f"  repository: {repository}\n  checks: {{ignore: [nccl-sockets]}}\n"
     )
     monkeypatch.setenv("TERM", "dumb")
     done = CliRunner().invoke(cli, ["image", "check", "-C", str(tmp_path)])
-    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "aml-train-test/checked is ready"), done.output
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, f"{repository} is ready"), done.output
     assert "· nccl-sockets: the image sets NCCL_IB_DISABLE=1 (ignored): " in done.stdout
     assert "· mlx5: the mlx5 provider loads: /usr/lib/" in done.stdout
 
     lacking = CliRunner().invoke(cli, ["image", "check", "-C", str(tmp_path), "--require", "azureml-core"])
     assert lacking.exit_code == 3
-    assert not [
-        tag for image in engine.api.images() for tag in image["RepoTags"] or () if "aml-train-test/checked" in tag
-    ]
+    assert not [tag for image in engine.api.images() for tag in image["RepoTags"] or () if repository in tag]
