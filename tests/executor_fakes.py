@@ -9,6 +9,9 @@ from typing import IO
 
 from aml_emulator.executor.spec import Ending, RunError
 
+HANGING_SECONDS = 300.0
+"""Only what hangs takes so long, even on a machine under load."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryEntry:
@@ -95,11 +98,11 @@ class RecordingSink:
         self.ending, self.error = status, error
         self.done.set()
 
-    def wait_status(self, word: str, seconds: float = 30) -> None:
+    def wait_status(self, word: str, seconds: float = HANGING_SECONDS) -> None:
         with self._seen:
             assert self._seen.wait_for(lambda: word in self.statuses, seconds), self.statuses
 
-    def wait(self, seconds: float = 60) -> Ending:
+    def wait(self, seconds: float = HANGING_SECONDS) -> Ending:
         assert self.done.wait(seconds), f"not finished: {self.statuses}"
         assert self.ending is not None
         return self.ending

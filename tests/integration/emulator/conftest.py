@@ -7,6 +7,7 @@ import pytest
 
 from tests.integration.emulator.executor_bench import bench, make_bench
 from tests.integration.emulator.service import ROOT
+from tests.side_by_side import one_at_a_time
 
 __all__ = ["bench", "make_bench"]
 
@@ -15,5 +16,6 @@ __all__ = ["bench", "make_bench"]
 def mpi_image(engine: docker.DockerClient) -> str:
     """An image with Debian's Open MPI and mpi4py: that of the example."""
     folder = ROOT / "examples" / "distributed" / "mpi"
-    engine.images.build(path=str(folder), tag="aml-train-test-mpi:2", rm=True, network_mode="host")
+    with one_at_a_time("mpi-image"):
+        engine.images.build(path=str(folder), tag="aml-train-test-mpi:2", rm=True, network_mode="host")
     return "aml-train-test-mpi:2"

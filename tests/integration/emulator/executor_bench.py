@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import secrets
+import tarfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import docker
 import pytest
+from docker.models.containers import Container
 
-from aml_emulator.executor.engine_words import INSTANCE_LABEL
+from aml_emulator.executor.engine_words import INSTANCE_LABEL, RUN_LABEL
 from aml_emulator.executor.runner import ExecutorSettings, JobRunner
 from aml_emulator.executor.spec import LOG_PATH, Folder, RunSpec
-from tests.executor_fakes import MemoryBlobs, RecordingSink
+from tests.executor_fakes import HANGING_SECONDS, MemoryBlobs, RecordingSink
 
 IMAGE = "python:3.11-slim-bookworm"
 STORE = "store"
@@ -94,7 +97,7 @@ def make_bench(engine: docker.DockerClient) -> Iterator[Callable[..., Bench]]:
             wait_idle(bench)
         bench.runner.close()
     for instance in instances:
-        for container in engine.containers.list(all=True, filters=own(instance)):
+        for container in engine.containers.list(all=True, filters=own(instance), sparse=True):
             container.remove(force=True)
         for network in engine.networks.list(filters=own(instance)):
             network.remove()
@@ -112,13 +115,39 @@ def own(instance: str) -> dict[str, str | list[str] | bool]:
 
 
 def wait_idle(bench: Bench) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + HANGING_SECONDS
     while bench.runner.active() and time.monotonic() < deadline:
         time.sleep(0.05)
+
+
+def until(condition: Callable[[], bool], sink: RecordingSink) -> None:
+    """Wait until *condition* holds; a run that ends meanwhile fails the test."""
+    deadline = time.monotonic() + HANGING_SECONDS
+    while not condition():
+        assert sink.ending is None, (sink.ending, sink.error)
+        assert time.monotonic() < deadline, sink.statuses
+        time.sleep(0.05)
+
+
+def nodes(engine: docker.DockerClient, spec: RunSpec) -> list[Container]:
+    """Return the containers of a run, in whatever state."""
+    found: list[Container] = engine.containers.list(
+        all=True, filters={"label": f"{RUN_LABEL}={spec.run_id}"}, sparse=True
+    )
+    return found
+
+
+def put_on_each_node(engine: docker.DockerClient, spec: RunSpec, name: str) -> None:
+    """Put an empty file into /tmp of the containers of a run. One request each: a command's end would be asked for in another."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo(name))
+    for node in nodes(engine, spec):
+        assert node.put_archive("/tmp", data.getvalue())
 
 
 def assert_clean(engine: docker.DockerClient, bench: Bench) -> None:
     """Nothing of the emulator is left on the engine, soon after its runs have ended."""
     wait_idle(bench)
-    assert engine.containers.list(all=True, filters=own(bench.settings.instance)) == []
+    assert engine.containers.list(all=True, filters=own(bench.settings.instance), sparse=True) == []
     assert engine.networks.list(filters=own(bench.settings.instance)) == []

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,10 +16,9 @@ from aml_emulator.executor.run import LeftBehindError
 from aml_emulator.executor.spec import Folder, OutputSpec, RunSpec
 from aml_train.config.model import SetupCommand
 from aml_train.prologue import script
-from tests.executor_fakes import RecordingSink
-from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean
+from tests.executor_fakes import HANGING_SECONDS
+from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean, put_on_each_node, until
 
-PATIENCE = 300.0
 MEETING = Path(__file__).with_name("meeting.py")
 RANKS = (0, 1, 2, 3)
 FAILING = """
@@ -52,27 +48,9 @@ while True:
 """Rank 3 fails once the others have told it that they are up: by then SIGTERM has them say so."""
 
 
-def until(condition: Callable[[], bool], sink: RecordingSink) -> None:
-    """Wait until *condition* holds; a run that ends meanwhile fails the test."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert sink.ending is None, (sink.ending, sink.error)
-        assert time.monotonic() < deadline, sink.statuses
-        time.sleep(0.05)
-
-
 def told(bench: Bench, spec: RunSpec) -> str:
     """All logs of a run, for the message of a test that fails."""
     return "\n".join(f"{path}:\n{bench.log(spec, path).decode()}" for path in (*log_paths(spec), MPI_LOG_PATH))
-
-
-def put_on_each_node(engine: docker.DockerClient, spec: RunSpec, name: str) -> None:
-    """Put an empty file into /tmp of the containers of a run. One request each: a command's end would be asked for in another."""
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w") as archive:
-        archive.addfile(tarfile.TarInfo(name))
-    for node in engine.containers.list(filters={"label": f"org.aml-train.emulator.run={spec.run_id}"}):
-        assert node.put_archive("/tmp", data.getvalue())
 
 
 def test_every_process_of_pytorch_knows_its_place_and_meets_the_others(
@@ -88,7 +66,7 @@ def test_every_process_of_pytorch_knows_its_place_and_meets_the_others(
         outputs=(OutputSpec(name="all", kind="uri_folder", location=Folder(container=STORE, prefix="out")),),
         environment_variables={"NO_PROXY": "intra.net"},
     )
-    assert sink.wait(PATIENCE) == "Completed", (sink.error, told(bench, spec))
+    assert sink.wait() == "Completed", (sink.error, told(bench, spec))
     seen = [json.loads(bench.rank_log(spec, rank)) for rank in RANKS]
     assert [(one["RANK"], one["LOCAL_RANK"], one["NODE_RANK"]) for one in seen] == [
         ("0", "0", "0"),
@@ -120,7 +98,7 @@ def test_the_first_process_that_fails_ends_the_job_on_all_nodes_with_its_exit_co
     bench.blobs.put(STORE, "failing/fail.py", FAILING.encode())
     code = Folder(container=STORE, prefix="failing")
     spec, sink = bench.submit("exec python fail.py", launcher="pytorch", nodes=2, processes=2, code=code)
-    assert sink.wait(PATIENCE) == "Failed"
+    assert sink.wait() == "Failed"
     assert sink.error is not None
     assert (sink.error.code, sink.error.exit_code) == ("UserError", 7)
     assert "Rank 3 of the job's command, on node 1, exited with status code 7." in sink.error.message
@@ -142,10 +120,10 @@ def test_processes_that_end_at_once_leave_their_whole_output_and_the_first_failu
         bench.submit("[ $RANK != 1 ] || exit 9; sleep 3600", launcher="pytorch", processes=2) for _ in range(2)
     ]
     for spec, sink in quick:
-        assert sink.wait(PATIENCE) == "Completed", sink.error
+        assert sink.wait() == "Completed", sink.error
         assert [bench.rank_log(spec, rank) for rank in (0, 1)] == [lines, lines]
     for _, sink in failing:
-        assert sink.wait(PATIENCE) == "Failed"
+        assert sink.wait() == "Failed"
         assert sink.error is not None
         assert (sink.error.exit_code, "Rank 1 of" in sink.error.message) == (9, True), sink.error.message
     assert_clean(engine, bench)
@@ -160,7 +138,7 @@ def test_setup_runs_once_on_each_node_before_all_of_its_processes(bench: Bench) 
         processes=2,
         service_environment={"AZUREML_RUN_ID": "r"},
     )
-    assert sink.wait(PATIENCE) == "Completed", (sink.error, told(bench, spec))
+    assert sink.wait() == "Completed", (sink.error, told(bench, spec))
     logs = [bench.rank_log(spec, rank) for rank in RANKS]
     assert [log.splitlines()[-1] for log in logs] == ["1"] * 4
     assert ["setup 1 of 1" in first + second for first, second in (logs[:2], logs[2:])] == [True, True]
@@ -170,7 +148,7 @@ def test_setup_runs_once_on_each_node_before_all_of_its_processes(bench: Bench) 
 def test_a_process_that_is_killed_fails_the_job(bench: Bench, engine: docker.DockerClient) -> None:
     """With MPI: test_distributed_example.py."""
     spec, sink = bench.submit('[ "$RANK" != 2 ] || kill -9 $$; sleep 3600', launcher="pytorch", nodes=2, processes=2)
-    assert sink.wait(PATIENCE) == "Failed", told(bench, spec)
+    assert sink.wait() == "Failed", told(bench, spec)
     assert sink.error is not None
     assert sink.error.exit_code == 137, (sink.error.message, told(bench, spec))
     assert "Rank 2 of the job's command, on node 1, exited with status code 137." in sink.error.message
@@ -188,7 +166,7 @@ def test_cancelling_and_the_time_limit_reach_every_process(
     )
     until(lambda: all(bench.rank_log(spec, rank) == "up\n" for rank in RANKS), sink)
     assert bench.runner.cancel(spec.run_id)
-    assert sink.wait(PATIENCE) == limited.wait(PATIENCE) == "Canceled"
+    assert sink.wait() == limited.wait() == "Canceled"
     assert sink.error is None
     assert limited.error is not None
     assert "longer than its limits.timeout" in limited.error.message
@@ -217,7 +195,7 @@ def test_mpi_runs_on_two_nodes_by_the_images_mpirun(
         code=Folder(container=STORE, prefix="mpi"),
         environment_variables={"OWN": "a b;c"},
     )
-    assert sink.wait(PATIENCE) == "Completed", (sink.error, told(bench, spec))
+    assert sink.wait() == "Completed", (sink.error, told(bench, spec))
     for rank in RANKS:
         seen = json.loads(bench.rank_log(spec, rank))
         master = seen.pop(6)
@@ -234,7 +212,7 @@ def test_mpi_runs_on_two_nodes_by_the_images_mpirun(
 
 def test_an_image_without_open_mpi_is_told_of(bench: Bench) -> None:
     spec, sink = bench.submit("true", launcher="mpi", nodes=2)
-    assert sink.wait(PATIENCE) == "Failed"
+    assert sink.wait() == "Failed"
     assert sink.error is not None
     assert sink.error.exit_code == 127
     assert "its image has no mpirun: install Open MPI" in sink.error.message, told(bench, spec)
@@ -259,9 +237,9 @@ def test_a_job_on_several_nodes_is_taken_up_after_a_restart(
     taken = after.sink_for(spec.run_id)
     after.runner.adopt((spec,))
     after.runner.start()
-    taken.wait_status("Running", PATIENCE)
+    taken.wait_status("Running")
     put_on_each_node(engine, spec, "end")
-    assert taken.wait(PATIENCE) == "Completed", (taken.error, told(after, spec))
+    assert taken.wait() == "Completed", (taken.error, told(after, spec))
     assert [after.rank_log(spec, rank) for rank in RANKS] == ["one\ntwo"] * 4
     assert_clean(engine, after)
 
@@ -274,7 +252,7 @@ def test_nodes_that_had_not_begun_when_the_emulator_ended_begin_after_its_restar
 
     def hold(*_: object) -> None:
         reached.set()
-        over.wait(PATIENCE)
+        over.wait(HANGING_SECONDS)
         raise LeftBehindError
 
     before = make_bench()
@@ -282,13 +260,13 @@ def test_nodes_that_had_not_begun_when_the_emulator_ended_begin_after_its_restar
         patch.setattr(start, moment, hold)
         before.runner.start()
         spec, _ = before.submit("echo $RANK", launcher="pytorch", nodes=2, processes=2)
-        assert reached.wait(PATIENCE)
+        assert reached.wait(HANGING_SECONDS)
         before.runner.close()
     after = make_bench(of=before)
     taken = after.sink_for(spec.run_id)
     after.runner.adopt((spec,))
     after.runner.start()
-    assert taken.wait(PATIENCE) == "Completed", (taken.error, told(after, spec))
+    assert taken.wait() == "Completed", (taken.error, told(after, spec))
     assert [after.rank_log(spec, rank) for rank in RANKS] == [f"{rank}\n" for rank in RANKS]
     over.set()
     assert_clean(engine, after)
@@ -306,7 +284,7 @@ def test_a_node_that_vanished_while_the_emulator_was_away_fails_the_job(
     after = make_bench(of=before)
     taken = after.sink_for(spec.run_id)
     after.runner.adopt((spec,))
-    assert taken.wait(PATIENCE) == "Failed"
+    assert taken.wait() == "Failed"
     assert taken.error is not None
     assert (taken.error.code, taken.error.message) == (
         "SystemError",
@@ -321,7 +299,7 @@ def test_two_jobs_on_several_nodes_do_not_see_one_another(bench: Bench) -> None:
     jobs = [bench.submit("python meeting.py", launcher="pytorch", nodes=2, code=code) for _ in range(2)]
     networks = set()
     for spec, sink in jobs:
-        assert sink.wait(PATIENCE) == "Completed", (sink.error, told(bench, spec))
+        assert sink.wait() == "Completed", (sink.error, told(bench, spec))
         seen = [json.loads(bench.rank_log(spec, rank)) for rank in (0, 1)]
         assert [one["met"] for one in seen] == [[0, 1]] * 2
         networks.add(seen[0]["MASTER_ADDR"].rpartition(".")[0])
