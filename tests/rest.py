@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import requests
 
 MANAGEMENT = "https://management.azure.com"
-SECONDS = 30.0
+SECONDS = 120.0
+"""For an answer. Only what hangs takes so long, even on a machine under load."""
 
 
 def session_for(environment: Mapping[str, str]) -> requests.Session:

@@ -15,11 +15,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-SCRIPT = """
-import os, pathlib, sys, time
+from tests.integration.emulator.holding import HOLD, let_go
+
+SCRIPT = f"""
+import os, pathlib, sys
 print("hello from", os.environ["GREETING"], "rate", sys.argv[1], "data", sorted(os.listdir(sys.argv[2])), flush=True)
-time.sleep(8)  # azure-ai-ml streams nothing of a job that has ended already
+{HOLD}
 pathlib.Path("outputs").mkdir(exist_ok=True)
 pathlib.Path("outputs/result.txt").write_text("result")
 pathlib.Path(sys.argv[3], "model.txt").write_text("weights")
@@ -62,8 +65,8 @@ def job(given: dict[str, str], **more: Any) -> Any:
 ENDED = ("Completed", "Failed", "Canceled")
 
 
-def wait(ml: Any, name: str, *, until: tuple[str, ...] = ENDED, seconds: float = 120) -> list[str]:
-    """Return the statuses that a job is seen in until it is in one of *until*."""
+def wait(ml: Any, name: str, *, until: tuple[str, ...] = ENDED, seconds: float = 600) -> list[str]:
+    """Return the statuses that a job is seen in until it is in one of *until*; one that ends otherwise is a fault."""
     seen: list[str] = []
     deadline = time.monotonic() + seconds
     while not seen or seen[-1] not in until:
@@ -71,6 +74,7 @@ def wait(ml: Any, name: str, *, until: tuple[str, ...] = ENDED, seconds: float =
         status = ml.jobs.get(name).status
         if not seen or seen[-1] != status:
             seen.append(status)
+        assert status in until or status not in ENDED, seen
         time.sleep(0.05)
     return seen
 
@@ -79,14 +83,14 @@ def workspace(given: dict[str, str]) -> dict[str, Any]:
     """Look around, make a compute target and two environments."""
     from azure.ai.ml.entities import AmlCompute, Environment
     from azure.core.exceptions import ResourceNotFoundError
+    from azure.core.pipeline.transport import RequestsTransport
 
     ml = client(given)
     computes = [compute.name for compute in ml.compute.list()]
-    began = time.monotonic()
-    made = ml.compute.begin_create_or_update(
-        AmlCompute(name="cpu2", size="STANDARD_DS3_V2", max_instances=2)
-    ).result()
-    took = time.monotonic() - began
+    with mock.patch.object(RequestsTransport, "sleep", side_effect=time.sleep) as slept:
+        made = ml.compute.begin_create_or_update(
+            AmlCompute(name="cpu2", size="STANDARD_DS3_V2", max_instances=2)
+        ).result()
     try:
         ml.compute.get("nothing")
         missing = "found"
@@ -102,7 +106,7 @@ def workspace(given: dict[str, str]) -> dict[str, Any]:
         "listed": [item.name for item in ml.workspaces.list()],
         "computes": computes,
         "made": [made.name, made.max_instances],
-        "seconds": took,
+        "pauses": [float(call.args[0]) for call in slept.call_args_list],
         "missing": missing,
         "version": second.version,
         "latest": ml.environments.get("train-env", label="latest").version,
@@ -119,9 +123,16 @@ def run(given: dict[str, str]) -> dict[str, Any]:
     from azure.core.exceptions import HttpResponseError
 
     ml = client(given)
+    # azure-ai-ml streams nothing of a job that has ended already.
     submitted = ml.jobs.create_or_update(job(given))
-    streamed = io.StringIO()
-    with contextlib.redirect_stdout(streamed):
+
+    class Watched(io.StringIO):
+        def write(self, text: str) -> int:
+            if "hello from" in text:
+                let_go(given, submitted.name)
+            return super().write(text)
+
+    with contextlib.redirect_stdout(Watched()) as streamed:
         ml.jobs.stream(submitted.name)
     seen = wait(ml, submitted.name)
     downloads = Path(given["folder"], "downloads")
@@ -169,7 +180,7 @@ def endings(given: dict[str, str]) -> dict[str, Any]:
 
     ml = client(given)
     failing = ml.jobs.create_or_update(job(given, command="echo last words; exit 3"))
-    sleeping = ml.jobs.create_or_update(job(given, command="sleep 300"))
+    sleeping = ml.jobs.create_or_update(job(given, command="sleep 36000"))
     failed = wait(ml, failing.name)
     stream = ""
     try:

@@ -10,6 +10,8 @@ from typing import Any
 
 from client_steps import client, wait  # type: ignore[import-not-found]  # it lies beside this script
 
+from tests.integration.emulator.holding import HOLD, let_go
+
 
 def clusters(given: dict[str, str]) -> dict[str, Any]:
     """Make a cluster with every setting, read it back, change it; what there is to choose; what is refused."""
@@ -94,20 +96,22 @@ def queues(given: dict[str, str]) -> dict[str, Any]:
         job = command(command=text, environment="queue-env:1", compute=compute)
         return str(ml.jobs.create_or_update(job).name)
 
-    first, second = submit("single", "sleep 4"), submit("single", "echo second")
+    first, second = submit("single", f"python -c '{HOLD}'"), submit("single", "echo second")
     closed = submit("closed", "echo never")
-    doomed, behind = submit("doomed", "sleep 300"), submit("doomed", "echo never")
+    doomed, behind = submit("doomed", "sleep 36000"), submit("doomed", "echo never")
     wait(ml, first, until=("Running",))
     wait(ml, doomed, until=("Running",))
     meanwhile = {name: ml.jobs.get(name).status for name in (second, closed, behind)}
     nodes = [[node.node_state, node.run_id == first] for node in ml.compute.list_nodes("single")]
     ml.compute.begin_delete("doomed").result()
-    seen_second = wait(ml, second)
+    seen_second = [ml.jobs.get(second).status]
+    let_go(given, first)
+    seen_second += wait(ml, second)
     ml.jobs.begin_cancel(closed).result()
     wait(ml, closed)
     wait(ml, doomed)
     left: list[int] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while (not left or left[-1]) and time.monotonic() < deadline:
         left.append(len(list(ml.compute.list_nodes("single"))))
         time.sleep(0.1)
@@ -125,7 +129,7 @@ def queues(given: dict[str, str]) -> dict[str, Any]:
 
 
 def slow_start(given: dict[str, str]) -> dict[str, Any]:
-    """A job on a cluster whose nodes take a while to start."""
+    """Submit a job to a cluster whose nodes take a while to start."""
     from azure.ai.ml import command
     from azure.ai.ml.entities import AmlCompute, Environment
 
@@ -134,13 +138,19 @@ def slow_start(given: dict[str, str]) -> dict[str, Any]:
     ml.compute.begin_create_or_update(AmlCompute(name="slow", size="Standard_DS3_v2", max_instances=1)).result()
     name = ml.jobs.create_or_update(command(command="true", environment="queue-env:1", compute="slow")).name
     starting = [node.node_state for node in ml.compute.list_nodes("slow")]
-    return {"starting": starting, "seen": wait(ml, name)}
+    return {"starting": starting, "status": ml.jobs.get(name).status, "job": name}
+
+
+def ended(given: dict[str, str]) -> dict[str, Any]:
+    """Wait for that job."""
+    return {"seen": wait(client(given), given["job"])}
 
 
 STEPS: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "clusters": clusters,
     "queues": queues,
     "slow_start": slow_start,
+    "ended": ended,
 }
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def main(verb: str, *arguments: str) -> object:
         case "submit", (folder, image, line, compute):
             return submit(ml, folder, image, line, compute).name
         case "wait", (name, *wanted):
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 600
             while (status := ml.jobs.get(name).status) not in {*TERMINAL, *wanted} and time.monotonic() < deadline:
                 time.sleep(0.1)
             return status

@@ -16,7 +16,8 @@ from tests.rest import MANAGEMENT, session_for, token
 IMAGE = "python:3.11-slim-bookworm"
 VERSION = "api-version=2024-01-01-preview"
 TERMINAL = ("Completed", "Failed", "Canceled")
-SECONDS = 20
+SECONDS = 120
+"""For an answer; whoever is killed breaks its connections at once."""
 
 
 class LostError(Exception):
@@ -110,7 +111,12 @@ class Load:
         """Let them end."""
         self._stop.set()
         for thread in self._threads:
-            thread.join(timeout=60)
+            thread.join(timeout=600)
+            assert not thread.is_alive(), f"{thread.name} does not end"
+
+    def least(self) -> int:
+        """Return how many of a kind were acknowledged, of the kind with the fewest."""
+        return min(len(names) for names in self.kept.values())
 
     def missing(self, client: Client) -> list[str]:
         """Return what was acknowledged and is not there."""

@@ -16,7 +16,7 @@ import yaml
 from tests.integration.emulator.service import ROOT, Emulator, python_of_v1
 
 RANKS = (0, 1, 2, 3)
-SECONDS = 500
+SECONDS = 3000
 KILL = 'job.environmentVariables={KILL_RANK: "2"}'
 EXAMPLE = ROOT / "examples" / "distributed"
 

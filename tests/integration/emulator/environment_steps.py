@@ -12,7 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import requests
 from client_steps import client, wait  # type: ignore[import-not-found]  # it lies beside this script
+
+from tests.integration.emulator.holding import logs_so_far
 
 BASE = "python:3.11-slim-bookworm"
 
@@ -41,6 +44,14 @@ def _downloaded(given: dict[str, str], ml: Any, name: str) -> dict[str, str]:
     return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*.txt")}
 
 
+def _await_waiting(given: dict[str, str], *jobs: str) -> None:
+    """Return once one of the jobs waits for the image that the other one builds."""
+    deadline = time.monotonic() + 600
+    while not any("waiting for it" in text for job in jobs for text in logs_so_far(given, job).values()):
+        assert time.monotonic() < deadline, "no job waits"
+        time.sleep(0.2)
+
+
 def contexts(given: dict[str, str]) -> dict[str, Any]:
     """Environments of build contexts: built once for two jobs, streamed while it builds, failing, cancelled."""
     from azure.ai.ml.entities import BuildContext, Environment
@@ -50,7 +61,7 @@ def contexts(given: dict[str, str]) -> dict[str, Any]:
     good = _context(
         given,
         "good",
-        f"FROM {BASE}\nCOPY . /context/\nRUN echo step {mark} && sleep 2\nENV MADE_BY={mark}\n",
+        f"FROM {BASE}\nCOPY . /context/\nRUN echo step {mark} && {given['held']}\nENV MADE_BY={mark}\n",
         **{"kept.txt": "kept", "left.pyc": "left", ".dockerignore": "*.pyc\n"},
     )
     environment = ml.environments.create_or_update(
@@ -64,7 +75,7 @@ def contexts(given: dict[str, str]) -> dict[str, Any]:
     slow = _submit(
         ml,
         Environment(
-            build=BuildContext(path=_context(given, "slow", f"FROM {BASE}\nRUN echo {mark}-slow; sleep 300\n"))
+            build=BuildContext(path=_context(given, "slow", f"FROM {BASE}\nRUN echo {mark}-slow; sleep 36000\n"))
         ),
         "true",
     )
@@ -74,13 +85,16 @@ def contexts(given: dict[str, str]) -> dict[str, Any]:
     with contextlib.redirect_stdout(streamed):
         following = threading.Thread(target=ml.jobs.stream, args=(slow,), daemon=True)
         following.start()
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 600
         while f"{mark}-slow\n" not in streamed.getvalue() and time.monotonic() < deadline:
             time.sleep(0.2)
         seen = ml.jobs.get(slow).status
         ml.jobs.begin_cancel(slow).result()
         wait(ml, slow)
-        following.join(timeout=60)
+        following.join(timeout=600)
+    _await_waiting(given, first, second)
+    requests.post(given["gate"], timeout=300).raise_for_status()
+    wait(ml, first)
     wait(ml, second)
     wait(ml, bad)
     third = _submit(ml, "from-context:1", "echo again")
@@ -98,11 +112,11 @@ def contexts(given: dict[str, str]) -> dict[str, Any]:
 
 
 def begin_build(given: dict[str, str]) -> dict[str, Any]:
-    """Submit a job whose image takes a while to build, and return once it builds."""
+    """Submit a job whose image is built until the build is let through, and return once it builds."""
     from azure.ai.ml.entities import BuildContext, Environment
 
     ml = client(given)
-    path = _context(given, "long", f"FROM {BASE}\nRUN echo {given['mark']} && sleep 10\n")
+    path = _context(given, "long", f"FROM {BASE}\nRUN echo {given['mark']} && {given['held']}\n")
     name = _submit(ml, Environment(build=BuildContext(path=path)), "echo built")
     wait(ml, name, until=("Preparing",))
     return {"name": name}

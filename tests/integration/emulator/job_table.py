@@ -446,7 +446,7 @@ properties: {a: b}
     ),
     fails(
         "pytorch-one-fails",
-        "command: '[ $RANK != 1 ] || exit 9; sleep 60'\ndistribution: {type: pytorch, process_count_per_instance: 2}",
+        "command: '[ $RANK != 1 ] || exit 9; sleep 36000'\ndistribution: {type: pytorch, process_count_per_instance: 2}",
         "status code 9",
     ),
     fails(
@@ -479,7 +479,10 @@ properties: {a: b}
     ends("instance", "command: 'true'\nresources: {instance_count: 1, instance_type: STANDARD_D2_V2}"),
     ends("limit", "command: 'true'\nlimits: {timeout: 3600}"),
     fails(
-        "limit-reached", "command: sleep 60\nlimits: {timeout: 1}", "limits.timeout of 1 seconds", status="Canceled"
+        "limit-reached",
+        "command: sleep 36000\nlimits: {timeout: 1}",
+        "limits.timeout of 1 seconds",
+        status="Canceled",
     ),
     ends("child", "command: 'true'\nparent_job_name: '@JOB:output'", later=True, lost=("parent_job_name",)),
     refused("parent-missing", "command: 'true'\nparent_job_name: nobody", "parentJobName: there is no job 'nobody'"),

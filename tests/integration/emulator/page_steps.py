@@ -74,7 +74,7 @@ def fill(given: dict[str, str]) -> dict[str, Any]:
     )
     live = ml.jobs.create_or_update(
         command(
-            command="i=0; echo first; while [ $i -lt 600 ]; do i=$((i+1)); echo line $i; sleep 0.2; done",
+            command="i=0; echo first; while true; do i=$((i+1)); echo line $i; sleep 0.2; done",
             display_name="a growing log",
             experiment_name="page",
             **common,

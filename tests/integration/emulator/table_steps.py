@@ -17,7 +17,7 @@ import yaml
 from client_steps import client  # type: ignore[import-not-found]  # they lie beside this script
 from job_table import IMAGE, TABLE, Row  # type: ignore[import-not-found]
 
-SECONDS = 900
+SECONDS = 3600
 FOLLOWED = ("output", "exit-code", "file-missing", "limit-reached", "pytorch-one-fails")
 FILES = {
     "data/a.csv": "a,1\n",
@@ -268,7 +268,7 @@ def arm(given: dict[str, str], path: str) -> Any:
         f"https://management.azure.com/subscriptions/{given['subscription']}/resourceGroups/{given['group']}/providers"
         f"/Microsoft.MachineLearningServices/workspaces/{given['workspace']}/{path}",
         params={"api-version": "2025-01-01-preview"},
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -308,7 +308,7 @@ def shown(ml: Any, given: dict[str, str], name: str) -> dict[str, Any]:
         f"/Microsoft.MachineLearningServices/workspaces/{given['workspace']}"
     )
     history = _session(given, "https://management.azure.com").get(
-        f"https://{given['api']}/history/v1.0{scope}/runs/{name}/details", timeout=60
+        f"https://{given['api']}/history/v1.0{scope}/runs/{name}/details", timeout=300
     )
     logs = {path: _read(url) for path, url in history.json()["logFiles"].items()}
     error = (history.json().get("error") or {}).get("error") or {}
@@ -323,7 +323,7 @@ def shown(ml: Any, given: dict[str, str], name: str) -> dict[str, Any]:
 
 
 def _read(url: str) -> str:
-    answer = requests.get(url, timeout=60)
+    answer = requests.get(url, timeout=300)
     answer.encoding = "utf-8"
     return answer.text
 

@@ -45,7 +45,7 @@ def answers(modules: Path, *options: str) -> dict[str, list[object]]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     value: dict[str, list[object]] = json.loads(done.stdout)
     return value

@@ -74,9 +74,13 @@ def test_jobs_wait_for_the_nodes_of_their_cluster(emulator: Emulator) -> None:
 
 
 def test_a_node_may_take_a_while_to_start(emulator: Emulator) -> None:
-    emulator.stop()
-    emulator.variables["AML_EMULATOR_NODE_START_SECONDS"] = "3"
-    emulator.start()
+    def restart(seconds: int) -> None:
+        emulator.stop()
+        emulator.variables["AML_EMULATOR_NODE_START_SECONDS"] = str(seconds)
+        emulator.start()
+
+    restart(36000)
     seen = emulator.client("slow_start", script=SCRIPT)
-    assert seen["starting"] == ["preparing"]
-    assert (seen["seen"][0], seen["seen"][-1]) == ("Queued", "Completed")
+    assert (seen["starting"], seen["status"]) == (["preparing"], "Queued")
+    restart(1)
+    assert emulator.client("ended", script=SCRIPT, job=seen["job"])["seen"][-1] == "Completed"

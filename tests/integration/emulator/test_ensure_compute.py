@@ -6,14 +6,15 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.emulator.service import Emulator
-from tests.rest import signed_in
+from tests.integration.emulator.service import CLIENT_SECONDS, Emulator
+from tests.rest import SECONDS, signed_in
 
 JOB = """\
 command: echo trained
@@ -51,7 +52,7 @@ def aml_train(
     (folder / "aml-train.yml").write_text(text)
     argv = [sys.executable, "-m", "aml_train", *arguments]
     environment = {**emulator.environment(), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    return subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+    return subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=CLIENT_SECONDS)
 
 
 def shown(emulator: Emulator, name: str) -> dict[str, Any] | None:
@@ -68,7 +69,7 @@ def arm(emulator: Emulator, name: str) -> dict[str, Any]:
             f"/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}/providers"
             f"/Microsoft.MachineLearningServices/workspaces/{info['workspace']}/computes/{name}?api-version=2024-10-01"
         )
-        answer = session.get(f"https://management.azure.com{path}", timeout=30)
+        answer = session.get(f"https://management.azure.com{path}", timeout=SECONDS)
         answer.raise_for_status()
         found: dict[str, Any] = answer.json()
         return found
@@ -100,7 +101,10 @@ def test_a_cluster_is_made_used_again_and_changed(emulator: Emulator, tmp_path: 
     assert inner["userAccountCredentials"] == {"adminUserName": "me", "adminUserSshPublicKey": "ssh-ed25519 AAAA me"}
     assert inner["subnet"]["id"].endswith("/virtualNetworks/net/subnets/sub")
     assert (found["identity"]["type"], list(found["identity"]["userAssignedIdentities"])) == ("UserAssigned", [USER])
-    seen = shown(emulator, "trainers")
+    # The node is free once the job's container is gone, which is after the job's end.
+    deadline = time.monotonic() + SECONDS
+    while (seen := shown(emulator, "trainers")) and seen["nodes"]["running"] and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert seen is not None
     assert seen["nodes"] == {"preparing": 0, "idle": 1, "running": 0}
     again = aml_train(emulator, tmp_path, {**cluster, "max-nodes": 3}, "run", "--fresh", "--no-wait")

@@ -39,6 +39,54 @@ target.chmod(0o755)
 """
 
 
+class Gate(http.server.ThreadingHTTPServer):
+    """Where steps of builds wait until they are let through: a GET is answered once there was a POST of the same path."""
+
+    def __init__(self, address: str) -> None:
+        self._lock = threading.Lock()
+        self._events: dict[str, threading.Event] = {}
+        super().__init__((address, 0), Gatekeeper)
+        self.address = f"http://{address}:{self.server_port}"
+
+    def event(self, name: str) -> threading.Event:
+        with self._lock:
+            return self._events.setdefault(name, threading.Event())
+
+    def wait_at(self, name: str) -> str:
+        """Return what a step has to run; it passes through no proxy."""
+        opener = "u.build_opener(u.ProxyHandler({}))"
+        return f"python -c \"import urllib.request as u; {opener}.open('{self.address}/{name}').read()\""
+
+
+class Gatekeeper(http.server.BaseHTTPRequestHandler):
+    server: Gate
+
+    def do_GET(self) -> None:
+        self.server.event(f"at {self.path}").set()
+        self.server.event(self.path).wait()
+        self._answer()
+
+    def do_POST(self) -> None:
+        self.server.event(self.path).set()
+        self._answer()
+
+    def _answer(self) -> None:
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_args: object) -> None:
+        return
+
+
+@pytest.fixture
+def gate(engine: docker.DockerClient) -> Iterator[Gate]:
+    address = engine.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
+    with Gate(address) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
 @pytest.fixture(scope="module")
 def engine() -> Iterator[docker.DockerClient]:
     client = docker.from_env()
@@ -77,9 +125,12 @@ def building(engine: docker.DockerClient, mark: str) -> list[str]:
     ]
 
 
-def test_a_build_context_is_built_once_with_its_log_shown(emulator: Emulator, engine: docker.DockerClient) -> None:
+def test_a_build_context_is_built_once_with_its_log_shown(
+    emulator: Emulator, engine: docker.DockerClient, gate: Gate
+) -> None:
     mark = f"mark-{secrets.token_hex(4)}"
-    seen = emulator.client("contexts", script=SCRIPT, mark=mark)
+    held = gate.wait_at("good")
+    seen = emulator.client("contexts", script=SCRIPT, mark=mark, held=held, gate=f"{gate.address}/good")
     assert "/LocalUpload/" in seen["path"]
     assert f"{mark}-slow\n" in seen["streamed"]
     first, second, third = (seen["logs"][name] for name in ("first", "second", "third"))
@@ -97,7 +148,7 @@ def test_a_build_context_is_built_once_with_its_log_shown(emulator: Emulator, en
     assert f"{mark}-why" in message.partition("Its last lines:")[2]
     assert seen["slow"] == ["Preparing", "Canceled"]
     # The engine takes a moment to end what nobody waits for any longer.
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while (left := building(engine, f"{mark}-slow")) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert left == []
@@ -146,12 +197,14 @@ def test_curated_environments_are_played_by_local_images(emulator: Emulator) -> 
     assert "--environment 'sklearn*=IMAGE'" in seen["refused"]
 
 
-def test_a_build_goes_on_after_a_restart(emulator: Emulator) -> None:
+def test_a_build_goes_on_after_a_restart(emulator: Emulator, gate: Gate) -> None:
     mark = f"mark-{secrets.token_hex(4)}"
-    name = emulator.client("begin_build", script=SCRIPT, mark=mark)["name"]
+    name = emulator.client("begin_build", script=SCRIPT, mark=mark, held=gate.wait_at("long"))["name"]
+    assert gate.event("at /long").wait(300)
     assert emulator.admin("GET", "status").json()["jobs"]["Preparing"] == 1
     emulator.stop()
     emulator.start()
+    gate.event("/long").set()
     seen = emulator.client("end_build", script=SCRIPT, job=name)
     assert seen["seen"][-1] == "Completed"
     assert seen["logs"]["user_logs/std_log.txt"].strip() == "built"

@@ -30,7 +30,7 @@ def test_the_examples_own_tests_pass(tmp_path: Path) -> None:
             },
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=900,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr + emulator.log.read_text()[-3000:]

@@ -1,4 +1,4 @@
-"""The emulator is killed at fifty random moments of a busy load, and nothing that it acknowledged is lost."""
+"""The emulator is killed at fifty random moments, or more, of a busy load, and nothing that it acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.integration.emulator.crash_load import TERMINAL, Load
 from tests.integration.emulator.service import Emulator
 
 KILLS = 50
-REST_SECONDS = 120
+MOST_KILLS = 150
+ENOUGH = 10
+REST_SECONDS = 3600
 
 
 def _kill(emulator: Emulator, *, children: bool) -> None:
@@ -35,6 +39,8 @@ def _kill(emulator: Emulator, *, children: bool) -> None:
     process.stdout.close()
 
 
+# On a machine under load.
+@pytest.mark.timeout(4 * 3600)
 def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     chance = random.Random(20)  # noqa: S311 - the moments of every run
     emulator = Emulator(tmp_path)
@@ -42,10 +48,13 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     load = Load(emulator)
     load.start()
     try:
-        for number in range(KILLS):
-            time.sleep(chance.uniform(0.02, 0.9))
+        # Lives are short. On a machine that gets little done in one, more of them follow, which are longer and longer.
+        number = 0
+        while number < KILLS or (number < MOST_KILLS and load.least() < ENOUGH):
+            time.sleep(chance.uniform(0.02, 0.9) * max(1, number - KILLS))
             _kill(emulator, children=number % 2 == 1)
             emulator.start()
+            number += 1
     finally:
         load.stop()
     client = load.client()
@@ -57,9 +66,9 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     client.close()
     emulator.stop()
     counts = {kind: len(names) for kind, names in load.kept.items()}
-    print(f"{KILLS} kills, {load.lost} requests without an answer, kept {counts}, {Counter(statuses.values())}")
+    print(f"{number} kills, {load.lost} requests without an answer, kept {counts}, {Counter(statuses.values())}")
     assert load.wrong == []
     assert gone == []
     assert {statuses[name] for name in load.kept["jobs"]} == {"Completed"}
-    assert min(counts.values()) >= 10, counts
+    assert load.least() >= ENOUGH, counts
     assert load.lost > 0

@@ -6,6 +6,7 @@ What is seen is kept as pictures where ``AML_TRAIN_PICTURES`` names a folder.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 WIDTHS = (360, 1280)
-SECONDS = 30_000
+SECONDS = 300_000
 """How long the page may take, in milliseconds: machines that run tests are busy."""
 
 
@@ -225,13 +226,16 @@ def test_without_scripts_everything_is_there(visit: Visit, filled: dict[str, Any
     page = visit.open("/ui/")
     page.get_by_label("Status").select_option("Completed")
     page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**/ui/?*status=Completed*")
     page.get_by_role("link", name="digits").click()
+    page.wait_for_url(f"**{paths(filled)['run']}")
     assert page.locator("svg.chart .curve").first.get_attribute("d")
     with page.expect_download() as download:
         page.get_by_role("link", name="weights.txt").click()
     assert Path(download.value.path()).read_text() == "weights\n"
     assert download.value.suggested_filename == "weights.txt"
     page.get_by_role("link", name="digits, version").click()
+    page.wait_for_url(f"**{paths(filled)['model']}")
     assert "python:3.11-slim-bookworm" in page.locator("dl.facts").first.inner_text()
     # What a browser takes for failed is the navigation that became a download.
     visit.problems = [problem for problem in visit.problems if "/file?path=" not in problem]
@@ -242,6 +246,7 @@ def test_the_keyboard_leads_past_the_navigation(visit: Visit) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     page.keyboard.press("Enter")
+    page.wait_for_url("**/ui/#content")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.name") == "experiment"
 
@@ -249,6 +254,7 @@ def test_the_keyboard_leads_past_the_navigation(visit: Visit) -> None:
 def test_other_pages_get_nothing(browser: Browser, emulator: Emulator, filled: dict[str, Any]) -> None:
     context = browser.new_context()
     page = context.new_page()
+    page.set_default_timeout(SECONDS)
     address = f"http://127.0.0.1:{emulator.port}/ui/runs/{filled['done']}"
     # A page of another origin that the test serves itself: `localhost` is not `127.0.0.1`.
     page.route("http://localhost:1/", lambda route: route.fulfill(body="<h1>foreign</h1>", content_type="text/html"))
@@ -262,8 +268,10 @@ def test_other_pages_get_nothing(browser: Browser, emulator: Emulator, filled: d
         "address => { const frame = document.createElement('iframe'); frame.src = address; document.body.append(frame) }",
         address,
     )
-    page.wait_for_timeout(500)
     (frame,) = page.frames[1:]
+    deadline = time.monotonic() + SECONDS / 1000
+    while frame.url in ("", "about:blank") and time.monotonic() < deadline:
+        page.wait_for_timeout(50)
     assert frame.url.startswith("chrome-error:"), "a frame of the page in a foreign one"
     assert "local AzureML" not in frame.content()
     context.close()

@@ -120,7 +120,7 @@ def test_the_admin_user(emulator: Emulator, session: requests.Session) -> None:
     found = session.post(
         f"{group}/providers/Microsoft.ContainerRegistry/registries/amllocal/listCredentials?api-version=2023-07-01",
         headers={"Authorization": f"Bearer {management}"},
-        timeout=10,
+        timeout=rest.SECONDS,
     )
     assert found.status_code == 200, found.text
     auth = RegistryAuth(username=found.json()["username"], password=found.json()["passwords"][0]["value"])

@@ -261,8 +261,8 @@ def endings(given: dict[str, str]) -> dict[str, Any]:
         settings = {"compute_target": given["compute"], "environment": environment("v1-env"), **more}
         return experiment.submit(ScriptRunConfig(folder, **settings))
 
-    failing, sleeping = submit(script="fail.py"), submit(command=["sleep", "600"])
-    short = submit(command=["sleep", "600"], max_run_duration_seconds=1)
+    failing, sleeping = submit(script="fail.py"), submit(command=["sleep", "36000"])
+    short = submit(command=["sleep", "36000"], max_run_duration_seconds=1)
     failure = ""
     try:
         failing.wait_for_completion(show_output=False)
