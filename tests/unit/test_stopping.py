@@ -10,6 +10,13 @@ from aml_train.errors import ImageError, TestsFailedError
 from aml_train.stopping import Stop, StoppedError, ending, hurriedly, settled, temporary, together
 
 
+@pytest.fixture(autouse=True)
+def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have whatever ends waited for until it has, however busy the machine is."""
+    monkeypatch.setattr("aml_train.stopping.PATIENCE", 300.0)
+    monkeypatch.setattr("aml_train.stopping.SETTLING", 300.0)
+
+
 def _waiting(stop: Stop, begun: threading.Event | None = None) -> str:
     """Work that only its stop ends."""
     freed = threading.Event()
@@ -93,8 +100,8 @@ def test_work_that_cannot_be_ended_keeps_no_process_from_exiting(monkeypatch: py
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), settled():
-        together(tests, lambda _: release.wait(), name="push", ended="")
-    (thread,) = [thread for thread in threading.enumerate() if thread.name == "push"]
+        together(tests, lambda _: release.wait(), name="endless", ended="")
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "endless"]
     assert thread.daemon
     release.set()
     thread.join()

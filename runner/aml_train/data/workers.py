@@ -62,10 +62,12 @@ class Workers(Generic[_Item]):
 
     def _serve(self) -> None:
         while not self._stopped.is_set():
+            # Asked before the queue is: the last item may come between its being empty and the question.
+            ended = self._ended.is_set()
             try:
                 item = self._queue.get(timeout=_WAIT / 4)
             except queue.Empty:
-                if self._ended.is_set():
+                if ended:
                     return
                 continue
             try:

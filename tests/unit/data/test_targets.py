@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import queue
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -72,7 +74,7 @@ def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.Monkey
 
     file = Lines()
     with progress.shown("sent", Tally(files=2, size=10, counted=True), file):
-        assert written.wait(10)
+        assert written.wait(60)
     assert file.getvalue().splitlines()[0] == "· sent: 0 of 2 files, 0 B of 10 B"
 
 
@@ -89,6 +91,28 @@ def test_the_first_failure_ends_all_work_and_is_told() -> None:
     with pytest.raises(ValueError, match="item "):
         Workers(work, 3).run(items())
     assert len(taken) <= 3
+
+
+def test_the_last_item_is_taken_however_late_it_comes() -> None:
+    taken: list[int] = []
+    workers = Workers(taken.append, 1)
+    found_empty = threading.Event()
+    get = workers._queue.get
+
+    def overtaken(timeout: float) -> int:
+        """Find the queue empty, and be kept from telling until the last item is in it."""
+        workers._queue.get = get  # type: ignore[method-assign]
+        found_empty.set()
+        workers._ended.wait()
+        raise queue.Empty
+
+    def items() -> Iterator[int]:
+        found_empty.wait()
+        yield 1
+
+    workers._queue.get = overtaken  # type: ignore[method-assign, assignment]
+    workers.run(items())
+    assert taken == [1]
 
 
 def test_a_failing_source_ends_the_work() -> None:
