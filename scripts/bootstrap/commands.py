@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO
 
 _TAIL_BYTES = 4000
-ATTEMPTS = 3
+PAUSES = (2.0, 5.0, 20.0)
+"""Seconds before each further attempt of what uses the network."""
 
 
 class BootstrapError(Exception):
@@ -76,9 +77,15 @@ class Shell:
             raise CommandFailedError(argv, f"exit code {done.returncode}", output, self.log)
         return output
 
-    def run_patiently(self, argv: Sequence[str], *, environment: Mapping[str, str] | None = None) -> str:
-        """Run a program that uses the network: up to three times, waiting 2 and 5 seconds in between."""
-        for pause in (2.0, 5.0):
+    def run_patiently(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        pauses: Sequence[float] = PAUSES,
+    ) -> str:
+        """Run a program that uses the network, once more after each of the *pauses*, in seconds, as long as it fails."""
+        for pause in pauses:
             try:
                 return self.run(argv, environment=environment)
             except CommandFailedError as error:

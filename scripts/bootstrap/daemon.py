@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from scripts.bootstrap.commands import BootstrapError, Shell, read_tail
 from scripts.bootstrap.probes import PID_FILE, SOCKET, find_daemon_process, ping_socket
 
 LOG = Path("/var/log/aml-train-dockerd.log")
-_DEADLINE = 90.0
+# Long enough for a first start on a slow disk; one that has ended is not waited for.
+_DEADLINE = 300.0
 _INTERVAL = 0.1
 
 
@@ -22,7 +24,7 @@ def start_daemon(shell: Shell, *, systemd: bool) -> None:
     """
     if systemd:
         shell.run(["systemctl", "start", "docker"])
-        await_socket(SOCKET)
+        await_socket(SOCKET, lambda: True)
         return
     running = find_daemon_process()
     if running is not None:
@@ -33,16 +35,27 @@ def start_daemon(shell: Shell, *, systemd: bool) -> None:
         process = subprocess.Popen(
             ["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
         )
-    await_socket(SOCKET, process)
+    await_socket(SOCKET, lambda: process.poll() is None)
 
 
-def await_socket(path: Path, process: subprocess.Popen[bytes] | None = None) -> None:
-    """Return when the engine behind *path* answers, *process* has ended, or 90 seconds are over."""
-    deadline = time.monotonic() + _DEADLINE
-    while time.monotonic() < deadline:
-        if ping_socket(path).answers or (process is not None and process.poll() is not None):
+def await_daemon() -> None:
+    """Wait until the engine that runs answers. It may be silent afterwards, or have ended: probe it."""
+    await_socket(SOCKET, lambda: find_daemon_process() is not None)
+
+
+def await_socket(
+    path: Path,
+    runs: Callable[[], bool],
+    *,
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Return when the engine behind *path* answers, it no longer *runs*, or 300 seconds are over."""
+    deadline = now() + _DEADLINE
+    while now() < deadline:
+        if ping_socket(path).answers or not runs():
             return
-        time.sleep(_INTERVAL)
+        sleep(_INTERVAL)
 
 
 def log_tail() -> str:

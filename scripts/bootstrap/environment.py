@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from scripts.bootstrap.commands import CommandFailedError, Shell, last_line
@@ -13,6 +14,9 @@ from scripts.bootstrap.sources import client_v1_source, venv_source
 _STAMP = ".aml-train-source"
 _CLIENT_V1 = Path(".aml-train/client-v1")
 _PACKAGE_FOLDERS = ("runner", "action")
+# Seconds and attempts. By themselves uv waits 30 s for an answer and 60 s for the compiler, and pip 15 s: too little for slow registries and machines.
+_UV_PATIENCE = {"UV_HTTP_TIMEOUT": "120", "UV_HTTP_RETRIES": "5", "UV_COMPILE_BYTECODE_TIMEOUT": "600"}
+_PIP_PATIENCE = {"PIP_DEFAULT_TIMEOUT": "120"}
 
 
 def is_up_to_date(root: Path, python: tuple[int, int]) -> bool:
@@ -56,7 +60,9 @@ def create_client_v1(shell: Shell, python: tuple[int, int]) -> None:
     except CommandFailedError as error:
         shell.say(f"    uv cannot be had ({last_line(error.output)}); pip does it, more slowly")
         shell.run([_base_python(), "-m", "venv", "--clear", target])
-        shell.run_patiently([f"{target}/bin/python", "-m", "pip", "install", "--quiet", *lock])
+        shell.run_patiently(
+            [f"{target}/bin/python", "-m", "pip", "install", "--quiet", *lock], environment=_unless_set(_PIP_PATIENCE)
+        )
     else:
         settings = _uv_settings()
         shell.run([uv, "venv", "--clear", "--quiet", "--python", _base_python(), target], environment=settings)
@@ -66,10 +72,14 @@ def create_client_v1(shell: Shell, python: tuple[int, int]) -> None:
 
 
 def _uv_settings() -> dict[str, str]:
-    settings = {"UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "1"}
+    settings = {"UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "1", **_unless_set(_UV_PATIENCE)}
     if "PIP_INDEX_URL" in os.environ:
         settings["UV_DEFAULT_INDEX"] = os.environ["PIP_INDEX_URL"]
     return settings
+
+
+def _unless_set(settings: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if name not in os.environ}
 
 
 def _base_python() -> str:
@@ -92,7 +102,8 @@ def install_into_tools(shell: Shell, requirements: str) -> None:
     if not (tools / "bin/pip").exists():
         shell.run([_base_python(), "-m", "venv", "--clear", str(tools)])
     shell.run_patiently(
-        [str(tools / "bin/pip"), "install", "--quiet", "--no-deps", "--require-hashes", "-r", requirements]
+        [str(tools / "bin/pip"), "install", "--quiet", "--no-deps", "--require-hashes", "-r", requirements],
+        environment=_unless_set(_PIP_PATIENCE),
     )
 
 
@@ -115,8 +126,9 @@ def _is_of_this_python(venv: Path) -> bool:
 def _install_with_pip(shell: Shell) -> None:
     shell.run([_base_python(), "-m", "venv", "--clear", ".venv"])
     pip = [".venv/bin/python", "-m", "pip", "install", "--quiet"]
-    shell.run_patiently([*pip, "--require-hashes", "-r", "requirements/dev.txt"])
-    shell.run_patiently([*pip, "--no-deps", "--editable", "."])
+    patience = _unless_set(_PIP_PATIENCE)
+    shell.run_patiently([*pip, "--require-hashes", "-r", "requirements/dev.txt"], environment=patience)
+    shell.run_patiently([*pip, "--no-deps", "--editable", "."], environment=patience)
     shell.run([".venv/bin/python", "-m", "compileall", "-q", "-j", "0", ".venv/lib"])
 
 

@@ -18,7 +18,9 @@ from scripts.bootstrap.decisions import Host
 SOCKET = Path("/var/run/docker.sock")
 PID_FILE = Path("/var/run/docker.pid")
 _PING = b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n"
-_PROBE_SECONDS = 20.0
+# A machine that is busy with all its tests or with a download answers late, and must not count as one that lacks something.
+_PING_SECONDS = 20.0
+_ASK_SECONDS = 120.0
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -73,7 +75,7 @@ def ping_engine(docker_host: str | None) -> Ping:
 def ping_socket(path: Path) -> Ping:
     """Ask the engine behind a Unix socket for a sign of life."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_PROBE_SECONDS)
+        connection.settimeout(_PING_SECONDS)
         try:
             connection.connect(str(path))
             connection.sendall(_PING)
@@ -87,16 +89,23 @@ def ping_socket(path: Path) -> Ping:
     return Ping(answers=False, error=f"{path}: answered {answer[:40]!r}")
 
 
-def find_daemon_process() -> int | None:
+def find_daemon_process(processes: Path = Path("/proc")) -> int | None:
     """Return the process id of a ``dockerd`` that runs in this machine's view of its processes, or None."""
-    for folder in Path("/proc").glob("[0-9]*"):
+    for folder in processes.glob("[0-9]*"):
         try:
-            name = (folder / "comm").read_text(encoding="utf-8").strip()
+            name, state = parse_process((folder / "stat").read_text(encoding="utf-8", errors="replace"))
         except OSError:  # it ended in the meantime
             continue
-        if name == "dockerd":
+        # One that was killed stays in the list until its parent, which a container may not have, asks how it ended.
+        if name == "dockerd" and state not in ("Z", "X"):
             return int(folder.name)
     return None
+
+
+def parse_process(stat: str) -> tuple[str, str]:
+    """Return name and state of a process from ``/proc/PID/stat``: ``7 (dockerd) S 1 …`` (proc_pid_stat(5)); the name may hold anything."""
+    head, _, tail = stat.rpartition(")")
+    return head.partition("(")[2], tail.split()[0] if tail.split() else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +173,7 @@ def node_major(path: str) -> int | None:
 def ask(argv: list[str]) -> tuple[int, str]:
     """Run a program that only tells something; return its exit code and output, or its error where it failed."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return 127, str(error)
     return done.returncode, (done.stdout if done.returncode == 0 else done.stderr or done.stdout).strip()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from scripts.bootstrap import daemon, environment, services, stand_in
-from scripts.bootstrap.commands import BootstrapError, CommandFailedError, Shell
+from scripts.bootstrap.commands import PAUSES, BootstrapError, CommandFailedError, Shell
 from scripts.bootstrap.decisions import (
     AptInstall,
     AwaitDaemon,
@@ -24,11 +24,11 @@ from scripts.bootstrap.decisions import (
     StartDaemon,
     Step,
 )
-from scripts.bootstrap.probes import SOCKET, Cli, find_docker_clis
+from scripts.bootstrap.probes import Cli, find_docker_clis
 from scripts.bootstrap.sources import SOURCE_LABEL, project_version
 
 _POLICY = Path("/usr/sbin/policy-rc.d")
-_APT = ("apt-get", "--quiet", "-o", "DPkg::Lock::Timeout=120")
+_APT = ("apt-get", "--quiet", "-o", "DPkg::Lock::Timeout=600")
 _PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 
 
@@ -48,9 +48,10 @@ def perform(step: Step, shell: Shell, host: Host) -> None:
         case StartDaemon(systemd=systemd):
             daemon.start_daemon(shell, systemd=systemd)
         case AwaitDaemon():
-            daemon.await_socket(SOCKET)
+            daemon.await_daemon()
         case PullImage(reference=reference):
-            shell.run_patiently([_docker().path, "pull", "--quiet", reference])
+            # Not for long: where no registry is within reach, a stand-in is made.
+            shell.run_patiently([_docker().path, "pull", "--quiet", reference], pauses=PAUSES[:2])
         case ImportStandIn(reference=reference):
             stand_in.import_stand_in(shell, _docker().path, reference)
         case BuildEmulatorImage():

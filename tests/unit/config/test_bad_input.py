@@ -213,7 +213,7 @@ HUGE = {
 }
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("text", HUGE.values(), ids=HUGE.keys())
 def test_large_input_takes_bounded_time_and_says_bounded_much(text: str, project: Path) -> None:
     (project / "aml-train.yml").write_text(text)

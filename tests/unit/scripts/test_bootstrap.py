@@ -11,6 +11,7 @@ import pytest
 
 from scripts.bootstrap import needs, sources
 from scripts.bootstrap.commands import BootstrapError, CommandFailedError, Shell, last_line, read_tail
+from scripts.bootstrap.daemon import await_socket
 from scripts.bootstrap.decisions import (
     AptInstall,
     BaseImageFacts,
@@ -22,7 +23,14 @@ from scripts.bootstrap.decisions import (
     Step,
     decide_base_image,
 )
-from scripts.bootstrap.probes import Cli, parse_docker_version, parse_os_release
+from scripts.bootstrap.probes import (
+    Cli,
+    Ping,
+    find_daemon_process,
+    parse_docker_version,
+    parse_os_release,
+    parse_process,
+)
 from scripts.bootstrap.stand_in import DEFAULT_MIRROR, AptSource, find_mirror, parse_deb822, parse_one_line
 from scripts.bootstrap.steps import emulator_build_argv
 from scripts.clean import find_argv
@@ -195,8 +203,8 @@ class FlakyShell(Shell):
         return "fetched"
 
 
-@pytest.mark.parametrize(("failures", "pauses"), [(0, []), (1, [2.0]), (2, [2.0, 5.0])])
-def test_the_network_gets_three_chances(
+@pytest.mark.parametrize(("failures", "pauses"), [(0, []), (1, [2.0]), (2, [2.0, 5.0]), (3, [2.0, 5.0, 20.0])])
+def test_the_network_gets_several_chances(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, pauses: list[float]
 ) -> None:
     said: list[str] = []
@@ -210,13 +218,49 @@ def test_the_network_gets_three_chances(
     assert all("apt-get failed (E: no network)" in line for line in said)
 
 
-def test_after_three_failures_the_error_shows_the_logs_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FlakyShell, "failures", 3)
+def test_after_the_last_failure_the_error_shows_the_logs_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FlakyShell, "failures", 4)
     shell = FlakyShell(root=tmp_path, log=tmp_path / "log", say=lambda _: None, sleep=lambda _: None)
     with pytest.raises(
         CommandFailedError, match=r"apt-get update: exit code 100 \(all of it: .*log\)\nE: no network"
     ):
         shell.run_patiently(["apt-get", "update"])
+
+
+def test_a_process_and_its_state() -> None:
+    assert parse_process("7 (dockerd) S 1 7 7 0 -1 4194560") == ("dockerd", "S")
+    assert parse_process("8 (a) Z (b) R 1 8") == ("a) Z (b", "R")
+    assert parse_process("") == ("", "")
+
+
+def test_a_daemon_that_was_killed_and_not_asked_how_it_ended_does_not_run(tmp_path: Path) -> None:
+    for pid, stat in (("1", "1 (init) S 0"), ("7", "7 (dockerd) Z 1 7"), ("x", "not a process")):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "stat").write_text(stat)
+    (tmp_path / "8").mkdir()
+    assert find_daemon_process(tmp_path) is None
+    (tmp_path / "8" / "stat").write_text("8 (dockerd) S 1 8")
+    assert find_daemon_process(tmp_path) == 8
+
+
+@pytest.mark.parametrize(
+    ("answers_at", "ends_at", "waited"), [(0, None, 0), (250, None, 250), (None, 40, 40), (None, None, 300)]
+)
+def test_an_engine_is_waited_for_as_long_as_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers_at: float | None, ends_at: float | None, waited: float
+) -> None:
+    time = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal time
+        time += seconds
+
+    monkeypatch.setattr(
+        "scripts.bootstrap.daemon.ping_socket",
+        lambda _: Ping(answers=answers_at is not None and time >= answers_at),
+    )
+    await_socket(tmp_path, lambda: ends_at is None or time < ends_at, now=lambda: time, sleep=sleep)
+    assert time == pytest.approx(waited, abs=0.2)
 
 
 class ScriptedMachine(needs.Machine):
