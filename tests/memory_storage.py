@@ -24,6 +24,8 @@ def md5(data: bytes) -> bytes:
 class MemoryStorage:
     """Blobs by name. *fail* is asked before each operation, with its word and the blob's name, and may raise.
 
+    It is asked for one operation at a time, whose number is in *calls*.
+
     *dropped* are ids of blocks that are listed and not there any more.
     """
 
@@ -60,7 +62,7 @@ class MemoryStorage:
     def _call(self, what: str, name: str) -> None:
         with self._lock:
             self.calls[what] += 1
-        self.fail(what, name)
+            self.fail(what, name)
 
     def walk(self, prefix: str) -> Iterator[Entry]:
         self._call("walk", prefix)
