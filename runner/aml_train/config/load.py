@@ -300,9 +300,9 @@ class _Loader:
         changes, faults = self.overrides.job, self.faults
         if isinstance(source, RunConfigSource):
             return check_runconfig(source, changes, has_image=has_image, project=self.base, faults=faults)
-        before = len(faults)
         job = check_job(source, changes, has_image=has_image, project=self.base, faults=faults)
-        if sdk != "v1" or job is None or len(faults) > before:
+        # Only what is whole can be translated: a value that no YAML can hold was told of when the file was read, and is not in the document.
+        if sdk != "v1" or job is None or faults:
             return job
         from aml_train.config.command_runconfig import runconfig_of
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
@@ -281,6 +281,10 @@ WORDS_V1 = [
 
 @quick
 @given(where=st.lists(st.integers(0, 9), min_size=2, max_size=4), value=st.sampled_from(WORDS_V1) | VALUES)
+@example(where=[0, 0, 1], value=2**63)
+@example(where=[0, 2, 1], value=2**63)
+@example(where=[0, 5, 1], value=2**63)
+@example(where=[0, 5, 2, 1], value=2**63)
 def test_jobs_of_the_sdk_v1(folder: Path, where: list[int], value: Any) -> None:
     here = document = yaml.safe_load(GOOD_V1)
     for step in where:
