@@ -21,7 +21,7 @@ import docker.errors
 
 logger = logging.getLogger(__name__)
 
-LOCK_SECONDS = 5.0
+LOCK_SECONDS = 20.0
 LOCK_POLL_SECONDS = 0.05
 CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 

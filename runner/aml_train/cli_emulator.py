@@ -20,7 +20,7 @@ _CLEAN_SECONDS: Final = 600.0
 
 
 def asked(
-    path: str, query: Mapping[str, object] | None = None, *, method: str = "GET", seconds: float = 10.0
+    path: str, query: Mapping[str, object] | None = None, *, method: str = "GET", seconds: float = 60.0
 ) -> dict[str, Any]:
     """Return what the running local AzureML answers to an admin request; what is None in *query* is left out.
 

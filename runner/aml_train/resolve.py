@@ -94,7 +94,7 @@ def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
     def git(*args: str) -> str | None:
         command = ["git", "--no-optional-locks", "-c", "safe.directory=*", "-C", str(directory), *args]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.strip() if done.returncode == 0 else None

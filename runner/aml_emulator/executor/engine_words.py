@@ -12,7 +12,7 @@ NODE_LABEL = "org.aml-train.emulator.node"
 ENGINE_SECONDS = 600
 """Patience with one call to the engine: extracting a large input into a container takes its time."""
 
-PING_SECONDS = 5
+PING_SECONDS = 30
 
 EngineFault = (DockerException, RequestException)
 """What docker-py raises when the engine refuses or does not answer."""

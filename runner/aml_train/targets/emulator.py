@@ -32,7 +32,7 @@ __all__ = [
     "stop",
 ]
 
-READY_SECONDS: Final = 60.0
+READY_SECONDS: Final = 180.0
 """How long a container that was started may take until it is ready."""
 
 _POLL_SECONDS: Final = 0.05

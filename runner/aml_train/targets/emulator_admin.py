@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from aml_train.errors import ServiceError
 from aml_train.targets.emulator_settings import EmulatorInfo, EmulatorSettings
 
-_SECONDS: Final = 10.0
+_SECONDS: Final = 60.0
 
 
 def ask(
