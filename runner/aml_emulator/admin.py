@@ -28,7 +28,8 @@ _FAULTS = "/_emulator/faults"
 _ENVIRONMENTS = "/_emulator/environments"
 _FEDERATION = "/_emulator/federated-credentials"
 _JOB = re.compile(r"/_emulator/jobs/([^/]+)/([a-z-]+)")
-CANCEL_SECONDS = 30.0
+CANCEL_SECONDS = 300.0
+"""How long a reset waits for the jobs that it cancels. One takes seconds; the engine of a busy machine takes more."""
 POLL_SECONDS = 0.1
 
 

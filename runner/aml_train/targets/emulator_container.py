@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -207,13 +208,32 @@ def running_jobs(client: DockerClient, container: Container) -> list[str]:
 
 
 def sweep_jobs(client: DockerClient, container: Container) -> None:
-    """Remove the containers and networks of the local AzureML's jobs."""
+    """Remove the containers and networks of the local AzureML's jobs.
+
+    It may have been removing some of them when it was stopped: the engine goes on with what it was told.
+    """
+    from docker.errors import NotFound
+
     for item in _job_containers(client, container, everything=True):
-        item.remove(force=True, v=True)
+        _remove(item)
     for instance in _instances(client, container):
         for network in client.networks.list(filters={"label": f"{INSTANCE_LABEL}={instance}"}):
-            network.disconnect(container, force=True)
-            network.remove()
+            with contextlib.suppress(NotFound):
+                network.disconnect(container, force=True)
+                network.remove()
+
+
+def _remove(container: Container) -> None:
+    """Have the container removed; one that is being removed already is waited for."""
+    from docker.errors import APIError, NotFound
+
+    with contextlib.suppress(NotFound):
+        try:
+            container.remove(force=True, v=True)
+        except APIError as error:
+            if "already in progress" not in str(error.explanation):
+                raise
+            container.wait(condition="removed")
 
 
 def sweep_images(client: DockerClient, instance: str) -> None:
@@ -232,7 +252,7 @@ def _job_containers(client: DockerClient, container: Container, *, everything: b
     found: list[Container] = []
     for instance in _instances(client, container):
         wanted: dict[str, str | list[str] | bool] = {"label": [f"{INSTANCE_LABEL}={instance}", RUN_LABEL]}
-        found += client.containers.list(all=everything, filters=wanted)
+        found += client.containers.list(all=everything, filters=wanted, ignore_removed=True)
     return found
 
 
