@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from pathlib import Path
@@ -23,6 +24,17 @@ def quick(project: Path, name: str, command: str) -> None:
     config = project / "aml-train.yml"
     text = config.read_text()
     config.write_text(text[: text.index("gate:")])
+
+
+def bare(project: Path) -> None:
+    """Let the project's image be its base, and a test that needs nothing else: on a base of its own, all else would be installed anew."""
+    config = project / "aml-train.yml"
+    text = config.read_text()
+    for name in ("ofed", "pip", "azureml-mlflow"):
+        text, count = re.subn(rf"^  {name}: .*\n", "", text, count=1, flags=re.MULTILINE)
+        assert count == 1, name
+    config.write_text(text.replace("image:\n", "image:\n  azureml-mlflow: false\n", 1))
+    edit(config, "command: pytest -q tests", "command: python -c pass")
 
 
 def test_a_commit_becomes_a_gated_registered_model_and_a_second_run_attaches(local: Local, digits: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from aml_train.lines import LONGEST_LINE
 from tests.e2e.conftest import Local, edit
 from tests.e2e.hosted_runner import HostedRunner
-from tests.e2e.test_endings import quick
+from tests.e2e.test_endings import bare, quick
 from tests.integration.conftest import BASE
 from tests.unit.action.runner_model import Runner
 
@@ -112,6 +112,7 @@ def test_a_build(runner: HostedRunner, digits: Path, tmp_path: Path) -> None:
     subprocess.run(["docker", "build", "-q", "-t", tag, str(folder)], check=True, capture_output=True)
     try:
         edit(digits / "aml-train.yml", f"base: {BASE}", f"base: {tag}")
+        bare(digits)
         quick(digits, "hostile-build", "echo done")
         runner.checkout(digits)
         step = runner.run(options=MEMORY)
