@@ -21,7 +21,7 @@ from pathlib import Path
 import yaml
 
 RUNNER_UID = 1001
-TIMEOUT = 420.0
+TIMEOUT = 900.0
 _PROPERTY = re.compile(r"([a-zA-Z]+)=([^,]*)")
 
 

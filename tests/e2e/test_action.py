@@ -108,7 +108,7 @@ def test_a_cancelled_workflow_cancels_the_job(runner: HostedRunner, local: Local
     quick(digits, "endless-action", "echo started; exec sleep 600")
     runner.checkout(digits)
     process = runner.start({})
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 600
     status = json.loads(local.command("emulator", "status"))
     while not status["jobs"].get("Running"):
         assert time.monotonic() < deadline, "the job has not started"

@@ -26,7 +26,7 @@ from tests.e2e.hosted_runner import HostedRunner, Step
 CANCELS = 20
 #: Seconds, from the signal to the request that arrives at the local AzureML.
 TOLD_WITHIN = 3.0
-PATIENCE = 120.0
+PATIENCE = 600.0
 
 CONFIG = """\
 job: job.yml

@@ -129,7 +129,7 @@ def test_an_interrupt_ends_with_7_and_a_cancelled_job(local: Local, digits: Path
     quick(digits, f"endless-{sent.name.lower()}", "echo started; sleep 600")
     process = local.start(digits)
     events = digits.with_suffix(".events")
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 600
     while process.poll() is None and not (events.exists() and '"text": "started"' in events.read_text()):
         assert time.monotonic() < deadline, "the job has not started"
         time.sleep(0.1)

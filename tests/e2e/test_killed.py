@@ -72,9 +72,9 @@ def test_one():
     time.sleep({hold})
 """
 DATA = "/var/lib/aml-emulator/blobs/__blobstorage__"
-SOON = 120.0
+SOON = 500.0
 #: Seconds, more than :data:`SOON`.
-LATE = 500
+LATE = 600
 PAUSE = 0.002
 
 
@@ -207,7 +207,7 @@ class Workspace:
         )
         items: list[dict[str, Any]] = []
         while url:
-            answer = self._session.get(url, timeout=30)
+            answer = self._session.get(url, timeout=60)
             if answer.status_code == 404:
                 break
             answer.raise_for_status()

@@ -317,12 +317,12 @@ def registry_texts(repository: str) -> Iterator[str]:
     )
     with requests.Session() as session:
         session.trust_env = False
-        tags = session.get(f"{repository}/tags/list", timeout=10)
+        tags = session.get(f"{repository}/tags/list", timeout=60)
         yield tags.text
         for tag in tags.json()["tags"]:
-            manifest = session.get(f"{repository}/manifests/{tag}", headers={"Accept": accept}, timeout=10)
+            manifest = session.get(f"{repository}/manifests/{tag}", headers={"Accept": accept}, timeout=60)
             yield f"{manifest.headers.get('Docker-Content-Digest')} {manifest.text}"
-            yield session.get(f"{repository}/blobs/{manifest.json()['config']['digest']}", timeout=10).text
+            yield session.get(f"{repository}/blobs/{manifest.json()['config']['digest']}", timeout=60).text
 
 
 def stored(local: Local, planted: list[Planted]) -> list[str]:
