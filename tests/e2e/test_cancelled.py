@@ -43,12 +43,15 @@ command: python train.py
 compute: azureml:local-cluster
 """
 TRAIN = "import time\nprint('started', flush=True)\ntime.sleep({seconds})\n"
-#: Goes on when it is told to: see :func:`release`.
+#: Goes on when it is told to: see :func:`release`. It ends as well where the test has failed before that.
 HELD = """\
-import pathlib, time
+import pathlib, sys, time
 print("started", flush=True)
-while not pathlib.Path("/tmp/released").exists():
+for _ in range(6000):
     time.sleep(0.1)
+    if pathlib.Path("/tmp/released").exists():
+        sys.exit()
+sys.exit("never released")
 """
 TEST = """\
 import time
