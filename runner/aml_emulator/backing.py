@@ -12,7 +12,7 @@ from pathlib import Path
 from aml_emulator.certificates import Certificates
 from aml_emulator.children import Child, ChildSpec
 from aml_emulator.identity import Identity
-from aml_emulator.machine import free_port
+from aml_emulator.machine import reserved_port
 from aml_emulator.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ async def start_children(
     stack: contextlib.AsyncExitStack,
 ) -> tuple[list[Child], int]:
     """Start Azurite and the registry side by side; returns them and Azurite's port."""
-    storage_port = free_port()
+    storage_port = stack.enter_context(reserved_port())
     storage, images = settings.data / "blobs", settings.data / "registry"
     for folder in (storage, images):
         folder.mkdir(exist_ok=True)

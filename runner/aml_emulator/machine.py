@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -74,10 +75,21 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody listens on; somebody else may be quicker to take it."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """Yield a port that is free for a child to listen on, and given to nobody else meanwhile.
+
+    It is bound, and nothing listens on it: Linux lets a server listen there that sets SO_REUSEADDR, as Node and Go do, and
+    gives the port neither to outgoing connections nor to those who ask for any (``inet_csk_bind_conflict`` and
+    ``inet_csk_find_open_port`` of net/ipv4/inet_connection_sock.c). Elsewhere somebody may be quicker than the child.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port = int(held.getsockname()[1])
+        if sys.platform != "linux":
+            held.close()
+        yield port
 
 
 def system_authorities() -> bytes:

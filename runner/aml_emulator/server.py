@@ -38,12 +38,12 @@ from aml_emulator.identity import Identity, load_or_create
 from aml_emulator.jobs.service import JobService, RunProgress
 from aml_emulator.machine import (
     StartError,
-    free_port,
     hold,
     listen,
     lock_file,
     own_container,
     own_version,
+    reserved_port,
     system_authorities,
 )
 from aml_emulator.page.site import Site
@@ -118,7 +118,7 @@ async def _run(
     certificates = prepare_certificates(settings.data / "tls")
     store = Store(settings.data / "store.db", clock=clock)
     stack.callback(store.close)
-    registry_port = settings.registry_port or free_port()
+    registry_port = settings.registry_port or stack.enter_context(reserved_port())
     children, storage_port = await start_children(settings, identity, certificates, registry_port, lock, stack)
     blobs = Blobs(
         account=identity.storage_account,
