@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -81,10 +82,13 @@ def test_azureml_core_is_found_without_being_imported() -> None:
 
 
 @pytest.fixture(params=[True, False], ids=["installed", "missing"])
-def azureml_core(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+def azureml_core(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
     """An azureml-core that is there, or not, and that nobody may import."""
-    loaded = [name for name in sys.modules if name.partition(".")[0] == "azureml"]
-    for name in loaded:
+
+    def loaded() -> list[str]:
+        return [name for name in sys.modules if name.partition(".")[0] == "azureml"]
+
+    for name in loaded():
         monkeypatch.delitem(sys.modules, name)
     package = tmp_path / "packages" / "azureml"
     package.mkdir(parents=True)
@@ -94,7 +98,10 @@ def azureml_core(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
         (package / "core" / "__init__.py").write_text("raise AssertionError('azureml-core was imported')\n")
     monkeypatch.syspath_prepend(package.parent)
     monkeypatch.setattr("aml_train.runs.read_commit", lambda *_, **__: None)  # it asks git
-    return bool(request.param)
+    yield bool(request.param)
+    # Whoever looks for azureml.core imports azureml: this one is nobody else's. What was there before comes back.
+    for name in loaded():
+        del sys.modules[name]
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "schema", "--help"])
