@@ -1,4 +1,4 @@
-"""Guards: a unit test uses no network, starts no process, and leaves the environment as it was."""
+"""Guards: a unit test uses no network, starts no process, obeys no outer terminal, and leaves the environment as it was."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ settings.register_profile("search", _UNTIMED, derandomize=False, max_examples=50
 settings.load_profile("same")
 
 
+#: What pipelines set for the sake of their logs, and libraries obey.
+_TERMINAL = ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES")
+
+
 @pytest.fixture(autouse=True)
 def _no_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def refuse(*_args: object, **_kwargs: object) -> None:
@@ -26,6 +30,8 @@ def _no_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket.socket, "bind", refuse)
     monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
+    for name in _TERMINAL:
+        monkeypatch.delenv(name, raising=False)
     before = dict(os.environ)
     yield
     after = {key: value for key, value in os.environ.items() if key != "PYTEST_CURRENT_TEST"}
