@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,9 @@ RATIO: Final = 2.2
 packages; NVIDIA's images of about 9 GB take about 20 GB."""
 HEADROOM: Final = 2_000_000_000
 """Bytes that are wanted beyond the base, for what is installed on it."""
+_BUSY: Final = "a disk usage operation is already running"
+_PAUSES: Final = (1.0,) * 120
+"""Seconds between asking an engine that answers somebody else; it takes seconds to look through many images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,4 +171,28 @@ def missing(sizes: Sequence[int], diff_ids: Sequence[str], chains: Iterable[Sequ
 
 def _builder_has(engine: DockerClient, base: BaseImage) -> bool:
     """Tell whether BuildKit has pulled the base earlier: it keeps that beside the engine's images."""
-    return any(f"@{base.digest}" in str(entry.get("Description")) for entry in engine.df().get("BuildCache") or ())
+    return any(f"@{base.digest}" in str(entry.get("Description")) for entry in build_cache(engine))
+
+
+def build_cache(engine: DockerClient, *, sleep: Callable[[float], None] = time.sleep) -> list[dict[str, Any]]:
+    """Return what the engine says of its build cache, waiting for others who ask.
+
+    Until version 23.0 an engine answers one at a time, and 500 to all others (moby 20.10, ``daemon/disk_usage.go``).
+
+    Args:
+        engine: the engine.
+        sleep: waits so many seconds.
+
+    Raises:
+        docker.errors.APIError: the engine refuses, or others have asked all the time.
+    """
+    from docker.errors import APIError
+
+    for pause in (*_PAUSES, None):
+        try:
+            return list(engine.df().get("BuildCache") or ())
+        except APIError as error:
+            if pause is None or _BUSY not in str(error.explanation or error):
+                raise
+            sleep(pause)
+    raise AssertionError("unreachable")  # pragma: no cover - the last attempt returns or raises

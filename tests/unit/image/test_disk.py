@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from docker.errors import APIError
 
 from aml_train.data_root import Room, parse_df, upper_folder
 from aml_train.errors import ImageError
 from aml_train.events import Event, Notice
-from aml_train.image.disk import HEADROOM, Need, child_for, judge_room, missing
+from aml_train.image.disk import HEADROOM, Need, build_cache, child_for, judge_room, missing
 from aml_train.image.manifest import OCI_INDEX, Manifest, sha256_digest
 
 SIZES, LAYERS = (100, 20, 3), ("a", "b", "c")
@@ -105,3 +106,29 @@ def test_the_upper_folder_of_an_overlay() -> None:
 )
 def test_what_df_tells(text: str, free: int | None) -> None:
     assert parse_df(text) == free
+
+
+class _Engine:
+    """An engine that answers others *busy* times before."""
+
+    def __init__(self, busy: int, reason: str = "a disk usage operation is already running") -> None:
+        self.busy, self.reason = busy, reason
+
+    def df(self) -> dict[str, Any]:
+        if self.busy > 0:
+            self.busy -= 1
+            raise APIError("500 Server Error", explanation=self.reason)
+        return {"BuildCache": [{"Description": "pulled from x@sha256:1"}]}
+
+
+def test_an_engine_that_answers_somebody_else_is_asked_again() -> None:
+    slept: list[float] = []
+    assert build_cache(cast("Any", _Engine(2)), sleep=slept.append) == [{"Description": "pulled from x@sha256:1"}]
+    assert slept == [1.0, 1.0]
+    with pytest.raises(APIError, match="already running"):
+        build_cache(cast("Any", _Engine(1000)), sleep=slept.append)
+    assert sum(slept) == 122
+    with pytest.raises(APIError, match="no space left"):
+        build_cache(
+            cast("Any", _Engine(1, "no space left on device")), sleep=lambda _seconds: pytest.fail("why wait?")
+        )
