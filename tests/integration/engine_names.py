@@ -5,13 +5,15 @@ Names only: docker-py's ``images.list()`` asks for each image once more, and ano
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
-from docker.errors import ImageNotFound
+from docker.errors import APIError, ImageNotFound
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+_PATIENCE: Final = 120.0
 
 
 def names(engine: DockerClient) -> list[str]:
@@ -22,8 +24,20 @@ def names(engine: DockerClient) -> list[str]:
 
 
 def forget(engine: DockerClient, *prefixes: str) -> None:
-    """Remove each name that begins so, and with its last name the image."""
+    """Remove each name that begins so, and with its last name the image.
+
+    A run that asks how much room there is may just have a container of it: that ends by itself.
+    """
+    deadline = time.monotonic() + _PATIENCE
     for name in names(engine):
-        if name.startswith(prefixes):
-            with contextlib.suppress(ImageNotFound):  # gone with another name of it
+        while name.startswith(prefixes):
+            try:
                 engine.images.remove(name, force=True)
+            except ImageNotFound:  # gone with another name of it
+                break
+            except APIError as error:
+                if error.status_code != 409 or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                break

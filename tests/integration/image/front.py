@@ -23,18 +23,25 @@ from aml_emulator.tokens import Tokens
 
 
 class Clock:
-    """Runs *rate* times as fast as time, and can be set ahead."""
+    """Runs as fast as time, or faster, and can be set ahead."""
 
     def __init__(self) -> None:
         self.ahead = 0.0
-        self.rate = 1.0
+        self._rate = 1.0
         self._then = self._shown = time.time()
+        self._lock = threading.Lock()
 
     def __call__(self) -> float:
-        now = time.time()
-        self._shown += self.rate * (now - self._then)
-        self._then = now
-        return self._shown + self.ahead
+        with self._lock:
+            now = time.time()
+            self._shown += self._rate * (now - self._then)
+            self._then = now
+            return self._shown + self.ahead
+
+    def run(self, rate: float) -> None:
+        """Go on *rate* times as fast as time, from now on."""
+        self()
+        self._rate = rate
 
 
 class WatchedFront(RegistryFront):
@@ -107,7 +114,7 @@ def serve(registry_port: int, folder: Path) -> Iterator[Served]:
     try:
         yield Served(name, front, tokens, clock, str(certificates.ca_file))
     finally:
-        asyncio.run_coroutine_threadsafe(end(), loop).result(timeout=10)
+        asyncio.run_coroutine_threadsafe(end(), loop).result(timeout=120)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.run_until_complete(loop.shutdown_default_executor())

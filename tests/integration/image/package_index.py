@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import functools
 import hashlib
 import http.server
 import io
@@ -116,6 +117,25 @@ def serve(folder: Path, address: str, files: Mapping[str, bytes], *, login: str 
     finally:
         server.shutdown()
         thread.join(timeout=10)
+        server.server_close()
+
+
+@contextmanager
+def serve_folder(folder: Path, address: str) -> Iterator[str]:
+    """Serve the files of *folder* at *address*, by HTTP; give the URL."""
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Stay silent."""
+
+    server = http.server.ThreadingHTTPServer((address, 0), functools.partial(Handler, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{address}:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
         server.server_close()
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import requests
 
 from aml_train.config.image_model import ImageConfig
 from aml_train.engine import BuildCli, buildkit_cli
@@ -38,6 +37,12 @@ def _serve(config: Path, *walls: str) -> subprocess.Popen[bytes]:
     )
 
 
+def _listens(process: str, port: int) -> bool:
+    """Tell whether somebody listens on *port*, as the process of that number sees the network (proc(5), ``net/tcp``)."""
+    lines = [line.split() for line in Path(f"/proc/{process}/net/tcp").read_text().splitlines()[1:]]
+    return any(local.endswith(f":{port:04X}") and state == "0A" for _, local, _, state, *_ in lines)
+
+
 @pytest.fixture
 def fresh() -> Iterator[DisposableEngine]:
     """An engine that has nothing."""
@@ -59,14 +64,11 @@ def test_a_fresh_engine_goes_on_from_the_registry(
     name = f"localhost:{port}/aml-train-test/cache"
     servers = [_serve(config), _serve(config, "nsenter", f"--net=/proc/{child}/ns/net")]
     try:
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                requests.get(f"http://localhost:{port}/v2/", timeout=2)
-                break
-            except requests.ConnectionError:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+        deadline = time.monotonic() + 120
+        while not (_listens("self", port) and _listens(child, port)):
+            assert [server.poll() for server in servers] == [None, None]
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         engine.images.get(BASE).tag(f"localhost:{port}/base", "1")
         base = BaseImage(
             reference=ImageRef.parse(f"localhost:{port}/base:1"),
@@ -99,7 +101,7 @@ def test_a_fresh_engine_goes_on_from_the_registry(
     finally:
         for server in servers:
             server.terminate()
-            server.wait(timeout=10)
+            server.wait(timeout=120)
         for tag in (f"{name}:{CACHE_TAG}", f"localhost:{port}/base:1"):
             if any(tag in image.tags for image in engine.images.list(name=tag.rpartition(":")[0])):
                 engine.images.remove(tag, force=True)

@@ -46,7 +46,7 @@ from aml_train.image.spec import BaseImage, ImageSpec, TestSpec, plan_image
 from aml_train.references import ImageRef
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.conftest import Ensure
-from tests.integration.image.package_index import Index, serve, wheel
+from tests.integration.image.package_index import Index, serve, serve_folder, wheel
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -186,23 +186,8 @@ def tarball(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             archive.addfile(info, io.BytesIO(text.encode()))
     folder = tmp_path_factory.mktemp("tarball")
     (folder / f"{name}.tgz").write_bytes(buffer.getvalue())
-    port = _free(gateway)
-    server = subprocess.Popen(
-        ["python3", "-m", "http.server", "--bind", gateway, "--directory", str(folder), str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    yield f"http://{gateway}:{port}/{name}.tgz", hashlib.sha256(buffer.getvalue()).hexdigest()
-    server.terminate()
-    server.wait(timeout=10)
-
-
-def _free(address: str) -> int:
-    import socket
-
-    with socket.socket() as found:
-        found.bind((address, 0))
-        return int(found.getsockname()[1])
+    with serve_folder(folder, gateway) as url:
+        yield f"{url}/{name}.tgz", hashlib.sha256(buffer.getvalue()).hexdigest()
 
 
 def test_drivers_from_a_tarball(
@@ -478,10 +463,6 @@ def test_a_conda_environment_from_a_local_channel(
         info = tarfile.TarInfo("bin/tool")
         info.size, info.mode = len(tool), 0o755
         archive.addfile(info, io.BytesIO(tool))
-    port = _free(gateway)
-    (tmp_path / "environment.yml").write_text(
-        f"channels:\n  - http://{gateway}:{port}/channel\ndependencies:\n  - tool=1.0\n"
-    )
     (tmp_path / "stand-in").mkdir()
     (tmp_path / "stand-in/micromamba").write_text(MICROMAMBA)
     (tmp_path / "stand-in/micromamba").chmod(0o755)
@@ -489,14 +470,12 @@ def test_a_conda_environment_from_a_local_channel(
     tag = f"aml-train-test-micromamba-{secrets.token_hex(4)}:1"
     argv = [cli.path, "build", "--quiet", "--tag", tag, str(tmp_path / "stand-in")]
     subprocess.run(argv, env=dict(cli.environ), check=True, stdout=subprocess.DEVNULL)
-    argv = ["python3", "-m", "http.server", "--bind", gateway, "--directory", str(tmp_path), str(port)]
-    server = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        conda = CondaConfig(file=tmp_path / "environment.yml", micromamba=ImageRef.parse(tag))
-        image = build(make(ubuntu, conda=conda, run=(RunConfig(command="tool > /made-with-it"),)))
+        with serve_folder(tmp_path, gateway) as url:
+            (tmp_path / "environment.yml").write_text(f"channels:\n  - {url}/channel\ndependencies:\n  - tool=1.0\n")
+            conda = CondaConfig(file=tmp_path / "environment.yml", micromamba=ImageRef.parse(tag))
+            image = build(make(ubuntu, conda=conda, run=(RunConfig(command="tool > /made-with-it"),)))
     finally:
-        server.terminate()
-        server.wait(timeout=10)
         engine.images.remove(tag, force=True)
     assert inside(engine, image, "cat /made-with-it; tool; command -v tool; echo $CONDA_PREFIX") == (
         "tool 1.0\ntool 1.0\n/opt/environment/bin/tool\n/opt/environment\n"
