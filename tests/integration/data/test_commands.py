@@ -128,6 +128,6 @@ def _register(two: TwoTargets, name: str, container: str, credentials: object) -
                     "credentials": credentials,
                 }
             },
-            timeout=10,
+            timeout=60,
         )
         assert answer.status_code in (200, 201), answer.text
