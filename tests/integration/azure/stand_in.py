@@ -20,7 +20,7 @@ from tests.integration.emulator.service import ROOT, Emulator
 
 REQUEST_TOKEN = "the-request-token"
 REPOSITORY = "octo/digits"
-CLIENT_SECONDS = 240
+CLIENT_SECONDS = 900
 
 
 def assertion(audience: str, *, lifetime: float = 300.0, number: int = 0, now: float | None = None) -> str:

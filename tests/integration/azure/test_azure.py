@@ -99,17 +99,23 @@ def test_a_given_environment_with_oidc(workflow: Workflow, project: Path, github
 def test_an_image_of_ours_is_pushed_and_trained_in(
     workflow: Workflow, project: Path, emulator: Emulator, github: GitHub, registry: str | None
 ) -> None:
-    github.lifetime = 5  # the run takes longer: each sign-in needs a new assertion
     repository = "azure-test" if registry else "azure-test-found"
     extra = f"image: {{base: '{BASE}', repository: {repository}, azureml-mlflow: false}}\n"
     push = f"localhost:{emulator.registry_port}"
     configure(project, emulator, extra, registry=registry, push_registry=push)
+    known = emulator.admin("GET", "requests").json()["total"]
     first = workflow.action(project, command="run")
     assert first.code == 0, first.output
     assert f"amllocal.azurecr.io/{repository}@sha256:" in first.outputs
+    # An assertion lives for minutes, and a run longer: each sign-in has a new one.
+    entries = emulator.admin("GET", f"requests?since={known}").json()["requests"]
+    sign_ins = [
+        one for one in entries if one["host"] == "login.microsoftonline.com" and one["path"].endswith("/token")
+    ]
+    assert len(github.issued) == len(set(github.issued)) >= len(sign_ins) > 1
     with requests.Session() as session:
         session.trust_env = False
-        tags = session.get(f"http://127.0.0.1:{emulator.registry_port}/v2/{repository}/tags/list", timeout=10).json()
+        tags = session.get(f"http://127.0.0.1:{emulator.registry_port}/v2/{repository}/tags/list", timeout=60).json()
     assert any(tag.startswith("dig-") for tag in tags["tags"])
     docker = workflow.folder / ".docker" / "config.json"
     assert not docker.exists() or "auths" not in docker.read_text()
@@ -139,7 +145,7 @@ def test_the_engine_signs_in_too_and_the_digest_is_locked(
     with requests.Session() as session:
         session.trust_env = False
         plain = f"http://127.0.0.1:{emulator.registry_port}/v2/azure-signed-in"
-        found = session.get(f"{plain}/tags/list", timeout=10).json()["tags"]
+        found = session.get(f"{plain}/tags/list", timeout=60).json()["tags"]
         (digest,) = [tag for tag in found if tag.startswith("dig-")]
         address = next(tag for tag in found if tag.startswith("addr-")).removeprefix("addr-")
         assert {"branch-pull-7", f"v1-{address}"} <= set(found)

@@ -109,7 +109,7 @@ class Client:
 
     def until(self, met: Callable[[Mapping[str, int]], object]) -> None:
         """Return when the numbers of jobs by status are as wanted. No time passes by the night's clock."""
-        for _ in range(600):
+        for _ in range(6000):
             if met(self.emulator.admin("GET", "status").json()["jobs"]):
                 return
             self.real_sleep(0.1)
@@ -124,14 +124,16 @@ class Client:
         job = self.views[-1].name
         engine = connect(os.environ)
         (container,) = engine.containers.list(filters={"label": f"org.aml-train.emulator.run={job}"})
-        code, said = container.exec_run(["sh", "-c", 'echo "$0" > /tmp/told', line])
+        # It runs, and may not have come to make what it is told by.
+        tell = 'until test -p /tmp/told; do sleep 0.05; done; echo "$0" > /tmp/told'
+        code, said = container.exec_run(["sh", "-c", tell, line])
         assert code == 0, said
         if line == "end":
             self.until(lambda jobs: set(jobs) <= {"Completed"})
         else:
             (address,) = (url for path, url in self.views[-1].log_files.items() if path.endswith("std_log.txt"))
-            for _ in range(300):
-                if f"{line}\n" in requests.get(address, timeout=10).text:
+            for _ in range(6000):
+                if f"{line}\n" in requests.get(address, timeout=60).text:
                     break
                 self.real_sleep(0.1)
             else:
@@ -179,7 +181,7 @@ def test_a_watch_of_24_hours(client: Client, monkeypatch: pytest.MonkeyPatch) ->
         old.extend(client.views[-1].log_files.values())
 
     def look() -> None:
-        refused.extend(requests.get(address, timeout=10).status_code for address in old)
+        refused.extend(requests.get(address, timeout=60).status_code for address in old)
 
     def say(hour: int) -> Callable[[], None]:
         return lambda: client.tell(f"hour {hour}")

@@ -15,7 +15,7 @@ import pytest
 
 from tests.integration.emulator.service import ROOT, Emulator, executing_by
 
-SECONDS = 300
+SECONDS = 900
 SOURCES = os.pathsep.join((str(ROOT), str(ROOT / "runner")))
 GIT = ("-c", "user.name=t", "-c", "user.email=t@example.com")
 

@@ -47,7 +47,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         paths[f"job-{name}"] = str(file)
     given = {name: path for name, path in paths.items() if name not in NOT_READ}
     done = subprocess.run(
-        [python_of_v1(), "-c", READ], input=json.dumps(given), capture_output=True, text=True, check=True, timeout=300
+        [python_of_v1(), "-c", READ], input=json.dumps(given), capture_output=True, text=True, check=True, timeout=900
     )
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer

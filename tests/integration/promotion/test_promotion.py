@@ -15,7 +15,7 @@ import pytest
 from tests.integration.emulator.service import ROOT, Emulator
 
 RACERS = 20
-SECONDS = 600
+SECONDS = 1800
 INSTANT = str(ROOT / "tests/integration/trust/instant_emulator.py")
 
 

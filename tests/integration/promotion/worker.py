@@ -44,8 +44,8 @@ from aml_train.references import ImageRef
 MODEL = "digits"
 CLOCK = Clock(now=time.monotonic, sleep=time.sleep)
 RULES = (GateRule(metric="acc", rule=parse_rule(">= baseline"), where="aml-train.yml:5"),)
-#: The least that the service takes.
-SHORT_LEASE = 15
+#: The least and the most that the service takes: one that is waited for, and one that does not end by itself meanwhile.
+SHORT_LEASE, LONG_LEASE = 15, 60
 
 
 def opened(listener: Callable[[Event], None] = lambda _event: None) -> Promoter:
@@ -191,13 +191,13 @@ def register_race(*, job: str, same: int, others: int) -> object:
     return {"ended": ended, "found": found}
 
 
-def short(promoter: Promoter) -> AzureLeases:
-    """Return the same records with the shortest lease that there is."""
+def leases(promoter: Promoter, seconds: int) -> AzureLeases:
+    """Return the same records with leases of so many seconds."""
     service = promoter.service
     assert isinstance(service, AzureV2)
     data = workspace_of(service, service.credential, HttpWay(), "azure")
     access = data.access(data.default_datastore())
-    return AzureLeases(access, service.credential, clock=CLOCK, way=HttpWay(), seconds=SHORT_LEASE)
+    return AzureLeases(access, service.credential, clock=CLOCK, way=HttpWay(), seconds=seconds)
 
 
 def killed(*, version: str) -> object:
@@ -215,7 +215,7 @@ def killed(*, version: str) -> object:
             original(name, version, changes, guard=guard)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    dying = dataclasses.replace(promoter, catalogue=Dying(), store=short(promoter))
+    dying = dataclasses.replace(promoter, catalogue=Dying(), store=leases(promoter, SHORT_LEASE))
     dying.promote(request(version, "the late one"))
     return None
 
@@ -232,7 +232,7 @@ def sdk() -> object:
 def holding() -> object:
     """Try to write past a lock that is lost, and past one that somebody else has."""
     promoter = opened()
-    store = short(promoter)
+    store = leases(promoter, LONG_LEASE)
     told: list[str] = []
 
     @contextlib.contextmanager

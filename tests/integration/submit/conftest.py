@@ -15,7 +15,7 @@ import pytest
 from tests.integration.conftest import BASE
 from tests.integration.emulator.service import Emulator
 
-SECONDS = 240
+SECONDS = 900
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,9 @@ from tests.integration.emulator.service import Emulator
 from tests.integration.submit.conftest import AmlTrain
 
 FILES = 1500
-SECONDS = 120
+SECONDS = 600
+#: The storage answers nothing after a hundred files: whoever uploads is in the midst of it, however late it is looked at.
+HELD = "kind=delay&delay=600&method=PUT&host=*.blob.core.windows.net&skip=100"
 
 
 def asked(emulator: Emulator) -> list[str]:
@@ -26,6 +28,7 @@ def test_ctrl_c_ends_an_upload(emulator: Emulator, aml_train: AmlTrain, tmp_path
         path = project / f"d{number // 100}" / f"{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(str(number))
+    emulator.admin("POST", f"faults?{HELD}").raise_for_status()
     running = aml_train.submit(project, "true")
     deadline = time.monotonic() + SECONDS
     while not any(line.startswith("POST codes/") for line in asked(emulator)):
@@ -34,6 +37,7 @@ def test_ctrl_c_ends_an_upload(emulator: Emulator, aml_train: AmlTrain, tmp_path
         time.sleep(0.05)
     running.process.send_signal(signal.SIGINT)
     ended = running.ended()
+    emulator.admin("DELETE", "faults").raise_for_status()
     assert ended.code == 7
     assert "Interrupted before the job was submitted." in ended.output
     seen = asked(emulator)

@@ -34,7 +34,7 @@ def test_jobs_are_listed_shown_cancelled_submitted_again_and_downloaded(aml_trai
     outputs = ("job.outputs.made.type=uri_folder", "job.inputs.n=3", f"job.command={WRITE}")
     sets = tuple(word for text in outputs for word in ("--set", text))
     first = aml_train.submit(empty, "x", options=("--name", "first", "--tag", "a=b", "--env", "X=it's", *sets))
-    endless = aml_train.submit(empty, "sleep", "300", options=("--name", "endless", "--no-wait"))
+    endless = aml_train.submit(empty, "sleep", "9000", options=("--name", "endless", "--no-wait"))
     assert fine(first).job == "first"
     assert "`aml-train jobs logs -f endless` follows it" in fine(endless).output
 

@@ -42,7 +42,7 @@ def start(shell: str, command: str, folder: Path, run_id: str, path: str = "") -
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=600)
     return process.returncode, output
 
 

@@ -16,7 +16,7 @@ import pytest
 from tests.integration.conftest import BASE
 from tests.integration.emulator.service import ROOT, Emulator, python_of_v1
 
-SECONDS = 240
+SECONDS = 900
 TRAIN = """\
 import json, os, pathlib, sys
 print("arguments", sys.argv[1:], os.environ["GREETING"], sorted(os.listdir(".")), flush=True)
@@ -33,7 +33,7 @@ environment:
   docker: {{baseImage: "{BASE}", shmSize: 256m}}
   python: {{userManagedDependencies: true, interpreterPath: python3}}
   environmentVariables: {{GREETING: a run}}
-maxRunDurationSeconds: 300
+maxRunDurationSeconds: 3000
 """
 CONFIGURATION = """\
 runconfig: {file: train, experiment_name: exp-v1, tags: {team: vision}}
@@ -274,7 +274,7 @@ inputs:
   raw: {{type: uri_folder, path: azureml://datastores/workspaceblobstore/paths/raw-v1}}
 compute: azureml:local-cluster
 resources: {{shm_size: 256m, docker_args: --env EXTRA=1}}
-limits: {{timeout: 300}}
+limits: {{timeout: 3000}}
 tags: {{kind: command}}
 """
 

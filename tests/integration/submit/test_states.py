@@ -15,10 +15,10 @@ from tests.integration.emulator.service import Emulator
 from tests.integration.submit.conftest import AmlTrain, Ended, Running
 
 #: Long enough for a machine that does ten things at once; nothing here waits for time, but for what happens.
-PATIENCE = 200
+PATIENCE = 900
 PULL = "AzureMLCompute job failed.\nClusterCoreQuotaReached: The cluster cannot grow."
 #: The first attempt runs until its nodes are taken away.
-TWICE = 'echo "attempt $AZUREML_RUN_ID"; case "$AZUREML_RUN_ID" in *-1) sleep 900;; esac; echo done'
+TWICE = 'echo "attempt $AZUREML_RUN_ID"; case "$AZUREML_RUN_ID" in *-1) sleep 9000;; esac; echo done'
 
 
 def project(folder: Path, emulator: Emulator, name: str, command: str, extra: Mapping[str, Any]) -> Path:
@@ -120,7 +120,7 @@ def test_every_end_has_its_code_its_word_and_its_remedy(aml_train: AmlTrain, tmp
     quick = {
         "broken": submit("broken", "exit 3"),
         "unpulled": submit("unpulled", "true", image="no.such.host.invalid/image:1"),
-        "late": submit("late", "echo up; sleep 900", "watch.run-timeout=1s"),
+        "late": submit("late", "echo up; sleep 9000", "watch.run-timeout=1s"),
     }
     ends = {name: running.ended() for name, running in quick.items()}
     assert verdict(ends["broken"]) == (5, "job-failed", "script-failed")
@@ -130,7 +130,7 @@ def test_every_end_has_its_code_its_word_and_its_remedy(aml_train: AmlTrain, tmp
     assert verdict(ends["late"]) == (7, "timed-out", "cancelled")
     assert "(watch.run-timeout); it was told to cancel, and is Canceled." in ends["late"].events[-1]["message"]
 
-    slow = {name: submit(name, "echo up; sleep 900") for name in ("faulty", "quota", "odd")}
+    slow = {name: submit(name, "echo up; sleep 9000") for name in ("faulty", "quota", "odd")}
     for running in slow.values():
         until(running, "job-status-changed")  # the cluster has fewer nodes than there are jobs, perhaps: one waits
     answer = emulator.admin("POST", "jobs/faulty/preempt")
