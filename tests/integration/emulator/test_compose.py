@@ -43,8 +43,11 @@ def _only_here(ports: tuple[int, int]) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def docker_compose_file(ports: tuple[int, int]) -> str:
-    return str(ROOT / "examples" / "emulator" / "compose.yaml")
+def docker_compose_file(ports: tuple[int, int], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The example's file, and one that has Compose wait longer: on a machine under load an answer may take its time."""
+    patient = tmp_path_factory.mktemp("compose") / "patient.yaml"
+    patient.write_text("services: {azureml: {healthcheck: {timeout: 120s, retries: 20}}}\n")
+    return [str(ROOT / "examples" / "emulator" / "compose.yaml"), str(patient)]
 
 
 def test_a_users_script_works_against_the_composed_service(
