@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,11 +39,16 @@ SOON = 300.0
 HOLD = "echo holding; exec sleep 6000"
 
 
+LARGE = 6 << 20
+"""Bytes that only the base's largest layer has, of which more is left then than sockets hold: the engine is in the midst of sending it."""
+
+
 class HalfRegistry(ThreadingHTTPServer):
     """A registry whose uploads begin, and then either take no end or are denied.
 
     Attributes:
-        begun: set when the engine sends the first layer.
+        begun: set when the engine has sent a part of a large layer. No more of it is taken then: the engine cannot be through.
+        go_on: once set, the rest is taken, if the engine sends it.
         broken_off: set when the engine closes a connection on which it was sending.
         deny: once set, uploads are denied.
     """
@@ -52,8 +58,12 @@ class HalfRegistry(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.begun, self.broken_off, self.deny = threading.Event(), threading.Event(), threading.Event()
+        # The connections' too: they hold little.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        self.begun, self.broken_off = threading.Event(), threading.Event()
+        self.go_on, self.deny = threading.Event(), threading.Event()
         self.denies = False
+        self.uploads: list[socket.socket] = []
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -81,16 +91,20 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(202, Location=f"/v2/upload/{secrets.token_hex(8)}", Range="0-0")
 
     def do_PATCH(self) -> None:
-        self.server.begun.set()
         self.close_connection = True
+        self.server.uploads.append(self.connection)
         if self.server.denies:
             self.server.deny.wait()  # until the test says so, or ends
             body = b'{"errors": [{"code": "DENIED", "message": "this registry takes nothing"}]}'
             self._answer(403, body, **{"Content-Type": "application/json"})
             return
+        taken = 0
         with contextlib.suppress(ConnectionError):
-            while self.connection.recv(1 << 16):
-                pass
+            while data := self.rfile.read1(1 << 16):
+                taken += len(data)
+                if taken >= LARGE:
+                    self.server.begun.set()
+                    self.server.go_on.wait()
         self.server.broken_off.set()
 
 
@@ -101,6 +115,10 @@ def half() -> Iterator[HalfRegistry]:
     thread.start()
     yield server
     server.deny.set()
+    server.go_on.set()
+    for upload in server.uploads:  # of what was sent whole the engine awaits the answer
+        with contextlib.suppress(OSError):
+            upload.shutdown(socket.SHUT_RDWR)
     server.shutdown()
     thread.join()
     server.server_close()
@@ -149,6 +167,7 @@ def test_an_interruption_ends_tests_and_push(
 
     with pytest.raises(KeyboardInterrupt):
         ensure(tests(command=HOLD, timeout=6000.0), on_line("holding", interrupt, recorder))
+    half.go_on.set()
     assert half.broken_off.wait(SOON), "the engine goes on with the push"
     assert not recorder.of(Notice)
 
@@ -177,6 +196,7 @@ def test_tests_that_fail_break_the_push_off(
         TestsFailedError, match=r"the tests failed \(exit code 3\): echo failing; exit 3\nThe tests' output"
     ):
         ensure(tests(command="echo failing; exit 3"), on_line("failing", wait_for_push, recorder))
+    half.go_on.set()
     assert half.broken_off.wait(SOON), "the engine goes on with the push"
 
 
