@@ -49,7 +49,7 @@ class SlowService(FakeService):
 
     def _stay(self) -> None:
         self.there.set()
-        assert self.go_on.wait(30)
+        assert self.go_on.wait(300)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def submitting() -> Iterator[list[threading.Thread]]:
     threads: list[threading.Thread] = []
     yield threads
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
         assert not thread.is_alive()
 
 
@@ -83,7 +83,7 @@ def begin(job: LiveJob, service: SlowService, threads: list[threading.Thread]) -
 
     threads.append(threading.Thread(target=submit))
     threads[-1].start()
-    assert service.there.wait(30)
+    assert service.there.wait(300)
     return ended
 
 
@@ -95,7 +95,7 @@ def test_a_submission_whose_code_uploads_is_called_off(clock: FakeClock, submitt
     assert job._submission is not None
     job._submission.on_call_off(service.go_on.set)
     assert job.interrupt(cancel=True).message == "Interrupted before the job was submitted."
-    submitting[0].join(30)
+    submitting[0].join(300)
     assert ended == ["The submission was called off."]
     assert (service.submitted, service.cancelled) == ([], [])
 
@@ -110,7 +110,7 @@ def test_a_submission_on_its_way_is_cancelled_as_soon_as_the_job_appears(
     def arrive(now: float) -> None:
         if now > 2 and not service.go_on.is_set():
             service.go_on.set()
-            submitting[0].join(30)
+            submitting[0].join(300)
 
     clock.on_sleep = arrive
     assert job.interrupt(cancel=True).message == "Interrupted: the job j-1 is Canceled."
