@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import secrets
 import signal
@@ -106,6 +107,16 @@ class _Handler(BaseHTTPRequestHandler):
                     self.server.begun.set()
                     self.server.go_on.wait()
         self.server.broken_off.set()
+
+
+# docker-py leaves a connection open that is interrupted while it is being made: that is found here, and not in another test.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def _collect() -> Iterator[None]:
+    yield
+    gc.collect()
 
 
 @pytest.fixture
