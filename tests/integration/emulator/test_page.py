@@ -17,7 +17,7 @@ from scripts.bootstrap.probes import find_browser
 from tests.integration.emulator.service import Emulator
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 WIDTHS = (360, 1280)
 SECONDS = 300_000
@@ -92,11 +92,29 @@ class Visit:
             self.page.screenshot(path=Path(folder, f"{name}.png"), full_page=True)
 
 
+def fetch(route: Route) -> None:
+    """Have Playwright get what the browser asks for.
+
+    Chromium breaks its own connections off with ERR_NETWORK_CHANGED whenever an engine makes or removes a network, a job's for instance, and
+    no option of it helps: https://issues.chromium.org/issues/41465264.
+    """
+    from playwright.sync_api import Error
+
+    try:
+        route.fulfill(response=route.fetch(max_redirects=0, timeout=SECONDS))
+    except Error as error:
+        # Whoever has left a page does not want what is still under way.
+        if "closed" not in error.message and "disposed" not in error.message:
+            raise
+
+
 @pytest.fixture
 def visit(browser: Browser, emulator: Emulator, request: pytest.FixtureRequest) -> Iterator[Visit]:
     context = browser.new_context(**getattr(request, "param", {}))
+    context.route("**/*", fetch)
     made = Visit(context.new_page(), emulator)
     yield made
+    context.unroute_all(behavior="wait")
     context.close()
     assert made.problems == []
 
