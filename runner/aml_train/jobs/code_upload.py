@@ -8,6 +8,7 @@ leaves blobs in a container of its own, and no asset. Requests and shapes are th
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import re
 import threading
@@ -15,11 +16,13 @@ import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 from urllib.parse import quote, urlsplit
 
 import requests
+import urllib3
 from requests.adapters import HTTPAdapter
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from aml_train import retries
 from aml_train.background import in_background
@@ -34,8 +37,12 @@ _API: Final = "2023-04-01"
 #: Put Blob and Put Block of this version take Content-MD5 and answer 400 where it does not fit:
 #: https://learn.microsoft.com/rest/api/storageservices/put-blob
 _STORAGE_API: Final = "2021-12-02"
-_CONNECTIONS: Final = 8
-_TIMEOUT: Final = (10.0, 120.0)
+#: A small file costs a round trip, of some 30 ms in Azure: many at once, where azure-ai-ml is held up by its own work for each.
+_CONNECTIONS: Final = 32
+#: Whatever has more bytes than `_SMALL` fills the line by itself, and is held in memory: so many at once.
+_LARGE_AT_ONCE: Final = 8
+_SMALL: Final = 1 << 20
+_TIMEOUT: Final = urllib3.Timeout(connect=10.0, read=120.0)
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ASSET: Final = re.compile(r"/codes/([^/]+)/versions/([^/]+)$")
 
@@ -124,23 +131,20 @@ class _Upload:
     snapshot: Snapshot
     _stopped: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _large: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_LARGE_AT_ONCE))
 
     def __post_init__(self) -> None:
         container, _, self._signature = self.address.partition("?")
-        self._container = container.rstrip("/")
-        self._session = requests.Session()
-        # Proxy and trust are looked up once, not again for each of thousands of requests.
-        settings = self._session.merge_environment_settings(self._container, {}, None, None, None)
-        self._session.trust_env = False
-        self._session.proxies, self._session.verify = dict(settings["proxies"]), settings["verify"]
-        self._session.mount("https://", HTTPAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS))
+        self._container = urlsplit(container.rstrip("/"))
+        self._adapter = HTTPAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS)
+        self._pool = _pool(self._adapter, container)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
         self._stopped.set()
-        self._session.close()
+        self._adapter.close()
 
     def stop(self) -> None:
         """Send nothing more. What is on its way ends by itself."""
@@ -177,7 +181,8 @@ class _Upload:
                 if task is None:
                     return
                 try:
-                    self._send(task)
+                    with self._large if task.block.length > _SMALL else contextlib.nullcontext():
+                        self._send(task)
                 except BaseException:
                     self._stopped.set()
                     raise
@@ -213,26 +218,41 @@ class _Upload:
 
     def _put(self, entry: FileEntry, query: str, headers: Mapping[str, str], data: bytes) -> None:
         """Send one request, again after a transient failure."""
-        url = f"{self._container}/{self.folder}/{quote(entry.path, safe='/~')}?{query}{self._signature}"
+        target = f"{self._container.path}/{self.folder}/{quote(entry.path, safe='/~')}?{query}{self._signature}"
         headers = {**headers, "x-ms-version": _STORAGE_API}
-        host = urlsplit(self._container).netloc
+        host = self._container.netloc
         what = f"Uploading {entry.path}"
         for attempt in retries.repeated():
             with attempt:
                 self._go_on()
                 try:
-                    response = self._session.put(url, data=data, headers=headers, timeout=_TIMEOUT)
-                except requests.RequestException as error:
+                    response = self._pool.urlopen(
+                        "PUT", target, body=data, headers=headers, timeout=_TIMEOUT, retries=False, redirect=False
+                    )
+                except urllib3.exceptions.HTTPError as error:
                     # The error's own text would show the signature.
                     why = f"{what}: {host} does not answer: {type(error).__name__}"
                     raise ServiceError(why, transient=True) from None
-                if response.status_code != requests.codes.created:
+                if response.status != requests.codes.created:
                     code = response.headers.get("x-ms-error-code") or response.reason
                     raise ServiceError(
-                        f"{what}: {host} answered {response.status_code}: {code}",
-                        transient=response.status_code in retries.TRANSIENT_STATUS,
+                        f"{what}: {host} answered {response.status}: {code}",
+                        transient=response.status in retries.TRANSIENT_STATUS,
                         retry_after=retries.retry_after(response.headers),
                     )
+
+
+def _pool(adapter: HTTPAdapter, url: str) -> urllib3.HTTPConnectionPool:
+    """Return connections to the host of *url*, as requests makes them: by the environment's proxy and trust.
+
+    Without the rest of what requests does: that costs more than sending a small file, for each of thousands anew.
+    """
+    with requests.Session() as session:
+        settings = session.merge_environment_settings(url, {}, None, None, None)
+        request = session.prepare_request(requests.Request("PUT", url))
+    trust = DEFAULT_CA_BUNDLE_PATH if settings["verify"] is True else settings["verify"]
+    pool = adapter.get_connection_with_tls_context(request, trust, proxies=settings["proxies"])
+    return cast("urllib3.HTTPConnectionPool", pool)
 
 
 def _block_id(number: int) -> str:

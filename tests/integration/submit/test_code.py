@@ -119,6 +119,7 @@ def test_long_files_go_in_blocks(
     emulator: Emulator, rest: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(code_hash, "BLOCK", 1000)
+    monkeypatch.setattr(code_upload, "_SMALL", 500)
     data = bytes(range(256)) * 50
     asset = ensure_code(rest, FileSet.collect_code(project(tmp_path, big=data)), Submission())
     assert blobs(emulator, asset, rest)["big"] == data
