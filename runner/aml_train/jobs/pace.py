@@ -72,11 +72,17 @@ class Cadence:
         if status is not None and status is not self._status:
             self._status, self._since = status, now
 
-    def heard(self, now: float, *, grew: bool) -> bool:
-        """Take note of a look at the logs; return whether the job should be asked for now."""
+    def heard(self, now: float, *, grew: bool, began: float | None = None) -> bool:
+        """Take note of a look at the logs; return whether the job should be asked for now.
+
+        Args:
+            now: when they had been read.
+            grew: whether there was something new.
+            began: when reading began: what is much takes a while, in which nobody was silent. None for *now*.
+        """
         if grew:
             if self._grew is not None:
-                self._gaps.append(now - self._grew)
+                self._gaps.append(max(0.0, (now if began is None else began) - self._grew))
             self._grew, self._asks_at = now, None
             return False
         if self._grew is None or self._status is not JobStatus.RUNNING:

@@ -88,6 +88,7 @@ class Watch:
         self._told_wait = False
         self._outage: float | None = None
         self._failed_at = 0.0
+        self._reading: float | None = None
 
     def run(self) -> tuple[JobView, AmlTrainError | None]:
         """Follow the job to its end; see :func:`watch`."""
@@ -131,6 +132,7 @@ class Watch:
                 text = f"AzureML has put the job {self._name} back into the queue: its nodes were taken away."
                 self._listener(Notice(text=text, level="warning"))
             self._view = self.last = view
+            self._reading = now
             self._logs.read(view, final=view.status.terminal and self._is_over(view))
         except ServiceError as error:
             if not error.transient:
@@ -148,17 +150,18 @@ class Watch:
         now = self._clock.now()
         until = now + self._cadence.pause(now)
         readable = self._outage is None
-        self._cadence.heard(now, grew=self._logs.has_grown())
+        self._cadence.heard(now, grew=self._logs.has_grown(), began=self._reading)
         while (left := until - self._clock.now()) > 0:
             tailed = self._logs.turn() if readable else ()
             self._clock.sleep(min(left, self._pace.log) if tailed else left)
             if tailed and left > self._pace.log:
+                began = self._clock.now()
                 try:
                     self._logs.read_some(tailed)
                 except ServiceError:
                     readable = False  # The next look renews the addresses, or finds an outage.
                     continue
-                if self._cadence.heard(self._clock.now(), grew=self._logs.has_grown()):
+                if self._cadence.heard(self._clock.now(), grew=self._logs.has_grown(), began=began):
                     return
 
     def _outlast(self, error: ServiceError) -> None:

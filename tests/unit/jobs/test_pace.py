@@ -66,6 +66,18 @@ def test_a_job_that_logs_each_second_is_found_within_two_seconds(hours: float, g
     assert calls <= 1000
 
 
+def test_the_time_that_reading_takes_is_no_silence() -> None:
+    """Logs that grow so fast that reading what is new takes longer than the pause between two readings."""
+    cadence, now = Cadence(AZURE, 0.0), 0.0
+    cadence.looked(now, S.RUNNING)
+    for _ in range(5):
+        began = now + AZURE.log
+        now = began + 4.0
+        assert not cadence.heard(now, grew=True, began=began)
+    assert not cadence.heard(now + AZURE.log, grew=False)
+    assert cadence.heard(now + 2 * AZURE.log, grew=False)
+
+
 @pytest.mark.parametrize("hours", [0.5, 3, 12, 24])
 def test_finalizing_announces_the_end(hours: float) -> None:
     """A minute in which outputs are stored is seen by the slowest pace."""
