@@ -10,7 +10,7 @@ import datetime
 import enum
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
@@ -365,12 +365,12 @@ def to_json(event: Event) -> str:
     It is ASCII: no reader finds a line's end in a text.
     """
     if isinstance(event, LogLines):
-        return "\n".join(_log_lines(event))
+        return _log_lines(event)
     fields = {f.name: getattr(event, f.name) for f in dataclasses.fields(event)}
     return json.dumps({"event": event.name, **fields}, default=_jsonable)
 
 
-def _log_lines(event: LogLines) -> Iterator[str]:
+def _log_lines(event: LogLines) -> str:
     known = {
         "event": "log-line",
         "at": event.at.isoformat(),
@@ -380,10 +380,13 @@ def _log_lines(event: LogLines) -> Iterator[str]:
     }
     # What all lines have in common is written once: a log may have millions.
     head = json.dumps(known)[:-1] + ', "text": '
-    *lines, last = event.text.split("\n")
-    for line in lines:
-        yield f'{head}{encode_basestring_ascii(line)}, "more": false}}'
-    yield f'{head}{encode_basestring_ascii(last)}, "more": {json.dumps(event.more)}}}'
+    between = f', "more": false}}\n{head}'
+    if "\\" in event.text:
+        text = between.join(map(encode_basestring_ascii, event.text.split("\n")))
+    else:
+        # Every \n in the JSON of such a text is a line's end: one pass, several times as quick.
+        text = encode_basestring_ascii(event.text).replace("\\n", f'"{between}"')
+    return f'{head}{text}, "more": {json.dumps(event.more)}}}'
 
 
 class Broadcast:

@@ -6,6 +6,8 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from aml_train.checks import Finding
@@ -152,6 +154,13 @@ def test_each_line_of_a_log_is_a_line_of_json() -> None:
         {**common, "text": '"\\n\u2028"', "more": False},
         {**common, "text": "last", "more": True},
     ]
+
+
+@given(st.text(st.one_of(st.sampled_from('\n\\n"u000a\t\r'), st.characters(codec="utf-8"))), st.booleans())
+def test_any_text_of_a_log_comes_back_from_json(text: str, more: bool) -> None:
+    lines = [json.loads(line) for line in to_json(LogLines(text=text, origin="std_log.txt", more=more)).split("\n")]
+    assert "\n".join(line["text"] for line in lines) == text
+    assert [line["more"] for line in lines] == [False] * (len(lines) - 1) + [more]
 
 
 def test_the_end_of_several_logs_is_in_the_report() -> None:
