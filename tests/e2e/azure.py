@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import requests
 
+from tests.bridge import bridge_address
 from tests.e2e.oidc import ISSUER, Provider
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def inspect(*words: str) -> Any:
 
 def bridge() -> str:
     """Return this machine's address on the engine's default network, which every container reaches."""
-    gateway: str = inspect("network", "inspect", "bridge")["IPAM"]["Config"][0]["Gateway"]
-    return gateway
+    return bridge_address(inspect("network", "inspect", "bridge"))
 
 
 def address_of(container: str) -> str:

@@ -19,6 +19,7 @@ import docker
 import pytest
 
 from aml_emulator.executor.build import BUILD_LOG_PATH
+from tests.bridge import bridge_address
 from tests.integration.emulator.service import Emulator
 
 SCRIPT = "environment_steps.py"
@@ -80,7 +81,7 @@ class Gatekeeper(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def gate(engine: docker.DockerClient) -> Iterator[Gate]:
-    address = engine.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
+    address = bridge_address(engine.networks.get("bridge").attrs)
     with Gate(address) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
@@ -165,7 +166,7 @@ def test_a_conda_file_over_an_image_with_a_tool_and_one_without(
     (tmp_path / "image/Dockerfile").write_text(f"FROM {BASE}\nCOPY micromamba /opt/conda/bin/\n")
     tag = f"aml-train-test-tool-{secrets.token_hex(4)}:1"
     engine.images.build(path=str(tmp_path / "image"), tag=tag)
-    gateway = engine.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
+    gateway = bridge_address(engine.networks.get("bridge").attrs)
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
     with http.server.ThreadingHTTPServer((gateway, 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

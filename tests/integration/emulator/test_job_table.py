@@ -12,6 +12,7 @@ import docker
 import pytest
 
 from tests import contracts
+from tests.bridge import bridge_address
 from tests.integration.emulator.job_reading import differences
 from tests.integration.emulator.job_table import IMAGE, TABLE, Row
 from tests.integration.emulator.service import Emulator
@@ -43,7 +44,7 @@ class Web(BaseHTTPRequestHandler):
 def web() -> Iterator[str]:
     """Address of a web server, on an address of this machine that is not loopback."""
     client = docker.from_env()
-    gateway = client.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
+    gateway = bridge_address(client.networks.get("bridge").attrs)
     client.close()
     server = ThreadingHTTPServer((gateway, 0), Web)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -44,6 +44,7 @@ from aml_train.image.readiness_run import look_into
 from aml_train.image.registry import Registry, RegistryLocation
 from aml_train.image.spec import BaseImage, ImageSpec, TestSpec, plan_image
 from aml_train.references import ImageRef
+from tests.bridge import bridge_address
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.conftest import Ensure
 from tests.integration.image.package_index import Index, serve, serve_folder, wheel
@@ -59,7 +60,7 @@ Build = Callable[[ImageSpec], str]
 @pytest.fixture(scope="module")
 def gateway(engine: DockerClient) -> str:
     """The address by which containers and builds reach this machine."""
-    return str(engine.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"])
+    return bridge_address(engine.networks.get("bridge").attrs)
 
 
 @pytest.fixture(scope="module")
