@@ -75,6 +75,15 @@ def e2e(session: nox.Session) -> None:
 
 
 @nox.session
+def fresh_engine(session: nox.Session) -> None:
+    """Run every test on an engine whose data root is new and that has started once. As root, on Linux."""
+    _install(session)
+    paths = {"PATH": os.pathsep.join((session.bin, _SERVICES, os.environ.get("PATH", os.defpath)))}
+    tests = session.posargs or ["tests/unit", "tests/integration", "tests/e2e"]
+    session.run("python", "-m", "tests.fresh_engine", *_SIDE_BY_SIDE, *tests, env=paths)
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """Run the example from nothing, and once more: the second run attaches."""
     _install(session)

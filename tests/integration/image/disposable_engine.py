@@ -3,6 +3,9 @@
 It has its own network, mounts and processes (unshare(1)), so that it can touch neither the machine's firewall and bridges nor its
 containerd; its data root is a small file system in a file. When its first process ends, the kernel ends all the others and
 takes the mounts away. It reaches no network: what is to be in it is loaded.
+
+One that is *connected* is a fresh machine's engine for whatever is run inside its walls: with the machine's programs and files, an empty
+``/run``, the engine at its usual socket, and a way to the network of its own through the machine's.
 """
 
 from __future__ import annotations
@@ -10,12 +13,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,24 +32,42 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 NEEDED: Final = ("dockerd", "containerd", "unshare", "mkfs.ext4", "mount", "ip")
+_NEEDED_CONNECTED: Final = ("iptables", "nsenter")
 _PATIENCE: Final = 300.0
 """Seconds; a bound for what hangs."""
 
-_START: Final = r"""
+_WALLED: Final = r"""
 set -e
 mount -t tmpfs tmpfs /run/containerd
 mount -o loop "$1/disk" "$1/data"
 ip link set lo up
 exec dockerd --host="unix://$1/docker.sock" --data-root="$1/data" --exec-root="$1/exec" --pidfile="$1/pid" \
-    --cgroup-parent="/aml-train-test-$2" --iptables=false --ip6tables=false --ip-masq=false --bip=10.251.7.1/24
+    --exec-opt=native.cgroupdriver=cgroupfs --cgroup-parent="/aml-train-test-$2" \
+    --iptables=false --ip6tables=false --ip-masq=false --bip=10.251.7.1/24
 """
+# The engine's bridge is of its own making, and so are the rules of its firewall, in a network that nobody else has.
+_CONNECTED: Final = r"""
+set -e
+names=$(readlink -f /etc/resolv.conf)
+mount -t tmpfs tmpfs /run
+mkdir -p /run/containerd /run/lock "$(dirname "$names")"
+[ -e "$names" ] || : > "$names"
+mount --bind "$1/resolv.conf" "$names"
+mount -o loop "$1/disk" "$1/data"
+ip link set lo up
+exec dockerd --host="unix://$1/docker.sock" --host=unix:///var/run/docker.sock --data-root="$1/data" --exec-root="$1/exec" \
+    --pidfile="$1/pid" --exec-opt=native.cgroupdriver=cgroupfs --cgroup-parent="/aml-train-test-$2"
+"""
+_RESOLVERS: Final = ("/run/systemd/resolve/resolv.conf", "/etc/resolv.conf")
+"""The first that exists counts: systemd-resolved's stub in ``/etc`` answers on the machine's own loopback alone
+(systemd-resolved.service(8))."""
 
 
-def missing() -> str | None:
+def missing(*, connected: bool = False) -> str | None:
     """Return why there can be no such engine here, or None."""
     if os.geteuid() != 0:
         return "it needs root"
-    lacking = [name for name in NEEDED if shutil.which(name) is None]
+    lacking = [name for name in (*NEEDED, *(_NEEDED_CONNECTED if connected else ())) if shutil.which(name) is None]
     if lacking:
         return f"it needs {', '.join(lacking)}"
     return (
@@ -55,9 +77,16 @@ def missing() -> str | None:
 
 @dataclass
 class DisposableEngine:
-    """A running engine; *folder* holds its socket, its disk and its log."""
+    """A running engine; *folder* holds its socket, its disk and its log.
+
+    Attributes:
+        connected: whether it has a way to the network, and :meth:`inside` a machine of its own around it.
+        address: its address as this machine sees it, while it is connected.
+    """
 
     folder: Path
+    connected: bool = False
+    address: str | None = None
     process: subprocess.Popen[bytes] | None = None
     clients: list[DockerClient] = field(default_factory=list)
 
@@ -80,17 +109,50 @@ class DisposableEngine:
         walls = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*walls, "sh", "-c", _START, "sh", str(self.folder), self.folder.name],
+                [
+                    *walls,
+                    "sh",
+                    "-c",
+                    _CONNECTED if self.connected else _WALLED,
+                    "sh",
+                    str(self.folder),
+                    self.folder.name,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
+        if self.connected:
+            self.address = _connect(self.process.pid, self._await_first_process())
         deadline = time.monotonic() + _PATIENCE
         while not ping_socket(self.folder / "docker.sock").answers:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"the engine does not start:\n{self.log}")
             time.sleep(0.1)
+
+    def _children(self) -> list[int]:
+        """Return the processes that unshare has forked: none yet, or the first one inside the walls."""
+        if self.process is None or self.process.poll() is not None:
+            return []
+        return [
+            int(word)
+            for word in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        ]
+
+    def _await_first_process(self) -> int:
+        """Return the first process inside the walls; before it is there, its network is still the machine's."""
+        deadline = time.monotonic() + _PATIENCE
+        while not (children := self._children()):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"nothing starts inside the walls:\n{self.log}")
+            time.sleep(0.01)
+        return children[0]
+
+    def inside(self, command: Sequence[str]) -> list[str]:
+        """Return *command* as it is run inside the walls, in this process's folder."""
+        walls = [f"--target={self._await_first_process()}", "--net", "--mount", "--pid", f"--wd={Path.cwd()}"]
+        return ["nsenter", *walls, *command]
 
     def client(self) -> DockerClient:
         """Return a client; it is closed at the end."""
@@ -102,16 +164,19 @@ class DisposableEngine:
         """End it, as a restart of the service does, or at once by SIGKILL; wait until all of it is gone."""
         if self.process is None or self.process.poll() is not None:
             return
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        for child in children:  # the one process that unshare has forked
+        for child in self._children():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(child), number)
+                os.kill(child, number)
         try:
             self.process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
             raise
+        finally:
+            if self.address is not None:
+                _disconnect(self.address)
+                self.address = None
 
     def load(self, image: str, source: DockerClient) -> None:
         """Copy *image* from another engine."""
@@ -123,15 +188,17 @@ class DisposableEngine:
 
 
 @contextlib.contextmanager
-def disposable_engine(*, disk: int) -> Iterator[DisposableEngine]:
-    """Give an engine with a disk of so many bytes; nothing of it is left."""
+def disposable_engine(*, disk: int, connected: bool = False) -> Iterator[DisposableEngine]:
+    """Give an engine with a disk of so many bytes, *connected* or not; nothing of it is left."""
     # Not below pytest's folder: the path of a socket has room for about a hundred characters.
     folder = Path(tempfile.mkdtemp(prefix="aml-engine-"))
-    engine = DisposableEngine(folder)
+    engine = DisposableEngine(folder, connected)
     try:
         (folder / "data").mkdir()
         with (folder / "disk").open("wb") as file:
             file.truncate(disk)
+        resolvers = next(Path(name) for name in _RESOLVERS if Path(name).exists())
+        shutil.copyfile(resolvers, folder / "resolv.conf")
         subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(folder / "disk")], check=True)
         engine.start()
         yield engine
@@ -163,3 +230,42 @@ def _remove_groups(name: str) -> None:
                     time.sleep(0.05)
                 else:
                     break
+
+
+#: Docker's own rules drop what is forwarded for others than its containers, so that these come before them.
+_RULES: Final[Sequence[str]] = (
+    "--table nat {} POSTROUTING --source {} --jump MASQUERADE",
+    "--table filter {} FORWARD --source {} --jump ACCEPT",
+    "--table filter {} FORWARD --destination {} --jump ACCEPT",
+)
+
+
+def _connect(number: int, first: int) -> str:
+    """Lay a way between this machine and the network of the process *first*; return its address there.
+
+    Both interfaces end with the process; the machine's is named by *number*. One engine may be connected inside another's walls, so that the
+    network of four addresses is drawn.
+    """
+    outer, network = f"aml-{number}", f"10.251.{16 + secrets.randbelow(200)}"
+    _run(f"ip link add {outer} type veth peer name outside netns {first}")
+    _run(f"ip addr add {network}.1/30 dev {outer}")
+    _run(f"ip link set {outer} up")
+    for words in (
+        f"addr add {network}.2/30 dev outside",
+        "link set outside up",
+        f"route add default via {network}.1",
+    ):
+        _run(f"nsenter --target={first} --net ip {words}")
+    for rule in _RULES:
+        _run("iptables --wait " + rule.format("--insert", f"{network}.2"))
+    return f"{network}.2"
+
+
+def _disconnect(address: str) -> None:
+    """Remove the rules for *address*; the kernel has taken the interfaces away with the last process."""
+    for rule in _RULES:
+        _run("iptables --wait " + rule.format("--delete", address))
+
+
+def _run(command: str) -> None:
+    subprocess.run(command.split(), check=True)
