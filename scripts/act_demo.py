@@ -23,6 +23,8 @@ ACTION = "org/aml-train@v1"
 ACTION_PARTS = (".github", "action.yml", "Dockerfile", ".dockerignore", "requirements", "runner", "action")
 # Holds bash, which is all that the example's steps need; actions/checkout is act's own affair.
 RUNNER_IMAGE = "python:3.11-slim-bookworm"
+#: What GitHub reports with each event, and act leaves out: which branch's commits are no mere proposals.
+_PAYLOAD = {"ref": "refs/heads/main", "repository": {"default_branch": "main"}}
 
 
 def act_command(
@@ -99,7 +101,10 @@ def run_act(
     event: str = "push",
     payload: Mapping[str, object] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run *project*'s workflows on *event*, of which *payload* tells; return how act ended, with its output where *capture* says so."""
+    """Run *project*'s workflows on *event*; return how act ended, with its output where *capture* says so.
+
+    *payload* is added to what every event of the repository's main branch has.
+    """
     act = str(Path(sys.executable).with_name("act"))
     with tempfile.TemporaryDirectory(prefix="aml-train-act-") as folder:
         # The same in each run of a project, and another one for another project that runs meanwhile.
@@ -111,10 +116,8 @@ def run_act(
         settings = {"XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": str(Path(folder) / "cache")}
         (Path(folder) / "act").mkdir()
         (Path(folder) / "act" / "actrc").write_text("", encoding="utf-8")
-        told = None
-        if payload is not None:
-            told = Path(folder) / "event.json"
-            told.write_text(json.dumps(payload), encoding="utf-8")
+        event_file = Path(folder) / "event.json"
+        event_file.write_text(json.dumps({**_PAYLOAD, **(payload or {})}), encoding="utf-8")
         command = act_command(
             repository,
             environment,
@@ -122,7 +125,7 @@ def run_act(
             action=exported,
             variables=variables,
             event=event,
-            payload=told,
+            payload=event_file,
         )
         return subprocess.run(
             command,

@@ -19,6 +19,7 @@ from aml_train_action.azure_inputs import AzureInputs, read_azure
 from aml_train_action.legacy import LEGACY_INPUTS, translate
 from aml_train_action.log import LogLevel
 from aml_train_action.promotion_inputs import PromotionInputs, read_promotion
+from aml_train_action.proposals import EVENTS, Event, read_event
 
 Command = Literal["run", "attach", "validate", "plan", "promote", "rollback"]
 OnCancel = Literal["cancel", "detach"]
@@ -60,8 +61,6 @@ INPUTS: Final[Mapping[str, str]] = {
 _RUNNER_INPUTS: Final = frozenset({"args", "entrypoint"})
 #: Of a tag's value in Azure: https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources#limitations
 _LONGEST_TAG: Final = 256
-#: Events whose commit is not on its branch yet, beside those that have a pull request's ref.
-_PROPOSALS: Final = frozenset({"pull_request", "pull_request_target", "merge_group"})
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -79,7 +78,7 @@ class Inputs:
         wait: whether the job is followed to its end.
         supersede: whether older runs of the same pull request or branch are cancelled.
         job_name: the job that ``attach`` attaches to; None for the one that the configuration leads to.
-        register: whether the model is registered.
+        register: whether the model is registered; None leaves it to :func:`aml_train_action.proposals.why_proposed`.
         promotion: what is to get into which stage; None for other commands.
         fresh: whether to train again.
         force_build: whether to build again.
@@ -97,7 +96,7 @@ class Inputs:
     wait: bool
     supersede: bool = False
     job_name: str | None = None
-    register: bool = True
+    register: bool | None = None
     promotion: PromotionInputs | None = None
     fresh: bool
     force_build: bool
@@ -122,7 +121,7 @@ class Inputs:
         if self.command == "run":
             flags = (("--fresh", self.fresh), ("--force-build", self.force_build), ("--no-wait", not self.wait))
             words += [flag for flag, given in flags if given]
-        if self.command in ("run", "attach") and not self.register:
+        if self.command in ("run", "attach") and self.register is False:
             words.append("--no-register")
         if self.command == "attach" and self.job_name:
             words.append(self.job_name)
@@ -140,7 +139,7 @@ class Step:
         title: what the summary is headed with.
         state: file for what the post action must know; None outside GitHub.
         group: the pull request or branch that the run belongs to; None outside GitHub.
-        branch: what the commit's branch is called in the image's tags; None where there is none.
+        event: what the run is for.
         actor: who has started the run.
         run_url: address of the run; None outside GitHub.
     """
@@ -151,7 +150,7 @@ class Step:
     title: str
     state: Path | None = None
     group: Group | None = None
-    branch: str | None = None
+    event: Event = field(default_factory=lambda: read_event({}))
     actor: str = "unknown"
     run_url: str | None = None
 
@@ -171,7 +170,7 @@ def read_step(environment: Mapping[str, str]) -> Step:
         title=repository or "aml-train",
         state=path("GITHUB_STATE"),
         group=_group(environment),
-        branch=_branch(environment),
+        event=read_event(environment),
         # Who runs a workflow again is not who ran it first: the former is meant.
         actor=environment.get("GITHUB_TRIGGERING_ACTOR") or environment.get("GITHUB_ACTOR") or Step.actor,
         run_url=_run_url(environment),
@@ -181,18 +180,6 @@ def read_step(environment: Mapping[str, str]) -> Step:
 def _run_url(environment: Mapping[str, str]) -> str | None:
     parts = [environment.get(name, "") for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")]
     return "{}/{}/actions/runs/{}".format(*parts) if all(parts) else None
-
-
-def _branch(environment: Mapping[str, str]) -> str | None:
-    """Return what the commit's branch is called in the image's tags, None for the run of a git tag.
-
-    A pull request is ``pull/NUMBER``: a fork may call its branch ``main``, too. In a run of ``pull_request_target``, what GitHub calls
-    the ref is the branch that is to be merged into, whatever is checked out: it names nothing.
-    """
-    if environment.get("GITHUB_EVENT_NAME") == "pull_request_target":
-        return None
-    found = re.fullmatch(r"refs/(?:heads/(.+)|(pull/\d+)/\w+)", environment.get("GITHUB_REF", ""))
-    return (found[1] or found[2]) if found else None
 
 
 def _group(environment: Mapping[str, str]) -> Group | None:
@@ -207,6 +194,10 @@ def _group(environment: Mapping[str, str]) -> Group | None:
     pull = re.fullmatch(r"refs/pull/(\d+)/\w+", ref)
     place = f"#{pull[1]}" if pull else "@" + re.sub(r"^refs/(heads|tags)/", "", ref)
     words = [environment.get("GITHUB_REPOSITORY", "") + place]
+    event = environment.get("GITHUB_EVENT_NAME", "")
+    if not pull and EVENTS.get(event) is not None:
+        # It has the default branch's ref, and is no run of that branch.
+        words.append(event)
     words += [environment[name] for name in ("GITHUB_WORKFLOW", "GITHUB_JOB") if environment.get(name)]
     return Group(name=" / ".join(words)[:_LONGEST_TAG], sequence=int(run))
 
@@ -260,7 +251,7 @@ def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
         wait=wait,
         supersede=_boolean("supersede", text("supersede"), faults),
         job_name=text("job-name") or None,
-        register=_registers(text("register"), environment, faults),
+        register=_registers(text("register"), faults),
         promotion=promotion,
         fresh=_boolean("fresh", text("fresh"), faults),
         force_build=_boolean("force-build", text("force-build"), faults),
@@ -290,19 +281,15 @@ def _given(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, str
     return given
 
 
-def _registers(text: str, environment: Mapping[str, str], faults: list[Fault]) -> bool:
-    """Return whether the run registers its model; by default, where its commit is no mere proposal.
-
-    Source: https://docs.github.com/actions/reference/workflows-and-actions/events-that-trigger-workflows
-    """
-    if text.lower() != "auto":
-        value = _BOOLEANS.get(text.lower())
-        if value is None:
-            what = f"{text!r} is not true, false or auto"
-            faults.append(Fault(where="with.register", what=what, remedy="write true, false or auto"))
-        return value is not False
-    ref = environment.get("GITHUB_REF", "")
-    return environment.get("GITHUB_EVENT_NAME") not in _PROPOSALS and not ref.startswith("refs/pull/")
+def _registers(text: str, faults: list[Fault]) -> bool | None:
+    """Return whether the run registers its model; None for ``auto``."""
+    if text.lower() == "auto":
+        return None
+    value = _BOOLEANS.get(text.lower())
+    if value is None:
+        what = f"{text!r} is not true, false or auto"
+        faults.append(Fault(where="with.register", what=what, remedy="write true, false or auto"))
+    return value is not False
 
 
 def _boolean(name: str, text: str, faults: list[Fault]) -> bool:

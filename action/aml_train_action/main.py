@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from aml_train_action.annotations import Annotations, Places
@@ -14,6 +16,7 @@ from aml_train_action.inputs import Inputs, read_inputs
 from aml_train_action.log import GitHubLog
 from aml_train_action.outputs import outputs_of
 from aml_train_action.process import library_logs, signals
+from aml_train_action.proposals import Checkout, Event, branch_of, read_checkout, why_proposed
 from aml_train_action.record import Record
 from aml_train_action.session import Session, session
 from aml_train_action.state import State
@@ -22,6 +25,7 @@ from aml_train_action.summary import render_summary
 if TYPE_CHECKING:
     from aml_train.config.model import Config
     from aml_train.events import Listener
+    from aml_train.resolve import Commit
     from aml_train.runs import PreparedRun
 
 
@@ -74,8 +78,6 @@ def _command(here: Session) -> None:
             for notice in inputs.azure.notices(here.environment):
                 here.annotate("notice", notice)
         seen = inputs.azure.variables(here.environment)
-        if here.step.branch is not None:
-            seen = {"AML_TRAIN_BRANCH": here.step.branch, **seen}
         if here.step.run_url is not None:
             seen = {"AML_TRAIN_RUN_URL": here.step.run_url, **seen}
         if inputs.command == "validate":
@@ -86,7 +88,7 @@ def _command(here: Session) -> None:
         elif inputs.command == "plan":
             from aml_train.plan import render_plan
 
-            here.text = render_plan(_prepare(here, config, seen).plan)
+            here.text = render_plan(_prepare(here, config, seen, read_checkout(inputs.directory)).plan)
             here.record.end("planned", 0, "Nothing was changed.")
             here.channel.text(here.text)
         elif inputs.promotion is not None:
@@ -96,26 +98,58 @@ def _command(here: Session) -> None:
             with _listeners(here, inputs, config) as listeners:
                 promote(here, inputs, config, seen, listeners)
         else:
-            _run(here, inputs, config, seen)
+            checkout = read_checkout(inputs.directory)
+            register, remark = _registers(inputs, here.step.event, checkout)
+            inputs = replace(inputs, register=register)
+            here.reproduce = shlex.join(inputs.command_line(here.step.workspace, changes))
+            if remark is not None and config.model is not None:
+                here.channel.text(remark, sign="·")
+                here.record.notices.append(remark)
+            _run(here, inputs, config, seen, checkout)
 
 
-def _prepare(here: Session, config: Config, seen: Mapping[str, str], *, image: bool = True) -> PreparedRun:
+def _prepare(
+    here: Session, config: Config, seen: Mapping[str, str], checkout: Checkout, *, image: bool = True
+) -> PreparedRun:
     """Resolve and plan, with the workflow's identity at hand; each token is masked before it is used."""
+    from aml_train.resolve import BRANCH_VARIABLE, read_commit
     from aml_train.runs import prepare_run
     from aml_train_action.oidc import github_assertion
 
+    def read(directory: Path) -> Commit | None:
+        """Return the commit. On GitHub, its branch is the one that is proved, and not what the checkout calls itself."""
+        commit = read_commit(directory)
+        if commit is None or not here.step.event.name:
+            return commit
+        return replace(commit, branch=seen.get(BRANCH_VARIABLE) or branch_of(here.step.event, checkout))
+
     assertion = github_assertion(here.environment, fetched=here.hide)
-    return prepare_run(config, environment=seen, assertion=assertion, fetched=here.hide, image=image)
+    return prepare_run(config, environment=seen, assertion=assertion, fetched=here.hide, image=image, commit=read)
 
 
-def _run(here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str]) -> None:
+def _registers(inputs: Inputs, event: Event, checkout: Checkout) -> tuple[bool, str | None]:
+    """Return whether the run registers its model, and what the log says of it; None for nothing that a user has not said."""
+    if inputs.register is False:
+        return False, None
+    proposed = why_proposed(event, checkout)
+    if proposed is None:
+        return True, None
+    if inputs.register:
+        return True, f"The input `register` has the model registered, although this run only proposes: {proposed}."
+    return (
+        False,
+        f"This run only proposes, and registers no model: {proposed}. `register: true` registers it all the same.",
+    )
+
+
+def _run(here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str], checkout: Checkout) -> None:
     """Run or attach; *seen* is the environment with what the inputs say of Azure."""
     from aml_train.outcome import Options
     from aml_train.runs import run_prepared
 
     attach = inputs.command == "attach"
     with _listeners(here, inputs, config) as listeners:
-        prepared = _prepare(here, config, seen, image=inputs.job_name is None)
+        prepared = _prepare(here, config, seen, checkout, image=inputs.job_name is None)
         options = Options(
             fresh=inputs.fresh,
             force_build=inputs.force_build,
@@ -124,7 +158,7 @@ def _run(here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str])
             job=inputs.job_name,
             group=here.step.group,
             supersede=inputs.supersede,
-            register=inputs.register,
+            register=inputs.register is not False,
         )
         # Who only attaches to a job does not answer for it.
         answering: tuple[Listener, ...] = listeners if attach else (State(here.step.state), *listeners)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from aml_train import git
 from aml_train.code_limits import check_code
 from aml_train.config.model import CommandJob, Config
 from aml_train.files import IGNORE_FILES, FileSet
@@ -86,20 +86,8 @@ def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
     """Return the commit checked out around *directory*, or None where there is none (or no git).
 
     *branch* is what the commit is called where the checkout is detached, as it is in most pipelines.
-
-    ``safe.directory`` is given because in a container action the workspace belongs to another user; without optional
-    locks git does not rewrite that user's index as us.
     """
-
-    def git(*args: str) -> str | None:
-        command = ["git", "--no-optional-locks", "-c", "safe.directory=*", "-C", str(directory), *args]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    status = git("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--", ".")
+    status = git.answer(directory, "status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--", ".")
     if status is None:
         return None
     headers = dict(
@@ -114,8 +102,8 @@ def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
         sha=sha,
         branch=branch if head == "(detached)" else head,
         dirty=dirty,
-        repository=repository_of(git("config", "--get", "remote.origin.url") or ""),
-        folder=git("rev-parse", "--show-prefix") or "",
+        repository=repository_of(git.remote_url(directory)),
+        folder=git.answer(directory, "rev-parse", "--show-prefix") or "",
     )
 
 

@@ -21,7 +21,7 @@ from aml_train.masking import Masker, known_secrets
 from aml_train.outcome import Options, Outcome
 from aml_train.pipeline import Execution, OpenTarget, Prewarm
 from aml_train.plan import Plan, make_plan
-from aml_train.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, read_commit, resolve
+from aml_train.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, Commit, read_commit, resolve
 from aml_train.sdk import with_sdk
 from aml_train.targets.names import TargetNames
 
@@ -62,6 +62,7 @@ def prepare_run(
     assertion: Assertion | None = None,
     fetched: Fetched = lambda _token: None,
     image: bool = True,
+    commit: Callable[[Path], Commit | None] | None = None,
 ) -> PreparedRun:
     """Resolve and plan. Changes nothing, and signs in only to look at a base in one of Azure's registries.
 
@@ -70,6 +71,7 @@ def prepare_run(
         environment: the process's environment.
         assertion, fetched: see :class:`PreparedRun`.
         image: whether the image matters. It does not to who attaches to a job by its name.
+        commit: reads the commit around a folder; by default with the branch's name of ``AML_TRAIN_BRANCH`` for a detached checkout.
 
     Raises:
         InvalidError: if the target's workspace or compute is not said, or ``sdk: v1`` is asked for and not installed.
@@ -89,8 +91,8 @@ def prepare_run(
         logins=_logins(config, environment, assertion, fetched),
     )
     platform = _platform(engine()) if config.image is not None else ""
-    commit = functools.partial(read_commit, branch=environment.get(BRANCH_VARIABLE) or None)
-    resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os, commit=commit)
+    read = commit or functools.partial(read_commit, branch=environment.get(BRANCH_VARIABLE) or None)
+    resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os, commit=read)
     return PreparedRun(
         plan=make_plan(config, resolved, names, run_url=environment.get(RUN_URL_VARIABLE) or None),
         config=config,

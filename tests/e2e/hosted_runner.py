@@ -7,6 +7,7 @@ cancellation SIGINT, after 7.5 s SIGTERM, after another 2.5 s the end.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -111,12 +112,21 @@ class HostedRunner:
         folder: stands for the runner's work folder.
         environment: variables of the step, such as those of the local AzureML.
         inputs: what every step of this runner is given.
+        repository: ``OWNER/NAME``.
     """
 
     def __init__(
-        self, image: str, folder: Path, environment: Mapping[str, str], *, inputs: Mapping[str, str] | None = None
+        self,
+        image: str,
+        folder: Path,
+        environment: Mapping[str, str],
+        *,
+        inputs: Mapping[str, str] | None = None,
+        repository: str = "octo/digits",
     ) -> None:
         self._image = image
+        self.repository = repository
+        self.commit = ""
         self.given = dict(inputs or {})
         self._temp = folder / "_temp"
         #: The folder that is the step's HOME, /github/home.
@@ -136,6 +146,8 @@ class HostedRunner:
         identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
         for args in (["init", "-q", "-b", "main"], ["add", "."], [*identity, "commit", "-q", "-m", "one"]):
             subprocess.run(["git", "-C", str(self.workspace), *args], check=True, capture_output=True)
+        head = ["git", "-C", str(self.workspace), "rev-parse", "HEAD"]
+        self.commit = subprocess.run(head, check=True, capture_output=True, text=True).stdout.strip()
         for path in (self.workspace, *self.workspace.rglob("*")):
             os.chown(path, RUNNER_UID, RUNNER_UID, follow_symlinks=False)
 
@@ -149,6 +161,8 @@ class HostedRunner:
             folder = self._temp / name
             folder.mkdir(parents=True, exist_ok=True)
             os.chown(folder, RUNNER_UID, RUNNER_UID)
+        payload = {"repository": {"full_name": self.repository, "default_branch": "main"}}
+        (self._temp / "_github_workflow" / "event.json").write_text(json.dumps(payload))
         files = {"GITHUB_OUTPUT": "set_output", "GITHUB_STEP_SUMMARY": "step_summary"}
         files |= {"GITHUB_ENV": "set_env", "GITHUB_STATE": "save_state"}
         variables = {
@@ -160,9 +174,12 @@ class HostedRunner:
             "CI": "true",
             "GITHUB_ACTIONS": "true",
             "GITHUB_WORKSPACE": "/github/workspace",
-            "GITHUB_REPOSITORY": "octo/digits",
+            "GITHUB_REPOSITORY": self.repository,
             "GITHUB_SERVER_URL": "https://github.com",
+            "GITHUB_EVENT_NAME": "push",
+            "GITHUB_EVENT_PATH": "/github/workflow/event.json",
             "GITHUB_REF": "refs/heads/main",
+            "GITHUB_SHA": self.commit,
             "GITHUB_RUN_ID": "1",
             "HOME": "/github/home",
             "RUNNER_OS": "Linux",

@@ -129,6 +129,7 @@ class Workflow:
             "GITHUB_WORKSPACE": str(project),
             "GITHUB_OUTPUT": str(outputs),
             "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_EVENT_NAME": "push",
             **(changes or {}),
         }
         ended = self._run([sys.executable, "-m", "aml_train_action"], project, environment)

@@ -138,7 +138,8 @@ def test_the_engine_signs_in_too_and_the_digest_is_locked(
         ["checkout", "--quiet", "--detach"],
     ):
         subprocess.run(["git", "-C", str(project), *command], check=True, capture_output=True)
-    ended = workflow.action(project, command="run", changes={"GITHUB_REF": "refs/pull/7/merge"})
+    proposed = {"GITHUB_EVENT_NAME": "pull_request", "GITHUB_REF": "refs/pull/7/merge"}
+    ended = workflow.action(project, command="run", changes=proposed)
     assert ended.code == 0, ended.output
     assert "is not locked" not in ended.output
     assert "may pull from" not in ended.output

@@ -118,25 +118,11 @@ def test_the_same_elsewhere(given: dict[str, str], line: list[str], tmp_path: Pa
     assert list(read(tmp_path, **given).command_line(tmp_path)) == line
 
 
-@pytest.mark.parametrize(
-    ("given", "event", "ref", "registers"),
-    [
-        ("", "push", "refs/heads/main", True),
-        ("auto", "", "", True),
-        ("Auto", "release", "refs/tags/v1", True),
-        ("auto", "pull_request", "refs/pull/7/merge", False),
-        ("auto", "pull_request_review", "refs/pull/7/merge", False),
-        ("auto", "pull_request_target", "refs/heads/main", False),
-        ("auto", "merge_group", "refs/heads/gh-readonly-queue/main/pr-7-abc", False),
-        ("TRUE", "pull_request", "refs/pull/7/merge", True),
-        ("false", "push", "refs/heads/main", False),
-    ],
-)
-def test_what_is_only_proposed_registers_nothing(
-    given: str, event: str, ref: str, *, registers: bool, tmp_path: Path
+@pytest.mark.parametrize(("given", "register"), [("", None), ("Auto", None), ("TRUE", True), ("false", False)])
+def test_the_input_says_whether_to_register_or_leaves_it_to_the_event(
+    given: str, register: bool | None, tmp_path: Path
 ) -> None:
-    environment = {"INPUT_REGISTER": given, "GITHUB_EVENT_NAME": event, "GITHUB_REF": ref}
-    assert read_inputs(environment, tmp_path).register is registers
+    assert read_inputs({"INPUT_REGISTER": given}, tmp_path).register is register
 
 
 def test_the_step(tmp_path: Path) -> None:
@@ -207,18 +193,3 @@ def test_bad_former_files(document: object, complaint: str, tmp_path: Path) -> N
 )
 def test_former_files_that_are_not_there(name: str, complaint: str, tmp_path: Path) -> None:
     assert complaint in complaints(tmp_path, {"INPUT_PARAMETERS_FILE": name})[0]
-
-
-@pytest.mark.parametrize(
-    ("ref", "branch"),
-    [
-        ("refs/heads/main", "main"),
-        ("refs/heads/feature/x", "feature/x"),
-        ("refs/pull/12/merge", "pull/12"),
-        ("refs/tags/v1", None),
-        ("", None),
-    ],
-)
-def test_the_branch_that_an_image_is_tagged_with(ref: str, branch: str | None) -> None:
-    assert read_step({"GITHUB_REF": ref}).branch == branch
-    assert read_step({"GITHUB_REF": ref, "GITHUB_EVENT_NAME": "pull_request_target"}).branch is None

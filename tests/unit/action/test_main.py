@@ -35,6 +35,7 @@ from aml_train.outcome import Group, Options, Outcome
 from aml_train.tracebacks import Traceback
 from aml_train_action.main import main
 from aml_train_action.outputs import outputs_of
+from aml_train_action.proposals import Checkout
 from aml_train_action.record import Record
 from tests.unit.action.runner_model import Runner, unescape
 from tests.unit.action.test_commands import _read_outputs
@@ -49,6 +50,7 @@ CREDS = json.dumps(
         "subscriptionId": "the-subscription-id",
     }
 )
+COMMIT = "c" * 40
 FETCHED = "eyJ0.a-token-fetched-at-run-time.sig"
 
 
@@ -62,7 +64,8 @@ class Ran:
 
 
 @pytest.fixture
-def act(tmp_path: Path) -> Iterator[Callable[..., Ran]]:
+def act(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ran]]:
+    monkeypatch.setattr("aml_train_action.main.read_checkout", lambda _directory: Checkout(commit=COMMIT))
     (tmp_path / "job.yml").write_text(JOB)
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
@@ -103,6 +106,7 @@ def pipeline(
         assertion: object,
         fetched: Callable[[str], object],
         image: bool,
+        commit: object,
     ) -> object:
         assert assertion is None
         for token in tokens:
@@ -203,7 +207,7 @@ def test_a_run_sets_outputs_also_when_it_fails(act: Callable[..., Ran], monkeypa
                 listener(event)
 
     environments = pipeline(monkeypatch, run)
-    ran = act(fresh="true", wait="false", force__build="TRUE")
+    ran = act(fresh="true", wait="false", force__build="TRUE", register="true")
     assert ran.code == 6
     assert seen == [Options(fresh=True, force_build=True, wait=False)]
     assert environments[0]["MY_TOKEN"] == SECRET
@@ -430,7 +434,28 @@ def test_a_secret_beside_oidc_is_remarked(act: Callable[..., Ran], monkeypatch: 
     assert not done(ran, "notice")
 
 
-def test_the_pipeline_gets_what_the_inputs_say(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("given", "more", "remark"),
+    [
+        ({}, {"GITHUB_EVENT_NAME": "issue_comment"}, "· This run only proposes, and registers no model: the event `issue_comment` runs"),
+        ({"register": "true"}, {"GITHUB_EVENT_NAME": "issue_comment"}, "· The input `register` has the model registered, although this"),
+        ({"register": "false"}, {"GITHUB_EVENT_NAME": "issue_comment"}, None),
+        ({}, {"GITHUB_EVENT_NAME": "schedule", "GITHUB_REF": "refs/heads/main", "GITHUB_SHA": COMMIT}, None),
+    ],
+)  # fmt: skip
+def test_the_log_says_why_a_run_only_proposes(
+    given: dict[str, str], more: dict[str, str], remark: str | None, act: Callable[..., Ran],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    pipeline(monkeypatch, lambda _listeners, _options: None)
+    ran = act(set="model.name=digits\nmodel.path=outputs/m", more=more, **given)
+    shown = [line for line in ran.runner.shown if "only proposes" in line]
+    assert [line[: len(remark or "")] for line in shown] == ([remark] if remark else [])
+
+
+def test_the_pipeline_gets_what_the_inputs_say(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     seen: list[Options] = []
     pipeline(monkeypatch, lambda _listeners, options: seen.append(options))
     github = {
@@ -440,12 +465,17 @@ def test_the_pipeline_gets_what_the_inputs_say(act: Callable[..., Ran], monkeypa
     group = Group(name="octo/digits#7 / train / gpu", sequence=42)
     act(supersede="true", wait="false", more=github)
     act(command="attach", job__name="digits-1", wait="false", more=github)
-    act(more=github | {"GITHUB_REF": "refs/heads/main"})
-    act()
+    payload = tmp_path / "event.json"
+    payload.write_text('{"repository": {"default_branch": "main"}}')
+    main_branch = {"GITHUB_REF": "refs/heads/main", "GITHUB_EVENT_PATH": str(payload), "GITHUB_SHA": COMMIT}
+    act(more=github | main_branch | {"GITHUB_EVENT_NAME": "push"})
+    act(more=github | main_branch | {"GITHUB_EVENT_NAME": "issue_comment"})
+    act(register="true")
     assert seen == [
         Options(wait=False, group=group, supersede=True, register=False),
         Options(attach=True, job="digits-1", group=group, register=False),
         Options(group=Group(name="octo/digits@main / train / gpu", sequence=42)),
+        Options(group=Group(name="octo/digits@main / issue_comment / train / gpu", sequence=42), register=False),
         Options(),
     ]
 
