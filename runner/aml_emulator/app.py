@@ -7,6 +7,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -92,6 +93,13 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        await self._serve(scope, receive, send, from_job=False)
+
+    async def for_jobs(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request that comes from a job's network."""
+        await self._serve(scope, receive, send, from_job=True)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, *, from_job: bool) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"not an HTTP request: {scope['type']}")
         began = time.perf_counter()
@@ -105,7 +113,18 @@ class App:
                 ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes."), raw_path, host
             )
         else:
-            reply = await run_in_threadpool(self._answer, method, host, raw_path, query, headers, body)
+            call = Call(
+                method=method,
+                host=host,
+                path=raw_path,
+                params={},
+                query=query,
+                headers=headers,
+                body=body,
+                principal=None,
+                from_job=from_job,
+            )
+            reply = await run_in_threadpool(self._answer, call)
         content = reply.encoded()
         sent = {
             "content-length": str(len(content)),
@@ -137,11 +156,10 @@ class App:
                 body=reply.value,
             )
 
-    def _answer(
-        self, method: str, host: str, raw_path: str, query: QueryParams, headers: Headers, body: bytes
-    ) -> Reply:
+    def _answer(self, call: Call) -> Reply:
+        raw_path, host = call.path, call.host
         try:
-            value = self._dispatch(method, host, raw_path, query, headers, body)
+            value = self._dispatch(call)
         except ServiceError as error:
             if isinstance(error, NotSupportedError):
                 self._services.unsupported.note(error.what)
@@ -153,35 +171,22 @@ class App:
             return Reply(status=401, value=reply.value, headers={"WWW-Authenticate": challenge})
         except Exception:
             # The boundary: a fault of the emulator's own is logged whole and answered 500.
-            logger.exception("%s %s%s failed", method, host, raw_path)
+            logger.exception("%s %s%s failed", call.method, host, raw_path)
             message = "The local AzureML failed; its log says how."
             return _error(ServiceError(500, "InternalServerError", message), raw_path, host)
         return value if isinstance(value, Reply) else Reply(value=value)
 
-    def _dispatch(
-        self, method: str, host: str, raw_path: str, query: QueryParams, headers: Headers, body: bytes
-    ) -> Any:
-        found = (self._login if host in LOGIN_HOSTS else self._routes).find(method, raw_path)
-        principal = None if found is not None and found[0].open else self._principal(headers, host)
-        if host == MANAGEMENT_HOST and raw_path.lower().startswith("/subscriptions/"):
-            check_version(raw_path, query.get("api-version"))
+    def _dispatch(self, call: Call) -> Any:
+        found = (self._login if call.host in LOGIN_HOSTS else self._routes).find(call.method, call.path)
+        principal = None if found is not None and found[0].open else self._principal(call.headers, call.host)
+        if call.host == MANAGEMENT_HOST and call.path.lower().startswith("/subscriptions/"):
+            check_version(call.path, call.query.get("api-version"))
         if found is None:
-            version = query.get("api-version", "none")
-            raise NotSupportedError(f"{method} https://{host}{raw_path} (api-version {version})")
+            version = call.query.get("api-version", "none")
+            raise NotSupportedError(f"{call.method} https://{call.host}{call.path} (api-version {version})")
         route, params = found
         self._check_scope(params)
-        return route.handler(
-            Call(
-                method=method,
-                host=host,
-                path=raw_path,
-                params=params,
-                query=query,
-                headers=headers,
-                body=body,
-                principal=principal,
-            )
-        )
+        return route.handler(replace(call, params=params, principal=principal))
 
     def _principal(self, headers: Headers, host: str) -> Principal:
         if host in LOGIN_HOSTS:
@@ -191,6 +196,12 @@ class App:
             raise TokenError("AuthenticationFailed", "Authentication failed. The 'Authorization' header is missing.")
         principal = self._services.tokens.verify(token.strip())
         if principal.run_id is not None:
+            if host == MANAGEMENT_HOST:
+                # AzureML signs it, and not Entra ID: Azure Resource Manager knows nothing of it.
+                raise TokenError(
+                    "InvalidAuthenticationToken",
+                    "A job's own token is for AzureML's services, not for Azure Resource Manager.",
+                )
             run = self._services.store.runs.get(principal.run_id)
             if run is None or run.terminal:
                 raise TokenError("ExpiredAuthenticationToken", "The access token's run has ended.")

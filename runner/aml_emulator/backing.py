@@ -59,9 +59,7 @@ async def start_children(
         keep_open=(lock,),
     )
     configuration = settings.data / "registry.json"
-    configuration.write_text(
-        json.dumps(_registry_configuration(settings.host, registry_port, images)), encoding="utf-8"
-    )
+    configuration.write_text(json.dumps(_registry_configuration(registry_port, images)), encoding="utf-8")
     registry = ChildSpec(
         name="the registry",
         argv=[settings.registry, "serve", str(configuration)],
@@ -80,9 +78,10 @@ async def start_children(
     return children, storage_port
 
 
-def _registry_configuration(host: str, port: int, folder: Path) -> dict[str, object]:
+def _registry_configuration(port: int, folder: Path) -> dict[str, object]:
     """Return the configuration of the CNCF distribution registry, in JSON, which is YAML as well.
 
+    It asks for no sign-in, so it listens on loopback only; :mod:`aml_emulator.fronts` lets others in.
     See https://distribution.github.io/distribution/about/configuration/.
     """
     return {
@@ -93,5 +92,5 @@ def _registry_configuration(host: str, port: int, folder: Path) -> dict[str, obj
             "delete": {"enabled": True},
             "cache": {"blobdescriptor": "inmemory"},
         },
-        "http": {"addr": f"{host}:{port}", "relativeurls": True},
+        "http": {"addr": f"127.0.0.1:{port}", "relativeurls": True},
     }

@@ -29,6 +29,7 @@ CHUNK_BYTES = 256 * 1024
 
 CODES = {
     Destination.SERVICE: {429: "TooManyRequests", 500: "InternalServerError", 503: "ServiceUnavailable"},
+    Destination.SERVICE_FOR_JOBS: {429: "TooManyRequests", 500: "InternalServerError", 503: "ServiceUnavailable"},
     Destination.BLOB: {429: "ServerBusy", 500: "InternalError", 503: "ServerBusy"},
     Destination.REGISTRY: {429: "TOOMANYREQUESTS", 503: "UNAVAILABLE"},
 }

@@ -86,16 +86,20 @@ class Federation:
                 json.dump([asdict(one) for one in credentials], file)
             temporary.replace(self._path)
 
-    def check(self, token: str) -> None:
+    def check(self, token: str, *, signed: bool = False) -> None:
         """Return if *token*, whose times have been checked, may be signed in with.
+
+        Args:
+            token: the assertion.
+            signed: trust no issuer but those whose keys are known.
 
         Raises:
             TokenError: with the code and the words of Entra ID.
         """
         header, claims = decode(token)
         issuer, subject, audiences = claims.get("iss"), claims.get("sub"), _audiences(claims)
-        known = self._credentials
-        if not known:
+        known = tuple(one for one in self._credentials if one.keys is not None or not signed)
+        if not known and not signed:
             if AUDIENCE not in audiences:
                 raise _no_match("700212", "audience", ", ".join(audiences))
             return

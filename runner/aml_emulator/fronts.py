@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from aml_emulator.app import App
 from aml_emulator.certificates import Certificates
 from aml_emulator.fault_front import FaultFront
 from aml_emulator.hosts import Destination
 from aml_emulator.machine import listen
+from aml_emulator.proxy import join
 from aml_emulator.registry_acr import AcrInterface
 from aml_emulator.registry_front import RegistryFront
 from aml_emulator.registry_locks import Locks
 from aml_emulator.registry_storage import RegistryStorage
 from aml_emulator.services import Services
 from aml_emulator.settings import Settings
-from aml_emulator.upstream import MAX_HEAD_BYTES
+from aml_emulator.upstream import MAX_HEAD_BYTES, Streams, connect
+
+logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 2.0
 
@@ -35,7 +40,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 def serve_application(
-    app: App, listener: socket.socket, certificates: Certificates, stack: contextlib.AsyncExitStack
+    app: ASGIApp, listener: socket.socket, certificates: Certificates, stack: contextlib.AsyncExitStack
 ) -> asyncio.Task[None]:
     """Serve AzureML's interfaces over TLS on *listener*; the task ends when they do."""
     application = _Uvicorn(
@@ -44,6 +49,8 @@ def serve_application(
             ssl_certfile=str(certificates.server_cert),
             ssl_keyfile=str(certificates.server_key),
             lifespan="off",
+            # A bound method is not recognised as one.
+            interface="asgi3",
             access_log=False,
             log_config=None,
             server_header=False,
@@ -61,9 +68,13 @@ async def start_registry_fronts(
     services: Services,
     registry_port: int,
     tls: ssl.SSLContext,
+    plain: PlainRegistry,
     stack: contextlib.AsyncExitStack,
 ) -> list[socket.socket]:
-    """Start the container registry's interface over TLS; returns where it listens: for the proxy, then where settings say."""
+    """Start the container registry's interface over TLS; returns where it listens: for the proxy, then where settings say.
+
+    Without TLS it answers on the listener of *plain*: connections from jobs. All others reach the registry itself.
+    """
     login_server = services.identity.login_server
     front = RegistryFront(
         registry_port,
@@ -81,7 +92,34 @@ async def start_registry_fronts(
     for listener in listeners:
         server = await asyncio.start_server(front.accept, sock=listener, ssl=tls, limit=MAX_HEAD_BYTES)
         stack.callback(server.close)
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if plain.is_job(str(writer.get_extra_info("peername")[0])):
+            await front.accept(reader, writer)
+        else:
+            await _relay((reader, writer), registry_port)
+
+    server = await asyncio.start_server(accept, sock=plain.listener, limit=MAX_HEAD_BYTES)
+    stack.callback(server.close)
     return listeners
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainRegistry:
+    """The registry's port without TLS, for engines: where it listens, and whether an address is a job's."""
+
+    listener: socket.socket
+    is_job: Callable[[str], bool]
+
+
+async def _relay(client: Streams, port: int) -> None:
+    """Copy between a client and the registry itself."""
+    try:
+        await join(client, await connect("127.0.0.1", port))
+    except OSError as error:
+        logger.warning("the registry does not answer: %s", error)
+    finally:
+        client[1].close()
 
 
 async def start_fault_fronts(

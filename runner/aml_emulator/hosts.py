@@ -1,8 +1,10 @@
-"""Where the proxy sends a request, by the host that it is for. Pure."""
+"""Where the proxy sends a request, by the host that it is for, and which addresses it never connects to. Pure."""
 
 from __future__ import annotations
 
 import ipaddress
+import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -30,10 +32,24 @@ CLOUD_DOMAINS = (
 """Domains of Microsoft's clouds: never reached, so that nothing gets to a real cloud by accident."""
 
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+INWARD_NETWORKS = (ipaddress.IPv4Network("0.0.0.0/8"),)
+"""Besides what :mod:`ipaddress` calls loopback, link-local, unspecified or multicast: "this host on this network"
+(https://www.rfc-editor.org/rfc/rfc1122#section-3.2.1.3)."""
+
+TRANSLATED_NETWORKS = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
+"""Where NAT64 keeps IPv4 addresses: https://www.rfc-editor.org/rfc/rfc6052 and https://www.rfc-editor.org/rfc/rfc8215."""
+
+_NAT64_PREFIXES = (48, 56, 64, 96)
+"""The lengths of RFC 6052's prefixes that fit into the second network, in bits. The octet of the bits 64 to 71 is never a part of the IPv4 address."""
+
+
 class Destination(Enum):
     """What becomes of a request."""
 
     SERVICE = "service"
+    SERVICE_FOR_JOBS = "service-for-jobs"
     BLOB = "blob"
     REGISTRY = "registry"
     REFUSED = "refused"
@@ -68,20 +84,62 @@ def decide(host: str, *, blob_host: str, login_server: str) -> Decision:
             destination=Destination.REFUSED,
             reason=f"{name} belongs to a real cloud, which the local AzureML never calls",
         )
-    if name == "localhost" or name.endswith(".localhost") or _is_inward(name):
-        return Decision(
-            destination=Destination.REFUSED, reason=f"{name} is this machine itself; put it into NO_PROXY to reach it"
-        )
+    address = read_address(name)
+    if name == "localhost" or name.endswith(".localhost") or (address is not None and is_inward(address)):
+        return Decision(destination=Destination.REFUSED, reason=inward_reason(name))
     return Decision(destination=Destination.ONWARD)
 
 
-def _is_inward(name: str) -> bool:
-    """Return whether it is an address of the machine itself, or one where clouds keep credentials."""
+def inward_reason(what: str) -> str:
+    """Return why a request for this machine itself is refused, and what to do instead."""
+    return f"{what} is this machine itself; put it into NO_PROXY to reach it"
+
+
+def read_address(host: str) -> Address | None:
+    """Return the IP address that *host* is, None for a name.
+
+    Resolvers take every spelling of inet_aton(3) for an address: ``127.1``, ``0x7f.1``, ``2130706433``.
+    """
+    name = host.strip("[]").rstrip(".").partition("%")[0]
     try:
-        address = ipaddress.ip_address(name)
+        return ipaddress.ip_address(name)
     except ValueError:
-        return False
-    return address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast
+        try:
+            return ipaddress.IPv4Address(socket.inet_aton(name))
+        except (OSError, ValueError):
+            return None
+
+
+def is_inward(address: Address) -> bool:
+    """Return whether a connection to *address* would end at this machine itself, or where clouds keep credentials.
+
+    An IPv6 address that stands for an IPv4 address (mapped, NAT64, 6to4, Teredo) is judged by both.
+    """
+    return any(
+        one.is_loopback
+        or one.is_link_local
+        or one.is_unspecified
+        or one.is_multicast
+        or any(one in network for network in INWARD_NETWORKS)
+        for one in (address, *_embedded(address))
+    )
+
+
+def _embedded(address: Address) -> Iterator[ipaddress.IPv4Address]:
+    """Yield the IPv4 addresses that an IPv6 address may stand for."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return
+    yield from (one for one in (address.ipv4_mapped, address.sixtofour, *(address.teredo or ())) if one is not None)
+    if int(address) >> 32 == 0 and int(address) > 1:
+        # IPv4-compatible, which RFC 4291 has deprecated.
+        yield ipaddress.IPv4Address(int(address))
+    if address in TRANSLATED_NETWORKS[0]:
+        yield ipaddress.IPv4Address(address.packed[12:])
+    elif address in TRANSLATED_NETWORKS[1]:
+        for prefix in _NAT64_PREFIXES:
+            after = address.packed[prefix // 8 :]
+            octets = after if prefix == 96 else after[: 8 - prefix // 8] + address.packed[9:]
+            yield ipaddress.IPv4Address(octets[:4])
 
 
 def is_address(host: str) -> bool:

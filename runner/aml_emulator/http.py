@@ -28,6 +28,7 @@ class Call:
     Attributes:
         params: the parts of the path that the route names.
         principal: who calls; None on routes that are open to anybody.
+        from_job: whether the connection comes from a job's network.
     """
 
     method: str
@@ -38,6 +39,7 @@ class Call:
     headers: Headers
     body: bytes
     principal: Principal | None
+    from_job: bool = False
 
     def json(self) -> dict[str, Any]:
         """Return the body as a JSON object; an empty body is an empty one.

@@ -1,7 +1,8 @@
 """The one port that clients and jobs know: a proxy that stands in for Azure's hosts, and the admin interface.
 
 ``CONNECT host:443`` ends at the service, at Blob storage or at the registry, is refused, or goes on to the outside; a
-plain ``GET http://...`` goes on or is refused; any other request is for the admin interface.
+plain ``GET http://...`` goes on or is refused; any other request is for the admin interface. Jobs have the proxy and
+``/_emulator/health`` alone; the address that a connection comes from shows that it is a job's.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from aml_emulator.hosts import Decision, Destination, is_address
+from aml_emulator.outward import InwardError
 from aml_emulator.upstream import MAX_HEAD_BYTES, Streams, Upstream, connect
 
 logger = logging.getLogger(__name__)
@@ -22,10 +24,14 @@ logger = logging.getLogger(__name__)
 HEAD_TIMEOUT_SECONDS = 30.0
 CHUNK_BYTES = 256 * 1024
 TLS_PORT = 443
+HTTP_PORT = 80
 HOP_HEADERS = frozenset({"proxy-connection", "proxy-authorization", "connection", "keep-alive"})
 
 Admin = Callable[[str, str], Awaitable[tuple[int, bytes]]]
 """Answers an admin request: from method and target (path and query) to status and JSON."""
+
+HEALTH = ("GET", "/_emulator/health")
+"""The one request of the admin interface that a job may send."""
 
 PAGE = "/ui/"
 """What the addresses of the page for people begin with."""
@@ -44,6 +50,22 @@ Page = Callable[[Head, asyncio.StreamWriter], Awaitable[None]]
 """Answers a browser's request on its connection."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a request's target names: *host* without brackets; *port* None where it has none; *path* with the query."""
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+
+    @property
+    def authority(self) -> str:
+        """Host and port, as an address has them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port is None else f"{host}:{self.port}"
+
+
 class BadHeadError(ValueError):
     """Something that is not the head of an HTTP request."""
 
@@ -58,6 +80,7 @@ class Proxy:
         admin: answers requests that are for the emulator itself.
         down: whether a host cannot be connected to, on purpose.
         page: answers browsers, whose requests are for the page; it refuses by itself what it is not for.
+        is_job: whether connections from an address come from a job's network.
     """
 
     def __init__(
@@ -69,6 +92,7 @@ class Proxy:
         admin: Admin,
         down: Callable[[str], bool] = lambda _host: False,
         page: Page,
+        is_job: Callable[[str], bool] = lambda _address: False,
     ) -> None:
         self._decide = decide
         self._port_of = port_of
@@ -76,6 +100,7 @@ class Proxy:
         self._upstream = upstream
         self._admin = admin
         self._page = page
+        self._is_job = is_job
         self._open: set[asyncio.Task[None]] = set()
         self._tunnels: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -116,8 +141,12 @@ class Proxy:
             await _close(writer)
 
     async def _handle(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_job = self._is_job(str(writer.get_extra_info("peername")[0]))
         if head.method == "CONNECT":
-            await self._connect(head, reader, writer)
+            await self._connect(head, reader, writer, from_job=from_job)
+        elif from_job and head.target.startswith("/") and (head.method, head.target) != HEALTH:
+            reason = "jobs reach the services that Azure has, and not the local AzureML's own interface"
+            await self._refuse(writer, Decision(destination=Destination.REFUSED, reason=reason))
         elif is_for_people(head.target):
             await self._page(head, writer)
         elif head.target.startswith("/"):
@@ -131,11 +160,14 @@ class Proxy:
         else:
             await self._forward(head, reader, writer)
 
-    async def _connect(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, _, port_text = head.target.rpartition(":")
-        if not host or not port_text.isdecimal():
+    async def _connect(
+        self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, from_job: bool
+    ) -> None:
+        target = read_target(f"//{head.target}")
+        if target is None or target.port is None or target.path:
             await _answer(writer, 400, "text/plain", b"CONNECT needs host:port\n")
             return
+        host, port = target.host, target.port
         decision = self._decide(host)
         if decision.destination is Destination.REFUSED:
             await self._refuse(writer, decision)
@@ -145,14 +177,17 @@ class Proxy:
             return
         try:
             if decision.destination is Destination.ONWARD:
-                streams = await self._upstream.tunnel(host.strip("[]"), int(port_text))
-            elif int(port_text) == TLS_PORT:
-                streams = await connect("127.0.0.1", self._port_of(decision.destination))
+                streams = await self._upstream.tunnel(host, port)
+            elif port == TLS_PORT:
+                streams = await connect("127.0.0.1", self._port_of(_door(decision.destination, from_job=from_job)))
             else:
                 await self._refuse(
                     writer, Decision(destination=Destination.REFUSED, reason=f"{host} has port 443 only")
                 )
                 return
+        except InwardError as error:
+            await self._refuse(writer, _inward(error))
+            return
         except OSError as error:
             await self._unreachable(writer, host, error)
             return
@@ -164,11 +199,11 @@ class Proxy:
         await join((reader, writer), streams)
 
     async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        parts = urlsplit(head.target)
-        host = parts.hostname or ""
-        if parts.scheme != "http" or not host:
+        target = read_target(head.target)
+        if target is None or target.scheme != "http":
             await _answer(writer, 400, "text/plain", b"Neither a proxy's request nor one for the emulator\n")
             return
+        host = target.host
         decision = self._decide(host)
         if decision.destination is not Destination.ONWARD:
             reason = decision.reason or f"{host} is served with TLS only: use https"
@@ -178,14 +213,18 @@ class Proxy:
             _abort(writer, host)
             return
         proxy = self._upstream.proxy_for(host, tls=False)
-        path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
-        lines = [f"{head.method} {head.target if proxy else path} HTTP/1.1"]
+        # A proxy upstream gets the address as it was read here: it may read another one out of the client's text.
+        path = target.path or "/"
+        lines = [f"{head.method} {f'http://{target.authority}{path}' if proxy else path} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in head.headers if name.lower() not in HOP_HEADERS]
         lines.append("Connection: close")
         if proxy and proxy.authorization:
             lines.append(f"Proxy-Authorization: {proxy.authorization}")
         try:
-            streams = await (connect(proxy.host, proxy.port) if proxy else connect(host, parts.port or 80))
+            streams = await self._upstream.plain(host, target.port or HTTP_PORT)
+        except InwardError as error:
+            await self._refuse(writer, _inward(error))
+            return
         except OSError as error:
             await self._unreachable(writer, host, error)
             return
@@ -211,6 +250,8 @@ def parse_head(data: bytes) -> Head:
         BadHeadError: it is none.
     """
     first, *rest = data.decode("latin-1").rstrip("\r\n").split("\r\n")
+    if any(character in line for line in (first, *rest) for character in "\r\n\0"):
+        raise BadHeadError("a line end or NUL within a line")
     parts = first.split(" ")
     if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
         raise BadHeadError("not the first line of an HTTP request")
@@ -223,6 +264,20 @@ def parse_head(data: bytes) -> Head:
     return Head(method=parts[0].upper(), target=parts[1], headers=tuple(headers))
 
 
+def read_target(target: str) -> Target | None:
+    """Return the parts of ``http://host:port/path?query`` or ``//host:port``, None where it is neither."""
+    try:
+        parts = urlsplit(target)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return None
+    if not host or not host.isascii() or not host.isprintable():
+        return None
+    return Target(
+        scheme=parts.scheme, host=host, port=port, path=f"{parts.path}?{parts.query}" if parts.query else parts.path
+    )
+
+
 def is_from_a_tool(head: Head) -> bool:
     """Return whether an admin request can be answered: not if a web page in somebody's browser may have sent it.
 
@@ -232,8 +287,10 @@ def is_from_a_tool(head: Head) -> bool:
     headers = {name.lower(): value for name, value in head.headers}
     if "origin" in headers or "sec-fetch-site" in headers:
         return False
-    host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-    return "." not in host or is_address(host)
+    if not headers.get("host"):
+        return True
+    target = read_target(f"//{headers['host']}")
+    return target is not None and ("." not in target.host or is_address(target.host))
 
 
 def is_for_people(target: str) -> bool:
@@ -277,6 +334,14 @@ async def _copy(source_streams: Streams, writer: asyncio.StreamWriter) -> None:
     else:
         # TLS has no half-closed state.
         writer.close()
+
+
+def _door(destination: Destination, *, from_job: bool) -> Destination:
+    return Destination.SERVICE_FOR_JOBS if from_job and destination is Destination.SERVICE else destination
+
+
+def _inward(error: InwardError) -> Decision:
+    return Decision(destination=Destination.REFUSED, reason=str(error.strerror))
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:

@@ -32,7 +32,7 @@ from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import RunSink, SinkFor
 from aml_emulator.faults import Faults
 from aml_emulator.federation import Federation
-from aml_emulator.fronts import serve_application, start_fault_fronts, start_registry_fronts
+from aml_emulator.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
 from aml_emulator.hosts import Destination, decide
 from aml_emulator.identity import Identity, load_or_create
 from aml_emulator.jobs.service import JobService, RunProgress
@@ -46,6 +46,7 @@ from aml_emulator.machine import (
     reserved_port,
     system_authorities,
 )
+from aml_emulator.outward import Outward
 from aml_emulator.page.site import Site
 from aml_emulator.proxy import Proxy
 from aml_emulator.requests_log import Recorder, RequestLog
@@ -118,8 +119,11 @@ async def _run(
     certificates = prepare_certificates(settings.data / "tls")
     store = Store(settings.data / "store.db", clock=clock)
     stack.callback(store.close)
-    registry_port = settings.registry_port or stack.enter_context(reserved_port())
-    children, storage_port = await start_children(settings, identity, certificates, registry_port, lock, stack)
+    registry_listener = listen(settings.host, settings.registry_port)
+    stack.callback(registry_listener.close)
+    registry_port = int(registry_listener.getsockname()[1])
+    backing_port = stack.enter_context(reserved_port())
+    children, storage_port = await start_children(settings, identity, certificates, backing_port, lock, stack)
     blobs = Blobs(
         account=identity.storage_account,
         key=identity.storage_key,
@@ -137,6 +141,7 @@ async def _run(
         stack.callback(services.recorder.close)
     await run_in_threadpool(prepare, services, max_jobs=settings.max_jobs)
 
+    own_ports = frozenset({port, registry_port})
     engine_name = settings.registry_engine_name or f"localhost:{registry_port}"
     runner = make_runner(
         services,
@@ -149,6 +154,7 @@ async def _run(
             build_arguments=settings.build_arguments,
             micromamba_url=settings.micromamba_url,
             instance=identity.instance,
+            own_ports=own_ports,
             container=settings.container or await run_in_threadpool(own_container),
         ),
         partial(_sink, services),
@@ -156,12 +162,23 @@ async def _run(
     stack.callback(runner.close)
     jobs = JobService(services, runner)
 
-    service_socket = listen("127.0.0.1", 0)
-    serving = serve_application(App(services, jobs), service_socket, certificates, stack)
+    app = App(services, jobs)
+    service_socket, jobs_socket = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
+    serving = [
+        serve_application(app, service_socket, certificates, stack),
+        serve_application(app.for_jobs, jobs_socket, certificates, stack),
+    ]
 
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificates.server_cert, certificates.server_key)
-    fronts = await start_registry_fronts(settings, services, registry_port, tls, stack)
+    fronts = await start_registry_fronts(
+        settings,
+        services,
+        backing_port,
+        tls,
+        PlainRegistry(listener=registry_listener, is_job=runner.is_job),
+        stack,
+    )
 
     admin = Admin(
         services=services,
@@ -174,6 +191,7 @@ async def _run(
     )
     ports = {
         Destination.SERVICE: int(service_socket.getsockname()[1]),
+        Destination.SERVICE_FOR_JOBS: int(jobs_socket.getsockname()[1]),
         Destination.BLOB: storage_port,
         Destination.REGISTRY: int(fronts[0].getsockname()[1]),
     }
@@ -181,10 +199,11 @@ async def _run(
     proxy = Proxy(
         decide=partial(decide, blob_host=identity.blob_host, login_server=identity.login_server),
         port_of=lambda destination: (faulty if services.faults else ports)[destination],
-        upstream=Upstream(),
+        upstream=Upstream(outward=Outward(own_ports=own_ports)),
         admin=admin.answer,
         down=services.faults.outage,
         page=Site(services).serve,
+        is_job=runner.is_job,
     )
     loop = asyncio.get_running_loop()
     # Connections that are open already would pass the faults by, or keep to them.
@@ -229,12 +248,12 @@ def _services(
 
 
 async def _supervise(
-    stop: asyncio.Event, children: list[Child], serving: asyncio.Task[None], resuming: asyncio.Task[None]
+    stop: asyncio.Event, children: list[Child], serving: list[asyncio.Task[None]], resuming: asyncio.Task[None]
 ) -> None:
     """Return when the service is to stop; raise if a part of it ends by itself."""
     stopping = asyncio.create_task(stop.wait())
     deaths = [asyncio.create_task(child.died()) for child in children]
-    watched: set[asyncio.Task[Any]] = {stopping, serving, resuming, *deaths}
+    watched: set[asyncio.Task[Any]] = {stopping, *serving, resuming, *deaths}
     try:
         while not stopping.done():
             done, watched = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
@@ -245,7 +264,7 @@ async def _supervise(
                     raise death.result()
             for task in done:
                 task.result()
-            if serving in done:
+            if any(task in done for task in serving):
                 raise StartError("the HTTPS service ended by itself")
     finally:
         for task in (stopping, *deaths):

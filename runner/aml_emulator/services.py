@@ -62,6 +62,9 @@ class Runner(Protocol):
     def engine_ready(self) -> bool:
         """Return whether the container engine answers."""
 
+    def is_job(self, address: str) -> bool:
+        """Return whether a connection from this address may come from a job."""
+
     def close(self) -> None:
         """Stop working; runs go on in their containers."""
 

@@ -127,7 +127,9 @@ class Tokens:
         Raises:
             TokenError: as for :meth:`verify`.
         """
-        self._verify(token, REGISTRY_AUDIENCES)
+        if self._verify(token, REGISTRY_AUDIENCES).run_id is not None:
+            # AzureML signs it, and not Entra ID.
+            raise TokenError("InvalidAuthenticationToken", "A job's own token is none of Entra ID.")
 
     def issue_registry_refresh(self) -> str:
         """Return a refresh token of the registry."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import ipaddress
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
+
+from aml_emulator.outward import Outward
 
 CONNECT_TIMEOUT_SECONDS = 30.0
 MAX_HEAD_BYTES = 64 * 1024
@@ -34,9 +37,19 @@ class Upstream:
 
     Args:
         environment: where ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY`` are read, in either case.
+        outward: which addresses may be connected to. A proxy of the environment may be anywhere, also on this machine.
+        dial: opens a connection to an address and port.
     """
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        outward: Outward | None = None,
+        dial: Callable[[str, int], Awaitable[Streams]] | None = None,
+    ) -> None:
+        self._outward = outward or Outward()
+        self._dial = dial or connect
         lower = {key.lower(): value for key, value in environment.items() if value}
         self._https = parse_proxy(lower.get("https_proxy"))
         self._http = parse_proxy(lower.get("http_proxy"))
@@ -56,12 +69,11 @@ class Upstream:
         """
         proxy = self.proxy_for(host, tls=True)
         if proxy is None:
-            return await connect(host, port)
-        reader, writer = await connect(proxy.host, proxy.port)
+            return await self.straight(host, port)
+        reader, writer = await self._dial(proxy.host, proxy.port)
         authorization = f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
-        writer.write(
-            f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{authorization}\r\n".encode("latin-1")
-        )
+        target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        writer.write(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n".encode("latin-1"))
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -73,6 +85,29 @@ class Upstream:
             writer.close()
             raise UpstreamError(f"the proxy {proxy.host}:{proxy.port} answered '{status}'")
         return reader, writer
+
+    async def plain(self, host: str, port: int) -> Streams:
+        """Return streams for a plain HTTP request to *host*: to the proxy if there is one, else to *host* itself.
+
+        Raises:
+            OSError: no connection.
+        """
+        proxy = self.proxy_for(host, tls=False)
+        return await (self._dial(proxy.host, proxy.port) if proxy else self.straight(host, port))
+
+    async def straight(self, host: str, port: int) -> Streams:
+        """Return streams to *host*, whose name is resolved once; its addresses are tried in the resolver's order.
+
+        Raises:
+            InwardError: every address is this machine itself.
+            OSError: no connection.
+        """
+        addresses = await asyncio.to_thread(self._outward.addresses, host, port)
+        *others, last = addresses
+        for address in others:
+            with contextlib.suppress(OSError):
+                return await self._dial(address, port)
+        return await self._dial(last, port)
 
 
 def bypasses(host: str, no_proxy: str) -> bool:

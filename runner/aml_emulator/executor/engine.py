@@ -32,6 +32,7 @@ from aml_emulator.executor.engine_words import (
     labels,
 )
 from aml_emulator.executor.images import Images
+from aml_emulator.executor.job_networks import JobNetworks
 
 LOGGER = logging.getLogger(__name__)
 
@@ -117,16 +118,20 @@ class Engine:
         self._pinger = docker.DockerClient.from_env(timeout=PING_SECONDS)
         self._api = self._client.api
         self.images = Images(self._client, instance)
+        self.networks = JobNetworks()
         self._init = True
         self._gpus: bool | None = None
         self._lock = threading.Lock()
 
     def ready(self) -> bool:
-        """Tell whether the engine answers."""
+        """Return whether the engine answers, and the networks of jobs of an earlier process are known."""
         try:
-            return bool(self._pinger.ping())
+            answers = bool(self._pinger.ping())
+            if answers and not self.networks.known:
+                self.networks.load(self._own_networks())
         except EngineFault:
             return False
+        return answers
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -145,10 +150,12 @@ class Engine:
         )
         network_id = str(created["Id"])
         try:
+            described = self._api.inspect_network(network_id)
+            self.networks.add(described)
             if self._container is not None:
                 self._api.connect_container_to_network(self._container, network_id, aliases=[self._alias])
                 return Network(id=network_id, emulator_host=self._alias)
-            config = self._api.inspect_network(network_id)["IPAM"]["Config"][0]
+            config = described["IPAM"]["Config"][0]
             return Network(id=network_id, emulator_host=str(config["Gateway"]))
         except BaseException:
             self.remove_network(network_id)
@@ -371,23 +378,31 @@ class Engine:
             if self._container is not None:
                 self._disconnect(self._container, network_id)
             self._api.remove_network(network_id)
+            self.networks.remove(network_id)
         except NotFound:
             LOGGER.debug("Network %s was gone already", network_id)
+            self.networks.remove(network_id)
         except EngineFault as error:
             LOGGER.warning("Network %s could not be removed: %s", network_id, fault_text(error))
 
     def sweep(self, *, keep: frozenset[str]) -> None:
         """Remove this emulator's containers, networks and volumes, but for those of the runs in *keep*."""
         own = {"label": [f"{INSTANCE_LABEL}={self._instance}"]}
+        networks = self._own_networks()
+        self.networks.load(networks)
         for item in self._api.containers(all=True, filters=own):
             if item["Labels"].get(RUN_LABEL) not in keep:
                 self.remove(str(item["Id"]))
-        for item in self._api.networks(filters=own):
+        for item in networks:
             if item["Labels"].get(RUN_LABEL) not in keep:
                 self.remove_network(str(item["Id"]))
         for item in self._volumes({INSTANCE_LABEL: self._instance}):
             if (item["Labels"] or {}).get(RUN_LABEL) not in keep:
                 self._remove_volume(str(item["Name"]))
+
+    def _own_networks(self) -> list[dict[str, Any]]:
+        """Return the networks of all jobs of this emulator, as the engine describes them."""
+        return list(self._api.networks(filters={"label": f"{INSTANCE_LABEL}={self._instance}"}))
 
     def remove_networks(self, run_id: str) -> None:
         """Remove the run's networks."""

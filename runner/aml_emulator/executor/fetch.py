@@ -1,18 +1,27 @@
-"""Inputs that lie elsewhere on the web: fetched by the emulator, through the proxy of its own environment."""
+"""Inputs that lie elsewhere on the web: fetched by the emulator, through the proxy of its own environment.
+
+Without such a proxy a host is resolved once for each connection, and its address decides (:mod:`aml_emulator.outward`).
+"""
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import IO
+from contextlib import ExitStack, contextmanager, suppress
+from typing import IO, Any
 from urllib.parse import urljoin, urlsplit
 
 import requests
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import NewConnectionError
 
 from aml_emulator.executor.archive import ContentError
 from aml_emulator.executor.spec import InputSpec
 from aml_emulator.hosts import Destination, decide
+from aml_emulator.outward import InwardError, Outward
 
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
@@ -23,20 +32,33 @@ ATTEMPTS = 3
 Sessions = Callable[[], requests.Session]
 
 
+def guarded(outward: Outward) -> Sessions:
+    """Return what gives HTTP clients that connect to nothing but what *outward* allows."""
+
+    def session() -> requests.Session:
+        made = requests.Session()
+        for scheme in ("http://", "https://"):
+            made.mount(scheme, _Adapter(outward))
+        return made
+
+    return session
+
+
 @contextmanager
 def fetched(
-    inputs: tuple[InputSpec, ...], go_on: Callable[[], None], *, session: Sessions = requests.Session
+    inputs: tuple[InputSpec, ...], go_on: Callable[[], None], *, session: Sessions | None = None
 ) -> Iterator[dict[str, IO[bytes]]]:
     """Give the files of those *inputs* that have an address on the web, by the inputs' names; gone afterwards.
 
     Args:
         inputs: all inputs of a job.
         go_on: called now and then; raises to end it.
-        session: gives the HTTP client.
+        session: gives the HTTP client; by default one that connects to no address of this machine.
 
     Raises:
         ContentError: a file cannot be had; the message names the input and the address without its query.
     """
+    session = session or guarded(Outward())
     with ExitStack() as stack:
         files: dict[str, IO[bytes]] = {}
         for item in inputs:
@@ -69,10 +91,53 @@ class _RefusedError(Exception):
     """The file is not given, and will not be."""
 
 
+class _Adapter(HTTPAdapter):
+    """Has connections dialled by :func:`_dial`; those to a proxy of the environment are not concerned."""
+
+    def __init__(self, outward: Outward) -> None:
+        self._outward = outward
+        super().__init__()
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        outward = self._outward
+
+        class Plain(HTTPConnection):
+            def _new_conn(self) -> socket.socket:
+                return _dial(self, outward)
+
+        class Secure(HTTPSConnection):
+            def _new_conn(self) -> socket.socket:
+                return _dial(self, outward)
+
+        class PlainPool(HTTPConnectionPool):
+            ConnectionCls = Plain
+
+        class SecurePool(HTTPSConnectionPool):
+            ConnectionCls = Secure
+
+        self.poolmanager.pool_classes_by_scheme = {"http": PlainPool, "https": SecurePool}
+
+
+def _dial(connection: HTTPConnection, outward: Outward) -> socket.socket:
+    """Return a socket to one of the host's addresses that are allowed."""
+    port = connection.port or connection.default_port
+    try:
+        *others, last = outward.addresses(connection.host, port)
+        for address in others:
+            with suppress(OSError):
+                return socket.create_connection((address, port), CONNECT_SECONDS)
+        return socket.create_connection((last, port), CONNECT_SECONDS)
+    except InwardError as error:
+        raise _RefusedError(str(error.strerror)) from error
+    except OSError as error:
+        raise NewConnectionError(connection, str(error)) from error
+
+
 def _download(url: str, file: IO[bytes], go_on: Callable[[], None], client: requests.Session) -> None:
     """Write what *url* leads to into *file*, from its beginning."""
     for _ in range(MAX_REDIRECTS):
-        host = urlsplit(url).hostname or ""
+        host = _host_of(url)
         decision = decide(host, blob_host="", login_server="")
         if decision.destination is not Destination.ONWARD:
             raise _RefusedError(decision.reason or f"{host} is a service of the workspace")
@@ -94,6 +159,13 @@ def _download(url: str, file: IO[bytes], go_on: Callable[[], None], client: requ
             _keep(answer, file, go_on)
             return
     raise _RefusedError(f"it leads on more than {MAX_REDIRECTS} times")
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError as error:
+        raise _RefusedError("it leads on to something that is no address") from error
 
 
 def _keep(answer: requests.Response, file: IO[bytes], go_on: Callable[[], None]) -> None:

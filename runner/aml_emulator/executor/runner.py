@@ -138,6 +138,10 @@ class JobRunner:
         """Tell whether the Docker engine answers."""
         return self._engine.ready()
 
+    def is_job(self, address: str) -> bool:
+        """Return whether a connection from this address may come from a job."""
+        return self._engine.networks.is_job(address)
+
     def close(self) -> None:
         """Let go of everything at once: containers run on, to be adopted by the next process of this emulator."""
         with self._lock:

@@ -24,6 +24,7 @@ class ExecutorSettings:
         build_arguments: build arguments of every image that is built here: the proxy.
         micromamba_url: the package of micromamba, for images without conda.
         container: name or id of the container that the emulator runs in; None where it is a plain process.
+        own_ports: the emulator's own ports, from which no input is fetched.
     """
 
     max_jobs: int
@@ -35,3 +36,4 @@ class ExecutorSettings:
     build_arguments: Mapping[str, str] = field(default_factory=dict)
     micromamba_url: str = MICROMAMBA_URL
     container: str | None = None
+    own_ports: frozenset[int] = frozenset()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import IO
@@ -15,11 +15,12 @@ from aml_emulator.executor.containers import Containers, Logs, attached, followe
 from aml_emulator.executor.content import Content
 from aml_emulator.executor.engine import Engine, Network
 from aml_emulator.executor.engine_words import fault_text
-from aml_emulator.executor.fetch import fetched
+from aml_emulator.executor.fetch import fetched, guarded
 from aml_emulator.executor.output import JobOutput
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import RunError, RunSpec
 from aml_emulator.expressions import ExpressionError, render
+from aml_emulator.outward import Outward
 
 
 class RunFailedError(Exception):
@@ -93,7 +94,7 @@ class Start:
             self.note(f"The variable {name} of the job gave way to the one that the emulator needs.")
         for note in self.spec.notes:
             self.note(note)
-        with self._user_errors(), fetched(self.spec.inputs, self.go_on) as files:
+        with self._user_errors(), self._fetched() as files:
             command = render(self.spec.command, plan.input_values(self.spec), plan.output_values(self.spec))
             volume = self.engine.create_volume(self.spec.run_id) if shares(self.spec) else None
             containers = [
@@ -110,6 +111,10 @@ class Start:
             processes = self.remember(followed(self.spec, self.engine, containers, self.logs))
             go(self.spec, self.engine, containers, environment["NO_PROXY"])
         return Containers(self.spec, self.engine, containers, outputs, processes)
+
+    def _fetched(self) -> AbstractContextManager[dict[str, IO[bytes]]]:
+        outward = Outward(own_ports=self.settings.own_ports)
+        return fetched(self.spec.inputs, self.go_on, session=guarded(outward))
 
     def _environment(self, network: Network) -> tuple[dict[str, str], tuple[str, ...]]:
         with self._user_errors():

@@ -88,7 +88,7 @@ class Login:
                 "unauthorized_client",
                 f"AADSTS700016: Application with identifier '{form.get('client_id', '')}' was not found.",
             )
-        refusal = self._check_credential(form)
+        refusal = self._check_credential(form, from_job=call.from_job)
         if refusal is not None:
             return refusal
         audience = form.get("scope", "").split(" ")[0].removesuffix("/.default")
@@ -99,15 +99,13 @@ class Login:
             "access_token": self._services.tokens.issue(audience=audience),
         }
 
-    def _check_credential(self, form: dict[str, str]) -> Reply | None:
+    def _check_credential(self, form: dict[str, str], *, from_job: bool) -> Reply | None:
         if "client_assertion" in form:
             if form.get("client_assertion_type") != ASSERTION_TYPE:
                 return _refused("invalid_request", "AADSTS50027: The client assertion's type is not supported.")
             try:
                 self._services.tokens.check_assertion(form["client_assertion"])
-                # What the application issued itself is signed with a certificate of its own, which is not looked up.
-                if decode(form["client_assertion"])[1].get("iss") != self._services.identity.client_id:
-                    self._services.federation.check(form["client_assertion"])
+                self._check_issuer(form["client_assertion"], from_job=from_job)
             except TokenError as error:
                 return _refused("invalid_client", error.message)
             return None
@@ -115,6 +113,18 @@ class Login:
         if not hmac.compare_digest(secret.encode("utf-8"), self._services.identity.client_secret.encode("utf-8")):
             return _refused("invalid_client", "AADSTS7000215: Invalid client secret provided.")
         return None
+
+    def _check_issuer(self, assertion: str, *, from_job: bool) -> None:
+        """Return if the assertion's issuer is trusted. A job could sign one itself: there, only known keys count."""
+        if decode(assertion)[1].get("iss") != self._services.identity.client_id:
+            self._services.federation.check(assertion, signed=from_job)
+        elif from_job:
+            # What the application issues itself is signed with its certificate, which is not looked up.
+            raise TokenError(
+                "invalid_client",
+                "AADSTS700027: The certificate with which the client assertion was signed is not known here: jobs sign in"
+                " with the client secret.",
+            )
 
 
 def _refused(error: str, description: str) -> Reply:

@@ -96,6 +96,10 @@ class InstantRunner:
         """No engine is needed."""
         return True
 
+    def is_job(self, _address: str) -> bool:
+        """No run has a network."""
+        return False
+
     def close(self) -> None:
         """End with what has begun; who waits is stopped."""
         with self._lock:

@@ -95,6 +95,9 @@ class IdleRunner:
     def engine_ready(self) -> bool:
         return True
 
+    def is_job(self, address: str) -> bool:
+        return address.startswith("172.30.")
+
     def close(self) -> None:
         self.submitted.clear()
 
@@ -149,6 +152,7 @@ class Service:
         host: str = "management.azure.com",
         token: str | None = "",
         content: bytes | None = None,
+        from_job: bool = False,
     ) -> Answer:
         """Send one request, with an api-version if it has none; *token* empty is a signed-in client's, None is none."""
         target, _, query = path.partition("?")
@@ -174,7 +178,7 @@ class Service:
             sent.append(message)
 
         async def run() -> None:
-            await self.app(scope, receive, send)
+            await (self.app.for_jobs if from_job else self.app)(scope, receive, send)
 
         anyio.run(run)
         headers_back = {key.decode(): value.decode() for key, value in sent[0]["headers"]}

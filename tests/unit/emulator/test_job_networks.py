@@ -1,0 +1,133 @@
+"""Whether a connection comes from a job, and what a job may do with the service: without an engine."""
+
+from __future__ import annotations
+
+import base64
+import json
+from urllib.parse import urlencode
+
+import pytest
+
+from aml_emulator.executor.job_networks import JobNetworks
+from aml_emulator.federation import FederatedCredential
+from aml_emulator.tokens import TokenError
+from tests.unit.emulator.parts import IDENTITY, WS, Service
+
+LOGIN = "login.microsoftonline.com"
+TOKEN_PATH = f"/{IDENTITY.tenant_id}/oauth2/v2.0/token"
+
+
+def described(network_id: str, *subnets: str) -> dict[str, object]:
+    return {"Id": network_id, "IPAM": {"Config": [{"Subnet": one, "Gateway": "x"} for one in subnets]}}
+
+
+def test_a_connection_is_a_jobs_by_the_subnet_of_its_address() -> None:
+    networks = JobNetworks()
+    networks.load([described("a", "172.18.0.0/16"), described("b", "172.19.0.0/16", "fd00:19::/64")])
+    outer = ("127.0.0.1", "::1", "10.0.0.5", "2001:db8::1")
+    found = {
+        text: networks.is_job(text)
+        for text in (
+            "172.18.0.2",
+            "::ffff:172.18.0.2",
+            "172.19.0.1",
+            "fd00:19::2",
+            "fe80::1%eth0",
+            "172.17.0.1",
+            *outer,
+        )
+    }
+    assert [text for text, job in found.items() if job] == [
+        *("172.18.0.2", "::ffff:172.18.0.2", "172.19.0.1", "fd00:19::2", "fe80::1%eth0")
+    ]
+
+
+def test_networks_come_and_go() -> None:
+    networks = JobNetworks()
+    networks.load([])
+    networks.add(described("a", "172.18.0.0/16"))
+    networks.load([described("b", "172.19.0.0/16")])
+    assert networks.is_job("172.18.0.2")
+    networks.remove("a")
+    networks.remove("unknown")
+    assert [networks.is_job(one) for one in ("172.18.0.2", "172.19.0.2")] == [False, True]
+
+
+def test_before_the_engine_was_asked_everybody_else_may_be_a_job() -> None:
+    networks = JobNetworks()
+    seen = [networks.known]
+    assert [networks.is_job(one) for one in ("127.0.0.1", "::1", "172.17.0.1")] == [False, False, True]
+    networks.load([])
+    assert [*seen, networks.known] == [False, True]
+    assert not networks.is_job("172.17.0.1")
+
+
+def assertion(service: Service, issuer: str) -> str:
+    now = service.clock.now
+    claims = {
+        "iss": issuer,
+        "sub": "me",
+        "aud": "api://AzureADTokenExchange",
+        "iat": now,
+        "nbf": now - 1,
+        "exp": now + 60,
+    }
+    if issuer == IDENTITY.client_id:
+        claims |= {"sub": issuer, "aud": f"https://{LOGIN}/{IDENTITY.tenant_id}/oauth2/v2.0/token"}
+    parts = ({"alg": "RS256", "typ": "JWT"}, claims)
+    return ".".join(
+        [*(base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts), "AA"]
+    )
+
+
+def sign_in(service: Service, *, from_job: bool, **form: str) -> tuple[int, str]:
+    form = {"grant_type": "client_credentials", "client_id": IDENTITY.client_id, "scope": "x/.default", **form}
+    answer = service.call(
+        "POST", TOKEN_PATH, host=LOGIN, token=None, content=urlencode(form).encode(), from_job=from_job
+    )
+    return answer.status, answer.json.get("error_description", "")
+
+
+@pytest.mark.parametrize(
+    ("issuer", "refusal"), [("https://mine.example", "AADSTS700211"), (IDENTITY.client_id, "AADSTS700027")]
+)
+def test_a_job_cannot_sign_in_with_what_it_signs_itself(service: Service, issuer: str, refusal: str) -> None:
+    form = {
+        "client_assertion": assertion(service, issuer),
+        "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+    }
+    assert sign_in(service, from_job=False, **form)[0] == 200
+    status, said = sign_in(service, from_job=True, **form)
+    assert (status, said.partition(":")[0]) == (401, refusal)
+    # A trust without keys cannot be checked either.
+    service.services.federation.add(FederatedCredential(issuer=issuer, subject="me"))
+    assert sign_in(service, from_job=True, **form)[0] == 401
+
+
+def test_a_job_that_was_given_the_secret_signs_in_as_in_azure(service: Service) -> None:
+    assert sign_in(service, from_job=True, client_secret=IDENTITY.client_secret)[0] == 200
+    assert sign_in(service, from_job=True, client_secret="guessed")[0] == 401
+
+
+def test_a_jobs_own_token_is_for_azureml_alone(service: Service) -> None:
+    """Not for Azure Resource Manager, which gives the registry's password and submits jobs; nor for the registry."""
+    service.submit("one")
+    token = service.tokens.issue_for_run("one")
+    registry = (
+        f"{WS.partition('/providers/')[0]}/providers/Microsoft.ContainerRegistry/registries/amllocal/listCredentials"
+    )
+    for method, path in (("GET", WS), ("POST", registry), ("GET", f"{WS}/jobs/one")):
+        answer = service.call(method, path, token=token, from_job=True)
+        assert (answer.status, answer.json["error"]["code"]) == (401, "InvalidAuthenticationToken")
+    found = service.call("GET", f"/history/v1.0{WS}/experiments/exp/runs/one", host=IDENTITY.api_host, token=token)
+    assert found.status == 200
+    with pytest.raises(TokenError, match="none of Entra ID"):
+        service.tokens.verify_for_registry(token)
+
+
+def test_without_a_token_a_job_has_nothing(service: Service) -> None:
+    for host, path in (
+        ("management.azure.com", WS),
+        (IDENTITY.api_host, f"/history/v1.0{WS}/experiments/exp/runs/one"),
+    ):
+        assert service.call("GET", path, host=host, token=None, from_job=True).status == 401

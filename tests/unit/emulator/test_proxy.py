@@ -1,0 +1,262 @@
+"""The proxy's port: what is answered to whom, and that nothing that a client sends breaks it; without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aml_emulator.hosts import Destination, decide
+from aml_emulator.outward import Outward
+from aml_emulator.proxy import Head, Proxy, is_from_a_tool
+from aml_emulator.upstream import Streams, Upstream
+
+HOST, JOB = "192.168.7.9", "172.30.0.2"
+
+
+class Writer:
+    """The writing side of a connection from *peer*."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.sent = b""
+        self.transport = self
+
+    def get_extra_info(self, name: str) -> Any:
+        return (self.peer, 40000) if name == "peername" else None
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    async def drain(self) -> None:
+        return
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+    def abort(self) -> None:
+        self.sent += b"aborted"
+
+    async def wait_closed(self) -> None:
+        return
+
+
+class Listening:
+    """A proxy whose services and upstream are recorded, and not connected to."""
+
+    def __init__(self) -> None:
+        self.dialled: list[tuple[str, int]] = []
+        self.doors: list[Destination] = []
+        self.page: list[str] = []
+        outward = Outward(own_ports={7380, 7381}, resolve=self.resolve, is_own=lambda one: one == "172.17.0.2")
+        self.proxy = Proxy(
+            decide=partial(decide, blob_host="blob.core.windows.net", login_server="amllocal.azurecr.io"),
+            port_of=self.port_of,
+            upstream=Upstream({}, outward=outward, dial=self.dial),
+            admin=self.admin,
+            page=self.show,
+            is_job=lambda address: address.startswith("172.30."),
+        )
+
+    def resolve(self, host: str, _port: int) -> Sequence[str]:
+        names = {"rebound.example": "127.0.0.1", "index.internal": "10.1.2.3", "emulator": "172.17.0.2"}
+        return [names.get(host, host)]
+
+    async def dial(self, host: str, port: int) -> Streams:
+        self.dialled.append((host, port))
+        raise ConnectionRefusedError("not in this test")
+
+    def port_of(self, destination: Destination) -> int:
+        self.doors.append(destination)
+        raise ConnectionRefusedError("not in this test")
+
+    async def admin(self, method: str, target: str) -> tuple[int, bytes]:
+        return 200, json.dumps({"asked": f"{method} {target}"}).encode()
+
+    async def show(self, head: Head, writer: asyncio.StreamWriter) -> None:
+        self.page.append(head.target)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+
+    def send(self, data: bytes, *, peer: str = HOST) -> bytes:
+        """Return all that is answered to a connection that sends *data* and ends."""
+
+        async def run() -> bytes:
+            reader = asyncio.StreamReader(limit=64 * 1024)
+            reader.feed_data(data)
+            reader.feed_eof()
+            writer = Writer(peer)
+            await self.proxy._accept(reader, writer)  # type: ignore[arg-type]
+            return writer.sent
+
+        return asyncio.run(run())
+
+    def ask(self, line: str, *headers: str, peer: str = HOST) -> bytes:
+        return self.send("\r\n".join([f"{line} HTTP/1.1", *headers, "", ""]).encode("latin-1"), peer=peer)
+
+
+@pytest.fixture
+def listening() -> Listening:
+    return Listening()
+
+
+@pytest.mark.parametrize("host", ["[", "]", "[::1", "a:99999999", "a:b", "[]:7380", "\xb2"])
+def test_a_host_header_that_is_none_is_refused(listening: Listening, host: str) -> None:
+    assert listening.ask("GET /_emulator/info", f"Host: {host}").startswith(b"HTTP/1.1 403 ")
+    assert not is_from_a_tool(Head(method="GET", target="/_emulator/info", headers=(("Host", host),)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("CONNECT [", "CONNECT [::1", "CONNECT a:", "CONNECT :443", "CONNECT a", "CONNECT a:65536", "CONNECT a:x"),
+        *(
+            "CONNECT a:443/x",
+            "CONNECT \xb2:443",
+            "GET http://[",
+            "GET http://a:65536/",
+            "GET http://",
+            "GET ftp://a/",
+            "GET x",
+        ),
+    ],
+)
+def test_a_target_that_is_none_is_answered_400(listening: Listening, line: str) -> None:
+    assert listening.ask(line).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("127.0.0.1", "127.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "[::]", "[::1]", "0.0.0.0", "0"),  # noqa: S104
+        *("169.254.169.254", "[64:ff9b::169.254.169.254]", "rebound.example", "localhost"),
+    ],
+)
+def test_this_machine_is_refused_alike_by_both_ways(listening: Listening, target: str) -> None:
+    for answer in (listening.ask(f"CONNECT {target}:443"), listening.ask(f"GET http://{target}/")):
+        assert answer.startswith(b"HTTP/1.1 403 Refused: ")
+        assert b"is this machine itself; put it into NO_PROXY to reach it" in answer
+    assert listening.dialled == []
+
+
+def test_its_own_ports_are_refused_on_its_bridge_addresses_and_other_ports_are_not(listening: Listening) -> None:
+    for port in (7380, 7381):
+        for host in ("172.17.0.2", "emulator"):
+            assert listening.ask(f"GET http://{host}:{port}/_emulator/info").startswith(b"HTTP/1.1 403 ")
+            assert listening.ask(f"CONNECT {host}:{port}").startswith(b"HTTP/1.1 403 ")
+    assert listening.dialled == []
+    assert listening.ask("CONNECT 172.17.0.2:8080").startswith(b"HTTP/1.1 502 ")
+    assert listening.dialled == [("172.17.0.2", 8080)]
+
+
+def test_a_private_package_index_is_reached_by_the_address_that_was_resolved(listening: Listening) -> None:
+    listening.ask("CONNECT index.internal:443", peer=JOB)
+    listening.ask("GET http://index.internal:8080/simple/?a=b", peer=JOB)
+    assert listening.dialled == [("10.1.2.3", 443), ("10.1.2.3", 8080)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("GET /_emulator/info", "GET /_emulator/status", "POST /_emulator/reset", "GET /_emulator/requests?limit=1"),
+        *(
+            "POST /_emulator/health",
+            "GET /_emulator/health?x=1",
+            "GET //_emulator/info",
+            "GET /ui/",
+            "GET /",
+            "GET /favicon.ico",
+        ),
+    ],
+)
+def test_jobs_have_nothing_of_the_emulators_own_interface(listening: Listening, line: str) -> None:
+    answer = listening.ask(line, "Host: localhost", peer=JOB)
+    assert answer.startswith(b"HTTP/1.1 403 Refused: jobs reach the services that Azure has")
+    assert listening.page == []
+
+
+def test_jobs_have_health_and_others_everything(listening: Listening) -> None:
+    assert listening.ask("GET /_emulator/health", peer=JOB).startswith(b"HTTP/1.1 200 ")
+    assert b"GET /_emulator/info" in listening.ask("GET /_emulator/info", "Host: localhost:7380")
+    listening.ask("GET /ui/", "Host: localhost")
+    assert listening.page == ["/ui/"]
+
+
+def test_a_header_changes_nothing_of_where_a_request_comes_from(listening: Listening) -> None:
+    forged = ("Host: 127.0.0.1", "X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1", "X-Real-IP: 127.0.0.1")
+    assert listening.ask("GET /_emulator/info", *forged, peer=JOB).startswith(b"HTTP/1.1 403 ")
+
+
+def test_jobs_have_a_door_of_the_service_for_jobs(listening: Listening) -> None:
+    for host in ("management.azure.com", "blob.core.windows.net", "amllocal.azurecr.io"):
+        listening.ask(f"CONNECT {host}:443", peer=JOB)
+        listening.ask(f"CONNECT {host}:443", peer=HOST)
+    assert listening.doors == [
+        *(Destination.SERVICE_FOR_JOBS, Destination.SERVICE),
+        *(Destination.BLOB, Destination.BLOB, Destination.REGISTRY, Destination.REGISTRY),
+    ]
+
+
+_PIECES = st.sampled_from(
+    [
+        *(
+            "GET",
+            "CONNECT",
+            "POST",
+            " ",
+            "HTTP/1.1",
+            "\r\n",
+            "\n",
+            "\r\n\r\n",
+            ":",
+            "/",
+            "[",
+            "]",
+            "@",
+            "?",
+            "#",
+            "%",
+            "\0",
+        ),
+        *(
+            "http://",
+            "//",
+            "a",
+            "127.1",
+            "localhost",
+            "management.azure.com",
+            "443",
+            "99999",
+            "-1",
+            "/_emulator/info",
+            "/ui/",
+        ),
+        *("Host", "Origin", "Content-Length", "\xff", "é", "xn--", "..", "fe80::1%eth0", "::ffff:127.0.0.1"),
+    ]
+)
+
+
+@given(st.lists(_PIECES, max_size=24).map("".join), st.sampled_from([HOST, JOB]))
+def test_nothing_that_a_client_sends_breaks_the_proxy(text: str, peer: str) -> None:
+    data = text.encode("latin-1") + b"\r\n\r\n"
+    listening = Listening()
+    answer = listening.send(data, peer=peer)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 ") or answer == b"aborted"
+    assert not any(host.startswith("127.") for host, _ in listening.dialled)
+
+
+@given(st.binary(max_size=200))
+def test_neither_do_arbitrary_bytes(data: bytes) -> None:
+    answer = Listening().send(data + b"\r\n\r\n")
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 ")
