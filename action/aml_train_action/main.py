@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -77,7 +78,7 @@ def _command(here: Session) -> None:
         if config.target.kind == "azure":
             for notice in inputs.azure.notices(here.environment):
                 here.annotate("notice", notice)
-        seen = inputs.azure.variables(here.environment)
+        seen = {**inputs.azure.variables(here.environment), **_secret_variables(here, inputs)}
         if here.step.run_url is not None:
             seen = {"AML_TRAIN_RUN_URL": here.step.run_url, **seen}
         if inputs.command == "validate":
@@ -106,6 +107,15 @@ def _command(here: Session) -> None:
                 here.channel.text(remark, sign="·")
                 here.record.notices.append(remark)
             _run(here, inputs, config, seen, checkout)
+
+
+def _secret_variables(here: Session, inputs: Inputs) -> dict[str, str]:
+    """Return the variables that say where secret files may be: in the workspace, and where the workflow says."""
+    from aml_train.image.secret_files import SECRET_PATH_VARIABLE, WORKSPACE_VARIABLE
+
+    paths = [here.environment.get(SECRET_PATH_VARIABLE, ""), *map(str, inputs.secret_paths)]
+    allowed = os.pathsep.join(path for path in paths if path)
+    return {WORKSPACE_VARIABLE: str(here.step.workspace), **({SECRET_PATH_VARIABLE: allowed} if allowed else {})}
 
 
 def _prepare(

@@ -21,7 +21,7 @@ from aml_train.cli_image import image
 from aml_train.cli_init import init
 from aml_train.cli_jobs import jobs
 from aml_train.cli_model import model
-from aml_train.cli_options import configuration, load
+from aml_train.cli_options import configuration, load, secret_path, with_secret_paths
 from aml_train.cli_page import open_page
 from aml_train.cli_promote import promote, rollback
 from aml_train.cli_running import colors, events_file, execute, terminate_like_interrupt
@@ -140,6 +140,7 @@ def plan(directory: Path, config: Path | None, job: Path | None, target: str | N
 @click.option("--supersede", is_flag=True, help="Cancel the unfinished jobs of older runs of the same --group.")
 @click.option("--no-register", is_flag=True, help="Gate, and register no model, as for a pull request.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, like `aml-train plan`.")
+@secret_path
 @events_file
 @colors
 def run(
@@ -158,6 +159,7 @@ def run(
     supersede: bool,
     no_register: bool,
     dry_run: bool,
+    secret_paths: tuple[Path, ...],
     json_file: Path | None,
     no_color: bool,
 ) -> None:
@@ -180,7 +182,7 @@ def run(
     changes = (*sets, f"watch.on-cancel={on_cancel}") if on_cancel else sets
     loaded = load(directory, config, job, target, changes)
     with terminate_like_interrupt():
-        prepared = prepare_run(loaded, environment=dict(os.environ))
+        prepared = prepare_run(loaded, environment=with_secret_paths(os.environ, secret_paths))
         if dry_run:
             from aml_train.plan import render_plan
 

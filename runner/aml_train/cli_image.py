@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from aml_train.checks import CHECKS, Level
-from aml_train.cli_options import configuration, load
+from aml_train.cli_options import configuration, load, secret_path, with_secret_paths
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -56,6 +56,7 @@ def image() -> None:
     help="A Python package that must be there, such as azureml-defaults; may be repeated.",
 )
 @click.option("--infiniband", is_flag=True, help="InfiniBand drivers must be there.")
+@secret_path
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write findings and facts as JSON."
 )
@@ -70,6 +71,7 @@ def check(
     ignored: tuple[str, ...],
     packages: tuple[str, ...],
     infiniband: bool,
+    secret_paths: tuple[Path, ...],
     json_file: Path | None,
 ) -> None:
     """Tell whether an image is ready for AzureML and InfiniBand.
@@ -92,7 +94,7 @@ def check(
     engine = connect(dict(os.environ))
     with contextlib.closing(engine), settled():
         if reference is None:
-            spec, facts = _build_and_look(load(directory, config, job, target, sets), engine)
+            spec, facts = _build_and_look(load(directory, config, job, target, sets), engine, secret_paths)
             name, policy = spec.repository, spec.checks
         else:
             name, policy, facts = reference, CheckPolicy(), _look(reference, engine)
@@ -127,7 +129,7 @@ def _look(reference: str, engine: DockerClient) -> Facts:
         raise ImageError(f"the engine does not have {reference}", hint=f"Pull it: docker pull {reference}") from error
 
 
-def _build_and_look(config: Config, engine: DockerClient) -> tuple[ImageSpec, Facts]:
+def _build_and_look(config: Config, engine: DockerClient, secret_paths: tuple[Path, ...]) -> tuple[ImageSpec, Facts]:
     """Build the configuration's image; the engine keeps it only as its build cache does."""
     from aml_train.console import ConsoleListener
     from aml_train.engine import buildkit_cli
@@ -137,7 +139,7 @@ def _build_and_look(config: Config, engine: DockerClient) -> tuple[ImageSpec, Fa
     from aml_train.plan import for_job
     from aml_train.runs import plan_image_only
 
-    environ = dict(os.environ)
+    environ = with_secret_paths(os.environ, secret_paths)
     spec = for_job(plan_image_only(config, environment=environ), config)
     cli = buildkit_cli(environ)
     listener = ConsoleListener(sys.stderr)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -63,6 +64,26 @@ def _place(command: _Command, *, directory: str, config: str) -> _Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def secret_path(command: _Command) -> _Command:
+    """Add the option that allows secret files outside the workspace; see :func:`with_secret_paths`."""
+    return click.option(
+        "--secret-path",
+        "secret_paths",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="A file or folder outside the workspace that `image.secrets` may read; may be repeated.",
+    )(command)
+
+
+def with_secret_paths(environment: Mapping[str, str], paths: Sequence[Path]) -> dict[str, str]:
+    """Return *environment* with *paths* among the places that secrets may be read from."""
+    from aml_train.image.secret_files import SECRET_PATH_VARIABLE
+
+    given = [environment.get(SECRET_PATH_VARIABLE, ""), *(str(path.absolute()) for path in paths)]
+    return {**environment, SECRET_PATH_VARIABLE: os.pathsep.join(one for one in given if one)}
 
 
 def load(directory: Path, config: Path | None, job: Path | None, target: str | None, sets: Sequence[str]) -> Config:

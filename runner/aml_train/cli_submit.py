@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from aml_train.cli_options import configuration_without_job
+from aml_train.cli_options import configuration_without_job, secret_path, with_secret_paths
 from aml_train.cli_running import colors, events_file, execute, terminate_like_interrupt
 
 
@@ -38,6 +38,7 @@ from aml_train.cli_running import colors, events_file, execute, terminate_like_i
 @click.option("--gate", is_flag=True, help="Let the configured gate decide after the job.")
 @click.option("--no-wait", is_flag=True, help="Submit and return; see `aml-train jobs logs -f`.")
 @click.option("--dry-run", is_flag=True, help="Print what would be submitted and change nothing.")
+@secret_path
 @events_file
 @colors
 @click.argument("arguments", metavar="-- COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
@@ -52,6 +53,7 @@ def submit(
     variables: tuple[str, ...],
     no_wait: bool,
     dry_run: bool,
+    secret_paths: tuple[Path, ...],
     json_file: Path | None,
     no_color: bool,
     **given: Any,
@@ -81,7 +83,7 @@ def submit(
     )
     loaded = load_command(config, command, directory=directory.absolute(), target=target, sets=sets)
     with terminate_like_interrupt():
-        prepared = prepare_run(loaded, environment=dict(os.environ))
+        prepared = prepare_run(loaded, environment=with_secret_paths(os.environ, secret_paths))
         if len(arguments) == 1 and len(arguments[0].split()) > 1:
             click.echo("note: a single argument is the name of a program; for a shell write: -- sh -c '…'", err=True)
         if dry_run:

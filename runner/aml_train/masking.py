@@ -26,8 +26,8 @@ _SECRET_NAME: Final = re.compile(
 )
 #: Azure's variables count as secret, but for those that only say how its command line behaves.
 _AZURE: Final = re.compile(r"AZURE_(?!CONFIG_DIR|EXTENSION_DIR|DEVOPS_CACHE_DIR|HTTP_USER_AGENT|CORE_|ENVIRONMENT$)")
-#: Names that hold such a word and are no secrets: a public key's fingerprint in Python's own image.
-_PUBLIC: Final = frozenset({"GPG_KEY"})
+#: Names that hold such a word and are no secrets: a public key's fingerprint in Python's own image, and paths.
+_PUBLIC: Final = frozenset({"GPG_KEY", "INPUT_SECRET-PATH", "AML_TRAIN_SECRET_PATH"})
 #: Identifiers are hidden in the log, as users expect, and kept in outputs: a studio link without them leads nowhere.
 _IDENTIFIERS: Final = frozenset(
     name

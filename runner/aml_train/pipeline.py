@@ -216,7 +216,9 @@ class Execution:
             tests = plan.tests
             if tests is not None and self._options.keep_tests:
                 tests = dataclasses.replace(tests, keep=True)
-            image = target.ensure_image(plan.image, tests, force=self._options.force_build, commit=commit)
+            # A proposed commit registers nothing, and its configuration names no secret of the runner.
+            spec = plan.image if self._options.register else plan.image.proposed()
+            image = target.ensure_image(spec, tests, force=self._options.force_build, commit=commit)
         self.outcome.image = image
         return image
 

@@ -16,6 +16,7 @@ from aml_train.config.model import Config, TargetConfig
 from aml_train.config_secrets import secrets_in
 from aml_train.errors import InvalidError
 from aml_train.events import Broadcast, Event, Listener, to_json
+from aml_train.image.secret_files import secret_access
 from aml_train.jobs.clock import Clock, elapsed
 from aml_train.masking import Masker, known_secrets
 from aml_train.outcome import Options, Outcome
@@ -93,8 +94,9 @@ def prepare_run(
     platform = _platform(engine()) if config.image is not None else ""
     read = commit or functools.partial(read_commit, branch=environment.get(BRANCH_VARIABLE) or None)
     resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os, commit=read)
+    plan = make_plan(config, resolved, names, run_url=environment.get(RUN_URL_VARIABLE) or None)
     return PreparedRun(
-        plan=make_plan(config, resolved, names, run_url=environment.get(RUN_URL_VARIABLE) or None),
+        plan=_with_access(plan, config, environment),
         config=config,
         engine=engine,
         outer=environment,
@@ -135,7 +137,16 @@ def plan_image_only(config: Config, *, environment: Mapping[str, str], offline: 
         read_os=None if offline else look.os,
         now=datetime.datetime.now(datetime.UTC),
     )
-    return plan_image(image, base, inputs, platform)
+    spec = plan_image(image, base, inputs, platform)
+    return dataclasses.replace(spec, secret_access=secret_access(environment, config.directory))
+
+
+def _with_access(plan: Plan, config: Config, environment: Mapping[str, str]) -> Plan:
+    """Return *plan* with what its build may read of this machine."""
+    if plan.image is None:
+        return plan
+    image = dataclasses.replace(plan.image, secret_access=secret_access(environment, config.directory))
+    return dataclasses.replace(plan, image=image)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -178,6 +178,21 @@ def test_the_job_runs_in_the_tested_digest() -> None:
     assert job.name.endswith("-1")
 
 
+@pytest.mark.parametrize("register", [True, False])
+def test_the_build_of_a_proposed_commit_reads_only_secrets_of_the_workflow(
+    monkeypatch: pytest.MonkeyPatch, *, register: bool
+) -> None:
+    specs: list[ImageSpec] = []
+
+    def ensure(_target: FakeTarget, spec: ImageSpec, _tests: object, **_options: object) -> Tested:
+        specs.append(spec)
+        return TESTED
+
+    monkeypatch.setattr(FakeTarget, "ensure_image", ensure)
+    run(make_plan(), good_service(), register=register)
+    assert [spec.secret_access.proposed for spec in specs] == [not register]
+
+
 def test_a_second_run_attaches_and_registers_nothing_twice() -> None:
     service = good_service()
     plan = make_plan({"acc": [">= 0.95"]})

@@ -170,7 +170,10 @@ class _Maker:
         made = {}
         for name, given in self.found.get("secrets", {}).items():
             file = absolute(self.directory / given["file"]) if "file" in given else None
-            made[name] = SecretConfig(env=given.get("env"), file=file, where=self._mark("secrets", name).where)
+            source = self._mark("secrets", name, "env" if "env" in given else "file")
+            made[name] = SecretConfig(
+                env=given.get("env"), file=file, by_option=source.option, where=self._mark("secrets", name).where
+            )
         return made
 
     def _protect(self) -> ProtectConfig:

@@ -273,7 +273,10 @@ IMAGE: Final = Record(
                             Text(noun="a variable's name", pattern=r"[A-Za-z_][A-Za-z0-9_]*"),
                             "Environment variable of the runner that holds it.",
                         ),
-                        "file": Key(_PATH, "File of the runner that holds it; it may lie outside the project."),
+                        "file": Key(
+                            _PATH,
+                            "File of the runner that holds it, in the workspace or below a path of `--secret-path`.",
+                        ),
                     },
                 ),
             ),

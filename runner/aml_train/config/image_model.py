@@ -120,10 +120,18 @@ class RunConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SecretConfig:
-    """One of ``image.secrets``: the environment variable or the file (absolute) that holds it. Never its value."""
+    """One of ``image.secrets``: the environment variable or the file (absolute) that holds it. Never its value.
+
+    Attributes:
+        env: the variable; None for a file.
+        file: the file, absolute; None for a variable.
+        by_option: ``--set`` names the variable or file, so the workflow does, and not the repository.
+        where: ``file:line``, for errors that show later.
+    """
 
     env: str | None = None
     file: Path | None = None
+    by_option: bool = False
     where: str = "image.secrets"
 
 

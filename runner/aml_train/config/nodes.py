@@ -14,10 +14,17 @@ Kind = Literal["text", "null", "bool", "int", "float", "date", "broken"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mark:
-    """A place in the user's input: a file with a one-based line, or the name of an option without one."""
+    """A place in the user's input: a file with a one-based line, or the name of an option without one.
+
+    Attributes:
+        file: the file, or the option, such as ``--set image.base``.
+        line: one-based; None for an option or a file as a whole.
+        option: it is a value of ``--set``.
+    """
 
     file: str
     line: int | None = None
+    option: bool = False
 
     @property
     def where(self) -> str:

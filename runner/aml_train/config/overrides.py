@@ -67,7 +67,7 @@ def _parse(given: str, faults: Faults) -> Override | None:
     else:
         faults.add(Mark(file=name), "this is not `key=value`", remedy="write such as --set job.inputs.epochs=5")
         return None
-    mark = Mark(file=f"--set {shown(_dotted(keys))}")
+    mark = Mark(file=f"--set {shown(_dotted(keys))}", option=True)
     if len(keys) > MAX_DEPTH:
         faults.add(mark, f"the key has more than {MAX_DEPTH} parts")
         return None

@@ -93,7 +93,7 @@ class _Builder:
         self.lines = LINE_BREAK.split(self.text)
 
     def mark(self, line: int) -> Mark:
-        return Mark(file=self.file, line=None if self.option else line + 1)
+        return Mark(file=self.file, line=None if self.option else line + 1, option=self.option)
 
     def take(self, event: yaml.Event) -> None:
         line = event.start_mark.line if event.start_mark else 0

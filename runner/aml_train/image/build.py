@@ -17,7 +17,7 @@ from aml_train.errors import ImageError, TimedOutError
 from aml_train.events import Listener
 from aml_train.image.build_cache import Cache
 from aml_train.image.build_context import docker_config, write_context
-from aml_train.image.build_secrets import Mask, read_secrets, secret_options
+from aml_train.image.build_secrets import BuildSecrets, Mask, build_secrets
 from aml_train.image.collect import protect_script
 from aml_train.image.dockerfile import render_protect
 from aml_train.image.inputs import PROTECT
@@ -42,14 +42,14 @@ class BuildOptions:
     Attributes:
         no_cache: build every step anew, whatever the engine has.
         build_args, target: of a Dockerfile of the user's own.
-        secrets: values of ``--secret``; they name where a secret is and never hold it.
+        secrets: what the steps may read.
         cache: where earlier builds are looked for, and this one left.
     """
 
     no_cache: bool = False
     build_args: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
-    secrets: tuple[str, ...] = ()
+    secrets: BuildSecrets = field(default_factory=BuildSecrets)
     cache: Cache = field(default_factory=Cache)
 
 
@@ -77,7 +77,7 @@ def build_argv(
     if tag is not None:
         argv.append(f"--tag={tag}")
     argv += [f"--iidfile={iidfile}", f"--file={dockerfile}"]
-    argv += [f"--secret={secret}" for secret in options.secrets]
+    argv += [f"--secret={secret}" for secret in options.secrets.options]
     argv += [f"--build-arg={name}={value}" for name, value in sorted(options.build_args.items())]
     argv += options.cache.arguments(no_cache=options.no_cache)
     if options.target is not None:
@@ -111,19 +111,20 @@ def build_image(
         timeout: seconds.
 
     Raises:
+        InvalidError: if a secret may not be read.
         ImageError: if a secret is not there, the build fails, the disk is full, a protected package of the base was changed,
             or a base that only the engine has moved during the build.
         TimedOutError: after *timeout* seconds.
     """
-    values = read_secrets(spec.secrets, cli.environ)
+    secrets = build_secrets(spec.secrets, cli.environ, spec.secret_access)
     options = BuildOptions(
         no_cache=no_cache,
         build_args=spec.build_args,
         target=spec.target,
-        secrets=secret_options(spec.secrets),
+        secrets=secrets,
         cache=cache,
     )
-    run = _Run(cli=cli, listener=listener, mask=Mask(values), timeout=timeout, platform=spec.platform)
+    run = _Run(cli=cli, listener=listener, mask=Mask(secrets.values), timeout=timeout, platform=spec.platform)
     with tempfile.TemporaryDirectory(prefix="aml-train-build-") as folder:
         run.build(Path(folder), spec.dockerfile, spec.files, spec, tag, options)
         image_id = run.image_id(Path(folder))
@@ -171,7 +172,7 @@ class _Run:
             platform=self.platform,
             options=options,
         )
-        environ = dict(self.cli.environ)
+        environ = {**self.cli.environ, **options.secrets.variables}
         if options.cache.logins:
             environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, options.cache.logins))
         _run(argv, environ, self.mask, self.listener, self.timeout)

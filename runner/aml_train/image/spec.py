@@ -19,6 +19,7 @@ from aml_train.image.address import content_address
 from aml_train.image.dockerfile import render_dockerfile
 from aml_train.image.inputs import ImageInputs
 from aml_train.image.ofed import plan_ofed
+from aml_train.image.secret_files import SecretAccess
 from aml_train.references import ImageRef, is_digest
 
 TEST_FORMAT: Final = 3
@@ -120,6 +121,7 @@ class ImageSpec:
         files: files of the build context beside the Dockerfile: path → contents.
         trees: folders of the build context: path → files; the whole context where the path is empty.
         secrets: what the build may read: name → where the runner has it. The address covers neither.
+        secret_access: which of them the runner gives; not covered by the address.
         build_args, target: of a Dockerfile of the user's own.
         protect: what the build of a Dockerfile of the user's own must leave as the base has it; None where the
             rendered text sees to it.
@@ -135,6 +137,7 @@ class ImageSpec:
     files: Mapping[str, bytes] = field(default_factory=dict)
     trees: Mapping[str, FileSet] = field(default_factory=dict)
     secrets: Mapping[str, SecretConfig] = field(default_factory=dict)
+    secret_access: SecretAccess = field(default_factory=SecretAccess)
     build_args: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
     protect: ProtectConfig | None = None
@@ -143,6 +146,10 @@ class ImageSpec:
     def address_tag(self) -> str:
         """The tag that carries the content address in the registry."""
         return f"addr-{self.address[:40]}"
+
+    def proposed(self) -> ImageSpec:
+        """Return the same image for a commit that is only proposed: its build reads only secrets that ``--set`` names."""
+        return dataclasses.replace(self, secret_access=dataclasses.replace(self.secret_access, proposed=True))
 
 
 def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None, platform: str) -> ImageSpec:

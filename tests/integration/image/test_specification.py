@@ -42,6 +42,7 @@ from aml_train.image.push import push_image
 from aml_train.image.readiness import failure, judge
 from aml_train.image.readiness_run import look_into
 from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.image.secret_files import SecretAccess
 from aml_train.image.spec import BaseImage, ImageSpec, TestSpec, plan_image
 from aml_train.references import ImageRef
 from tests.bridge import bridge_address
@@ -304,6 +305,18 @@ def test_a_token_is_nowhere(
     )
     assert done.returncode == 0, done.stderr
     assert " clean" in done.stderr
+
+
+def test_a_secret_file_reaches_the_step_as_it_was_checked(
+    make: Make, build: Build, engine: DockerClient, tmp_path: Path
+) -> None:
+    (tmp_path / "feed").write_text("line one\nline two\n")
+    step = RunConfig(command="cp /run/secrets/feed /copied", secrets=("feed",))
+    spec = make(
+        BASE, run=(step,), env={"TEST": tmp_path.name}, secrets={"feed": SecretConfig(file=tmp_path / "feed")}
+    )
+    image = build(replace(spec, secret_access=SecretAccess(workspace=tmp_path)))
+    assert inside(engine, image, "cat /copied") == "line one\nline two\n"
 
 
 def test_a_token_is_in_no_record(

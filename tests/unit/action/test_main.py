@@ -191,6 +191,16 @@ def test_a_target_in_azure_needs_a_compute(act: Callable[..., Ran], tmp_path: Pa
     assert "Neither the target 'azure' nor the job says on which compute to run" in ran.log
 
 
+def test_the_workflow_says_where_secret_files_may_be(
+    act: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environments = pipeline(monkeypatch, lambda _listeners, _options: None)
+    act(secret__path="/github/runner_temp/feed", more={"AML_TRAIN_SECRET_PATH": "/keys"})
+    act()
+    seen = [(one["AML_TRAIN_WORKSPACE"], one.get("AML_TRAIN_SECRET_PATH")) for one in environments]
+    assert seen == [(str(tmp_path), "/keys:/github/runner_temp/feed"), (str(tmp_path), None)]
+
+
 def test_a_run_sets_outputs_also_when_it_fails(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Options] = []
 
@@ -401,7 +411,7 @@ def test_former_names_are_noticed(act: Callable[..., Ran]) -> None:
 
 
 def test_sign_in_inputs_reach_the_pipeline_as_variables_and_nothing_else(
-    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    act: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(listeners: Sequence[Listener], _options: Options) -> None:
         url = "https://ml.azure.com/runs/j?wsid=/subscriptions/the-subscription-id&tid=the-tenant-id"
@@ -415,6 +425,7 @@ def test_sign_in_inputs_reach_the_pipeline_as_variables_and_nothing_else(
     (seen,) = environments
     assert {name: value for name, value in seen.items() if name.startswith(("AZURE", "AML_TRAIN", "INPUT"))} == {
         "AZURE_CREDENTIALS": CREDS, "AZURE_SUBSCRIPTION_ID": "the-subscription-id", "AML_TRAIN_SIGN_IN": "creds",
+        "AML_TRAIN_WORKSPACE": str(tmp_path),
     }  # fmt: skip
     assert "targets.azure.workspace" in ran.summary
     assert "another-secret-value" not in ran.summary + json.dumps(ran.outputs)

@@ -132,11 +132,24 @@ def test_inputs_of_secrets_are_masked() -> None:
             assert known_secrets({variable: "a-secret-value"}, identifiers=False) == {"a-secret-value"}
 
 
+def test_the_path_of_a_secret_is_none() -> None:
+    assert (
+        known_secrets({"INPUT_SECRET-PATH": "/run/secrets", "AML_TRAIN_SECRET_PATH": "/x/y"}, identifiers=True)
+        == set()
+    )
+
+
 def test_words_of_the_action_are_those_of_the_typed_inputs(action: Any) -> None:
     kinds = (Inputs, AzureInputs, PromotionInputs)
     fields = {field.name for kind in kinds for field in dataclasses.fields(kind)}
     assert set(COMMANDS) <= set(get_args(Command))
-    others = {"set": "sets", "working-directory": "directory", "timeout": "sets", "on-cancel": "sets"}
+    others = {
+        "set": "sets",
+        "secret-path": "secret_paths",
+        "working-directory": "directory",
+        "timeout": "sets",
+        "on-cancel": "sets",
+    }
     for name in INPUTS:
         assert others.get(name, name.replace("-", "_")) in fields, name
     for word in (*get_args(Command), *get_args(LogLevel)):
@@ -166,7 +179,7 @@ DOCUMENTED = [
 
 
 def test_workflows_are_documented() -> None:
-    assert len(DOCUMENTED) == 12
+    assert len(DOCUMENTED) == 13
 
 
 @pytest.mark.parametrize(("page", "text"), DOCUMENTED)

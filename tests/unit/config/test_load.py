@@ -249,6 +249,15 @@ def test_set_reaches_into_the_job(
     assert config.job.document["inputs"] == inputs
 
 
+def test_secrets_that_options_name_are_marked(tmp_path: Path) -> None:
+    write(tmp_path, JOB + "image: {base: a, secrets: {file: {env: A}, mixed: {env: B}}}\n")
+    sets = ["image.secrets.mixed.env=C", "image.secrets.option.file=/k", "image.secrets.whole={env: D}"]
+    image = load(tmp_path, sets=sets).image
+    assert image is not None
+    named = {name: (one.env or str(one.file), one.by_option) for name, one in image.secrets.items()}
+    assert named == {"file": ("A", False), "mixed": ("C", True), "option": ("/k", True), "whole": ("D", True)}
+
+
 def test_set_on_a_bare_job(tmp_path: Path) -> None:
     write(tmp_path, "command: x ${{inputs.a}}\n", "job.yml")
     sets = ["job.inputs.a=1", "image.base=python:3.11", "image.apt=[libx]", "image.apt.1=liby", "image.apt.0=libz"]
