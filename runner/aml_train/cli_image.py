@@ -117,6 +117,10 @@ def check(
     click.echo(f"{name} is ready")
 
 
+def _note(text: str) -> None:
+    click.echo(f"note: {text}", err=True)
+
+
 def _look(reference: str, engine: DockerClient) -> Facts:
     from docker.errors import ImageNotFound
 
@@ -140,7 +144,7 @@ def _build_and_look(config: Config, engine: DockerClient, secret_paths: tuple[Pa
     from aml_train.runs import plan_image_only
 
     environ = with_secret_paths(os.environ, secret_paths)
-    spec = for_job(plan_image_only(config, environment=environ), config)
+    spec = for_job(plan_image_only(config, environment=environ, remark=_note), config)
     cli = buildkit_cli(environ)
     listener = ConsoleListener(sys.stderr)
     # Named as a candidate, so that a sweep takes away what a killed command leaves.
@@ -185,7 +189,8 @@ def render(
     from aml_train.image.build_context import write_context
     from aml_train.runs import plan_image_only
 
-    spec = plan_image_only(load(directory, config, job, target, sets), environment=dict(os.environ), offline=offline)
+    loaded = load(directory, config, job, target, sets)
+    spec = plan_image_only(loaded, environment=dict(os.environ), remark=_note, offline=offline)
     click.echo(spec.dockerfile, nl=False)
     if not offline:
         click.echo(f"address {spec.address_tag} ({spec.platform})", err=True)

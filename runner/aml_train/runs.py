@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from aml_train.config.image_model import PullPolicy
 from aml_train.config.model import Config, TargetConfig
 from aml_train.config_secrets import secrets_in
 from aml_train.errors import InvalidError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.credentials.azure import Assertion, Fetched, SignIn
+    from aml_train.image.base import MovedTags
     from aml_train.image.registry_auth import Login
     from aml_train.image.spec import BaseImage, ImageSpec
     from aml_train.jobs.azure_v2 import AzureV2
@@ -84,11 +86,13 @@ def prepare_run(
         config = with_sdk(config)
     names = _names(config, environment)
     engine = _engine(environment)
-
+    remarks: list[str] = []
     look = _Look(
         engine=engine,
         environment=environment,
         where=config.image.where if config.image else "image.base",
+        pull=config.image.pull if config.image else "check",
+        remark=remarks.append,
         logins=_logins(config, environment, assertion, fetched),
     )
     platform = _platform(engine()) if config.image is not None else ""
@@ -96,7 +100,7 @@ def prepare_run(
     resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os, commit=read)
     plan = make_plan(config, resolved, names, run_url=environment.get(RUN_URL_VARIABLE) or None)
     return PreparedRun(
-        plan=_with_access(plan, config, environment),
+        plan=dataclasses.replace(_with_access(plan, config, environment), notices=(*plan.notices, *remarks)),
         config=config,
         engine=engine,
         outer=environment,
@@ -105,12 +109,15 @@ def prepare_run(
     )
 
 
-def plan_image_only(config: Config, *, environment: Mapping[str, str], offline: bool = False) -> ImageSpec:
+def plan_image_only(
+    config: Config, *, environment: Mapping[str, str], remark: Callable[[str], object], offline: bool = False
+) -> ImageSpec:
     """Plan the image of *config* and nothing else. Changes nothing.
 
     Args:
         config: what the user said.
         environment: the process's environment.
+        remark: is given a sentence for each base that may have moved.
         offline: ask neither engine nor registry; images then stand in the Dockerfile as they are written, and the
             address means nothing.
 
@@ -127,7 +134,12 @@ def plan_image_only(config: Config, *, environment: Mapping[str, str], offline: 
     engine = _engine(environment)
     platform = image.platform or ("linux/amd64" if offline else _platform(engine()))
     look = _Look(
-        engine=engine, environment=environment, where=image.where, logins=_logins(config, environment, None, _unheard)
+        engine=engine,
+        environment=environment,
+        where=image.where,
+        pull=image.pull,
+        remark=remark,
+        logins=_logins(config, environment, None, _unheard),
     )
     base, inputs = collect_inputs(
         image,
@@ -151,20 +163,33 @@ def _with_access(plan: Plan, config: Config, environment: Mapping[str, str]) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class _Look:
-    """Looks at images, in the engine and in their registries."""
+    """Looks at images, in the engine and in their registries; *remark* is given a sentence for each base that may have moved."""
 
     engine: Callable[[], DockerClient]
     environment: Mapping[str, str]
     where: str
+    pull: PullPolicy
     logins: Callable[[str], Login | None]
+    remark: Callable[[str], object]
 
     def base(self, reference: ImageRef, platform: str) -> BaseImage:
         from aml_train.image.base import docker_registries, resolve_base
 
-        registries = docker_registries(self.environment, self.logins)
         return resolve_base(
-            reference, platform=platform, engine=self.engine(), registries=registries, where=self.where
+            reference,
+            platform=platform,
+            engine=self.engine(),
+            registries=docker_registries(self.environment, self.logins),
+            pull=self.pull,
+            check=self._check,
+            where=self.where,
         )
+
+    @functools.cached_property
+    def _check(self) -> MovedTags:
+        from aml_train.image.base import MovedTags, docker_registries
+
+        return MovedTags(docker_registries(self.environment, self.logins, attempts=1), remark=self.remark)
 
     def os(self, base: BaseImage, platform: str) -> str:
         from aml_train.image.base import docker_registries

@@ -73,6 +73,7 @@ class _Maker:
             repository=found.get("repository") or repository_name(self.directory.name),
             tags=tuple(found.get("tags", ImageConfig.tags)),
             lock=found.get("lock", ImageConfig.lock),
+            pull=found.get("pull", ImageConfig.pull),
             platform=found.get("platform"),
             ignored_checks=tuple(found.get("checks", {}).get("ignore", ())),
             where=self._mark("base" if "base" in found else "dockerfile").where,

@@ -180,6 +180,11 @@ IMAGE: Final = Record(
             _REFERENCE,
             "Image to build from, with tag or digest; for GPUs such as `nvcr.io/nvidia/pytorch:24.10-py3`.",
         ),
+        "pull": Key(
+            Choice(words=("always", "missing")),
+            "`always`: the registry must say where the base's tag points; `missing`: what the engine has is used unasked. By "
+            "default the registry is asked, and the engine's is used where it gives no answer.",
+        ),
         "ofed": Key(_OFED, "User-space part of the InfiniBand drivers; none by default."),
         "apt": Key(
             Items(

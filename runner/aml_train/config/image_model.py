@@ -12,6 +12,9 @@ from aml_train.release_tags import DEFAULT_TAGS
 
 OfedSource = Literal["mlnx_ofed", "doca", "distro"]
 
+PullPolicy = Literal["check", "always", "missing"]
+"""When a registry is asked for a base that the engine has; ``check``, the default, is not written in the file."""
+
 MICROMAMBA: Final = "mambaorg/micromamba:2.3.2"
 """The image that ``micromamba`` is taken from, unless the configuration names another."""
 
@@ -184,6 +187,7 @@ class ImageConfig:
         repository: the repository in the registry; the project folder's name by default.
         tags: templates of release tags, see :mod:`aml_train.release_tags`.
         lock: the tag of the image's digest is made immutable, where the registry can do that.
+        pull: when the registry is asked for a base that the engine has.
         platform: ``linux/amd64`` or ``linux/arm64``; None for the engine's own.
         ignored_checks: readiness checks whose errors and warnings are allowed, names of :data:`aml_train.checks.CHECKS`.
         where: ``file:line`` of ``image.base`` or ``image.dockerfile``, for errors that show later.
@@ -208,6 +212,7 @@ class ImageConfig:
     repository: str
     tags: tuple[str, ...] = DEFAULT_TAGS
     lock: bool = True
+    pull: PullPolicy = "check"
     platform: str | None = None
     ignored_checks: tuple[str, ...] = ()
     where: str

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.errors import ImageError
+from aml_train.background import in_background
+from aml_train.config.image_model import PullPolicy
+from aml_train.errors import AmlTrainError, ImageError
+from aml_train.image.manifest import ManifestHead
 from aml_train.image.registry import Registry
 from aml_train.image.registry_auth import Login, RegistryAuth, is_loopback
 from aml_train.image.spec import BaseImage
@@ -19,6 +23,9 @@ Registries = Callable[[str], Registry]
 
 # docker.io's interface and the key of its credentials in Docker's configuration file
 # (https://docs.docker.com/reference/cli/docker/login/).
+CHECK_SECONDS: Final = 5.0
+"""How long a registry may take to say where a tag points now; Docker Hub takes about half a second, sign-in included."""
+
 _HUB_HOST = "registry-1.docker.io"
 _HUB_LOGIN = "https://index.docker.io/v1/"
 
@@ -29,48 +36,138 @@ def resolve_base(
     platform: str,
     engine: DockerClient,
     registries: Registries,
-    pull: Literal["missing", "always"] = "missing",
+    pull: PullPolicy = "check",
+    check: MovedTags | None = None,
     where: str = "image.base",
 ) -> BaseImage:
     """Return the base with its digest.
 
-    What the engine has counts, so that nothing is asked of a network that need not be there; ``always`` asks the registry
-    first. An image that is in no registry, one that was imported or built here, is used as the engine has it.
+    A tag may have moved in the registry since the engine pulled it. ``check`` looks with one bounded request, and uses what the
+    engine has if no answer comes; ``always`` needs the answer; ``missing`` asks only for what the engine does not have. An
+    image that is in no registry, one that was imported or built here, is used as the engine has it.
 
     Args:
         reference: the base as the user wrote it.
         platform: what is built for; an engine's image for another one does not count.
         engine: the engine that will build.
         registries: makes a client for the base's registry.
-        pull: ``missing`` or ``always``.
+        pull: see above.
+        check: looks tags up in bounded time; made here if None is given, and then its remarks are lost.
         where: the place in the user's file, for errors.
 
     Raises:
-        ImageError: if neither engine nor registry has it, or the registry refuses or does not answer.
+        ImageError: if neither engine nor registry has it, or the registry refuses or does not answer and must.
     """
     found = _in_engine(reference, platform, engine)
-    if found is not None and (pull == "missing" or found.local_only):
-        return found
-    image_id = found.image_id if found is not None else None
-    if reference.digest is not None and found is not None:
-        return found
+    if found is None:
+        return BaseImage(reference=reference, digest=_registrys_digest(reference, registries, where, in_engine=False))
+    if found.base.local_only or reference.digest is not None or pull == "missing":
+        return found.base
+    if pull == "always":
+        return found.at(_registrys_digest(reference, registries, where, in_engine=True))
+    return (check or MovedTags(registries)).look(found, where)
+
+
+def _registrys_digest(reference: ImageRef, registries: Registries, where: str, *, in_engine: bool) -> str:
+    """Return the digest that *reference* has in its registry, which must have it."""
+    name = f"{where}: the base {reference.familiar}"
     try:
-        with registries(reference.registry) as registry:
-            head = registry.head_manifest(reference.repository, reference.digest or reference.tag or "latest")
+        head = _head(reference, registries)
     except ImageError as error:
-        raise ImageError(
-            f"{where}: the base {reference.familiar} is not in the engine, and {error.message}", hint=error.hint
-        ) from error
+        why = "cannot be looked up, as `image.pull: always` demands:" if in_engine else "is not in the engine, and"
+        raise ImageError(f"{name} {why} {error.message}", hint=error.hint) from error
     if head is None:
+        place = "is not" if in_engine else "is neither in the engine nor"
         raise ImageError(
-            f"{where}: the base {reference.familiar} is neither in the engine nor in the registry {reference.registry}",
+            f"{name} {place} in the registry {reference.registry}",
             hint="Check name and tag; an image of your own must be in the engine (docker image ls) or in a registry.",
         )
-    same = found is not None and found.digest == head.digest
-    return BaseImage(reference=reference, digest=head.digest, image_id=image_id if same else None)
+    return head.digest
 
 
-def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> BaseImage | None:
+def _head(reference: ImageRef, registries: Registries) -> ManifestHead | None:
+    with registries(reference.registry) as registry:
+        return registry.head_manifest(reference.repository, reference.digest or reference.tag or "latest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InEngine:
+    """A base that the engine has.
+
+    Attributes:
+        base: with the digest that the engine pulled it by, if it comes from a registry.
+        digests: every manifest digest that the engine knows for it in that repository: one image may be listed by several indexes.
+    """
+
+    base: BaseImage
+    digests: frozenset[str] = frozenset()
+
+    def at(self, digest: str) -> BaseImage:
+        """Return the base at *digest*, which the registry has; another one than the engine's has no image id."""
+        same = digest in self.digests
+        return BaseImage(reference=self.base.reference, digest=digest, image_id=self.base.image_id if same else None)
+
+
+class MovedTags:
+    """Looks up where tags point in their registries now, with one request each and within seconds.
+
+    A registry that did not answer is not asked again. Source for the cost: Docker Hub counts only GET requests of manifests
+    (https://docs.docker.com/docker-hub/usage/pulls/).
+
+    Args:
+        registries: makes clients; they should try once and not wait long.
+        remark: is given a sentence if engine and registry differ, or if the registry's answer is not known.
+        seconds: how long an answer may take altogether.
+    """
+
+    def __init__(
+        self,
+        registries: Registries,
+        *,
+        remark: Callable[[str], object] = lambda _text: None,
+        seconds: float = CHECK_SECONDS,
+    ) -> None:
+        self._registries, self._remark, self._seconds = registries, remark, seconds
+        self._silent: dict[str, str] = {}
+
+    def look(self, found: InEngine, where: str) -> BaseImage:
+        """Return the base as its registry has it now, or as the engine has it if that is not known."""
+        base = found.base
+        name, registry = base.reference.familiar, base.reference.registry
+        digest = None if registry in self._silent else self._digest(base.reference)
+        if digest is None:
+            why = self._silent.get(registry, f"{registry} does not have it any more")
+            self._remark(
+                f"{where}: whether {name} has moved is not known ({why}); the engine's {_short(base.digest)} is used."
+            )
+            return base
+        if digest not in found.digests:
+            self._remark(
+                f"{where}: {name} has moved: the registry has {_short(digest)}, the engine {_short(base.digest)}. The image is "
+                "built from the registry's; `image.pull: missing` keeps the engine's."
+            )
+        return found.at(digest)
+
+    def _digest(self, reference: ImageRef) -> str | None:
+        """Return the tag's digest, or None after noting why it is not known."""
+        registry = reference.registry
+        answer = in_background(lambda: _head(reference, self._registries), f"tag {reference.familiar}")
+        try:
+            head = answer.result(timeout=self._seconds)
+        except TimeoutError:
+            self._silent[registry] = f"{registry} gave no answer in {self._seconds:.0f} seconds"
+        except AmlTrainError as error:  # of the registry, or of the sign-in to it
+            self._silent[registry] = error.message
+        else:
+            return head.digest if head is not None else None
+        return None
+
+
+def _short(digest: str | None) -> str:
+    return str(digest)[:19]
+
+
+def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> InEngine | None:
     """Return the base as the engine has it, or None."""
     from docker.errors import ImageNotFound
 
@@ -80,17 +177,23 @@ def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> Base
         return None
     if f"{attributes['Os']}/{attributes['Architecture']}" != platform.rsplit("/v", 1)[0]:
         return None
+    image_id = attributes["Id"]
     if reference.digest is not None:
-        return BaseImage(reference=reference, digest=reference.digest, image_id=attributes["Id"])
-    for text in attributes.get("RepoDigests") or ():
-        known = ImageRef.parse(text)
-        if (known.registry, known.repository) == (reference.registry, reference.repository):
-            return BaseImage(reference=reference, digest=known.digest, image_id=attributes["Id"])
-    return BaseImage(reference=reference, image_id=attributes["Id"], local_only=True)
+        return InEngine(base=BaseImage(reference=reference, digest=reference.digest, image_id=image_id))
+    known = [ImageRef.parse(text) for text in attributes.get("RepoDigests") or ()]
+    place = (reference.registry, reference.repository)
+    digests = [one.digest for one in known if (one.registry, one.repository) == place and one.digest is not None]
+    if not digests:
+        return InEngine(base=BaseImage(reference=reference, image_id=image_id, local_only=True))
+    base = BaseImage(reference=reference, digest=digests[0], image_id=image_id)
+    return InEngine(base=base, digests=frozenset(digests))
 
 
 def docker_registries(
-    environ: Mapping[str, str], elsewhere: Callable[[str], RegistryAuth | Login | None] = lambda _registry: None
+    environ: Mapping[str, str],
+    elsewhere: Callable[[str], RegistryAuth | Login | None] = lambda _registry: None,
+    *,
+    attempts: int = 6,
 ) -> Registries:
     """Return a maker of clients that use what Docker's users have set up.
 
@@ -100,13 +203,15 @@ def docker_registries(
     Args:
         environ: the process's environment.
         elsewhere: gives the credentials for a registry that Docker's configuration knows nothing of, or None.
+        attempts: how often a request is made at most.
     """
 
     def registry(name: str) -> Registry:
         host = _HUB_HOST if name == DOCKER_HUB else name
         url = registry_url(host)
         verify, proxies = network(url, environ)
-        return Registry(url, auth=docker_login(name, environ) or elsewhere(name), verify=verify, proxies=proxies)
+        auth = docker_login(name, environ) or elsewhere(name)
+        return Registry(url, auth=auth, verify=verify, proxies=proxies, attempts=attempts)
 
     return registry
 

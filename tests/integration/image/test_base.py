@@ -8,10 +8,10 @@ import pytest
 
 from aml_train.engine import BuildCli, engine_platform
 from aml_train.errors import ImageError
-from aml_train.image.base import docker_registries, resolve_base
+from aml_train.image.base import MovedTags, docker_registries, resolve_base
 from aml_train.image.build import build_image
 from aml_train.image.push import push_image
-from aml_train.image.registry import RegistryLocation
+from aml_train.image.registry import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec
 from aml_train.references import ImageRef
 from tests.integration.conftest import BASE, Recorder
@@ -65,6 +65,51 @@ def test_image_of_a_registry(
     )
     try:
         assert build_image(spec, cli=cli, engine=engine, tag=f"{name}:built", listener=recorder).startswith("sha256:")
+    finally:
+        engine.images.remove(f"{name}:built", force=True)
+
+
+def test_a_tag_that_moved_in_the_registry_is_what_is_built_from(
+    engine: DockerClient,
+    cli: BuildCli,
+    registry_location: RegistryLocation,
+    registry: Registry,
+    repository: str,
+    recorder: Recorder,
+) -> None:
+    name = f"{registry_location.push_name}/{repository}"
+    platform = engine_platform(engine)
+    engine.images.get(BASE).tag(name, "base")
+    old = push_image(engine, name, "base", auth=None, listener=recorder)
+    first = resolve_base(ImageRef.parse(BASE), platform=platform, engine=engine, registries=docker_registries({}))
+    text = f"FROM {first.pinned}\nRUN echo {repository} > /moved\n"
+    moved = ImageSpec(base=first, platform=platform, repository="x", dockerfile=text, address="0" * 64)
+    build_image(moved, cli=cli, engine=engine, tag=f"{name}:other", listener=recorder)
+    new = push_image(engine, name, "other", auth=None, listener=recorder)
+    manifest = registry.get_manifest(repository, new)
+    assert manifest is not None
+    registry.put_tag(repository, "base", manifest)
+    engine.images.remove(f"{name}:other", force=True)
+
+    remarks: list[str] = []
+    registries = docker_registries({}, attempts=1)
+    base = resolve_base(
+        ImageRef.parse(f"{name}:base"),
+        platform=platform,
+        engine=engine,
+        registries=registries,
+        check=MovedTags(registries, remark=remarks.append),
+    )
+    assert (base.digest, base.image_id) == (new, None)
+    assert f"the registry has {new[:19]}, the engine {old[:19]}" in remarks[0]
+
+    spec = ImageSpec(
+        base=base, platform=platform, repository="x", dockerfile=f"FROM {base.pinned}\nENV A=b\n", address="0" * 64
+    )
+    try:
+        built = build_image(spec, cli=cli, engine=engine, tag=f"{name}:built", listener=recorder)
+        said = engine.containers.run(built, "cat /moved", remove=True, network_mode="none")
+        assert said.decode().strip() == repository
     finally:
         engine.images.remove(f"{name}:built", force=True)
 

@@ -249,6 +249,20 @@ def test_set_reaches_into_the_job(
     assert config.job.document["inputs"] == inputs
 
 
+@pytest.mark.parametrize(
+    ("text", "pull"), [("", "check"), (", pull: always", "always"), (", pull: missing", "missing")]
+)
+def test_when_the_registry_is_asked_for_the_base(text: str, pull: str, tmp_path: Path) -> None:
+    write(tmp_path, JOB + f"image: {{base: a{text}}}\n")
+    image = load(tmp_path).image
+    assert image is not None
+    assert image.pull == pull
+    changed = load(tmp_path, sets=["image.pull=missing"]).image
+    assert changed is not None
+    assert changed.pull == "missing"
+    assert "`image.pull`" in complaint(tmp_path, sets=["image.pull=never"])
+
+
 def test_secrets_that_options_name_are_marked(tmp_path: Path) -> None:
     write(tmp_path, JOB + "image: {base: a, secrets: {file: {env: A}, mixed: {env: B}}}\n")
     sets = ["image.secrets.mixed.env=C", "image.secrets.option.file=/k", "image.secrets.whole={env: D}"]

@@ -2,11 +2,19 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+import requests
 
-from aml_train.image.base import docker_login, docker_registries
+from aml_train.errors import ImageError, ServiceError
+from aml_train.image.base import MovedTags, Registries, docker_login, docker_registries, resolve_base
+from aml_train.image.registry import Registry
+from aml_train.image.spec import BaseImage
+from aml_train.references import ImageRef
+from tests.unit.image.fake_registry import FakeRegistry
 
 
 def _config(folder: Path, document: object) -> dict[str, str]:
@@ -49,3 +57,161 @@ def test_home_without_a_configuration(tmp_path: Path) -> None:
 def test_where_a_registry_is(tmp_path: Path, registry: str, url: str) -> None:
     with docker_registries({"HOME": str(tmp_path)})(registry) as client:
         assert client.url == url
+
+
+NAME = ImageRef.parse("r.test/team/base:1")
+OLD, IMAGE_ID = "sha256:" + "0" * 64, "sha256:" + "1" * 64
+MANIFEST = b'{"schemaVersion": 2}'
+
+
+class Engine:
+    """An engine that has one image; *digests* are those that it pulled it by."""
+
+    def __init__(self, *digests: str, repository: str = "r.test/team/base") -> None:
+        self.images = self
+        self.digests = [f"{repository}@{digest}" for digest in digests]
+
+    def get(self, _name: str) -> Any:
+        return type("Image", (), {"attrs": {
+            "Os": "linux", "Architecture": "amd64", "Id": IMAGE_ID, "RepoDigests": self.digests,
+        }})  # fmt: skip
+
+
+class Nothing(Engine):
+    """An engine without images."""
+
+    def get(self, name: str) -> Any:
+        from docker.errors import ImageNotFound
+
+        raise ImageNotFound(name)
+
+
+def registry_of(transport: FakeRegistry) -> Registries:
+    return lambda name: Registry(f"https://{name}", transport=transport, attempts=1)
+
+
+@pytest.fixture
+def registry() -> FakeRegistry:
+    """A registry in which the tag points to :data:`MANIFEST`."""
+    found = FakeRegistry()
+    found.manifests["team/base", "1"] = (MANIFEST, "application/vnd.oci.image.index.v1+json")
+    return found
+
+
+def digest_of(content: bytes) -> str:
+    from aml_train.image.manifest import sha256_digest
+
+    return sha256_digest(content)
+
+
+def resolved(
+    engine: Engine, registry: FakeRegistry, remarks: list[str] | None = None, *, name: ImageRef = NAME, **options: Any
+) -> BaseImage:
+    check = MovedTags(registry_of(registry), remark=(remarks if remarks is not None else []).append, seconds=5)
+    return resolve_base(
+        name, platform="linux/amd64", engine=cast("Any", engine), registries=registry_of(registry),
+        where="aml-train.yml:3", **{"check": check, **options},
+    )  # fmt: skip
+
+
+def test_a_moved_tag_is_built_from_the_registrys_digest(registry: FakeRegistry) -> None:
+    remarks: list[str] = []
+    base = resolved(Engine(OLD), registry, remarks)
+    assert base == BaseImage(reference=NAME, digest=digest_of(MANIFEST))
+    assert base.pinned == f"r.test/team/base@{digest_of(MANIFEST)}"
+    (remark,) = remarks
+    assert remark.startswith("aml-train.yml:3: r.test/team/base:1 has moved: the registry has sha256:")
+    assert "the engine sha256:000000000000. The image is built from the registry's" in remark
+    assert registry.log == ["HEAD /v2/team/base/manifests/1"]
+
+
+def test_a_tag_that_has_not_moved_is_the_engines_and_says_nothing(registry: FakeRegistry) -> None:
+    remarks: list[str] = []
+    same = digest_of(MANIFEST)
+    assert resolved(Engine(same), registry, remarks) == BaseImage(reference=NAME, digest=same, image_id=IMAGE_ID)
+    # An index that was pushed again may list the very image that the engine has: it then knows both.
+    assert resolved(Engine(OLD, same), registry, remarks) == BaseImage(reference=NAME, digest=same, image_id=IMAGE_ID)
+    assert remarks == []
+
+
+def test_offline_the_engines_is_used_and_that_is_said_without_asking_twice() -> None:
+    remarks: list[str] = []
+    registry = FakeRegistry(fail_first=[requests.ConnectionError("no route"), requests.ConnectionError("no route")])
+    check = MovedTags(registry_of(registry), remark=remarks.append)
+    for _ in range(2):
+        base = resolved(Engine(OLD), registry, check=check)
+        assert base == BaseImage(reference=NAME, digest=OLD, image_id=IMAGE_ID)
+    assert len(registry.log) == 1
+    assert len(remarks) == 2
+    for remark in remarks:
+        assert "whether r.test/team/base:1 has moved is not known (the registry r.test cannot be reached" in remark
+        assert remark.endswith("; the engine's sha256:000000000000 is used.")
+
+
+def test_a_registry_that_keeps_its_answer_back_is_not_waited_for(registry: FakeRegistry) -> None:
+    held, remarks = threading.Event(), list[str]()
+
+    def waits(name: str) -> Registry:
+        held.wait()
+        return registry_of(registry)(name)
+
+    try:
+        base = resolved(Engine(OLD), registry, check=MovedTags(waits, remark=remarks.append, seconds=0))
+    finally:
+        held.set()
+    assert base.digest == OLD
+    assert "r.test gave no answer in 0 seconds" in remarks[0]
+
+
+def test_a_tag_that_the_registry_no_longer_has(registry: FakeRegistry) -> None:
+    remarks: list[str] = []
+    registry.manifests.clear()
+    assert resolved(Engine(OLD), registry, remarks).digest == OLD
+    assert "(r.test does not have it any more)" in remarks[0]
+
+
+def test_a_sign_in_that_fails_does_not_keep_the_engines_from_being_used() -> None:
+    remarks: list[str] = []
+
+    def refused(_name: str) -> Registry:
+        raise ServiceError("Azure refused the sign-in")
+
+    base = resolved(Engine(OLD), FakeRegistry(), check=MovedTags(refused, remark=remarks.append))
+    assert base.digest == OLD
+    assert "(Azure refused the sign-in)" in remarks[0]
+
+
+def test_missing_asks_nobody(registry: FakeRegistry) -> None:
+    assert resolved(Engine(OLD), registry, pull="missing").digest == OLD
+    assert registry.log == []
+
+
+def test_always_needs_the_answer(registry: FakeRegistry) -> None:
+    assert resolved(Engine(OLD), registry, pull="always").digest == digest_of(MANIFEST)
+    broken = FakeRegistry(fail_first=[requests.ConnectionError("no route")])
+    with pytest.raises(
+        ImageError, match=r"^aml-train\.yml:3: .* cannot be looked up, as `image\.pull: always` demands: "
+    ):
+        resolved(Engine(OLD), broken, pull="always")
+    with pytest.raises(ImageError, match=r"the base r\.test/team/base:1 is not in the registry r\.test"):
+        resolved(Engine(OLD), FakeRegistry(), pull="always")
+
+
+@pytest.mark.parametrize("pull", ["check", "always", "missing"])
+def test_an_image_of_no_registry_is_used_as_the_engine_has_it(pull: str, registry: FakeRegistry) -> None:
+    for engine in (Engine(), Engine(OLD, repository="elsewhere.test/x")):
+        base = resolved(engine, registry, pull=pull)
+        assert base == BaseImage(reference=NAME, image_id=IMAGE_ID, local_only=True)
+    assert registry.log == []
+
+
+def test_a_digest_cannot_move(registry: FakeRegistry) -> None:
+    pinned = ImageRef.parse(f"r.test/team/base@{OLD}")
+    assert resolved(Engine(OLD), registry, name=pinned).digest == OLD
+    assert registry.log == []
+
+
+def test_the_registry_is_asked_for_what_the_engine_does_not_have(registry: FakeRegistry) -> None:
+    assert resolved(Nothing(), registry, pull="missing") == BaseImage(reference=NAME, digest=digest_of(MANIFEST))
+    with pytest.raises(ImageError, match=r"is neither in the engine nor in the registry r\.test"):
+        resolved(Nothing(), FakeRegistry())
