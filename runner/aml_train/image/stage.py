@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -19,6 +19,7 @@ from aml_train.image.again import done_again
 from aml_train.image.build import BUILD_TIMEOUT, build_image
 from aml_train.image.build_cache import CACHE_TAG, LAYERS_TAG, Cache, engine_cache_kind
 from aml_train.image.checking import store_facts
+from aml_train.image.completeness import lost_part
 from aml_train.image.disk import check_disk
 from aml_train.image.manifest import Manifest
 from aml_train.image.push import push_image, read_back, release
@@ -53,7 +54,7 @@ def ensure_image(
 ) -> Tested:
     """Return the image of *spec*, released in the registry, with *tests* passed in it.
 
-    Image and record there: nothing is built, pulled or run. Image there without a record of these tests: they run. Otherwise
+    Image and record there: nothing is built, pulled or run. An image of which the registry has lost a part is built again. Image there without a record of these tests: they run. Otherwise
     it is built, pushed as a candidate while it is checked and the tests run in it, and released.
 
     Args:
@@ -123,9 +124,15 @@ def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:
 
 @dataclass(frozen=True)
 class _Stage:
-    """One run of the stage, step by step."""
+    """One run of the stage, step by step.
+
+    Attributes:
+        work: its parameters.
+        damaged: digest of the image at this address of which the registry has lost a part; None for no such image.
+    """
 
     work: Work
+    damaged: str | None = None
 
     @property
     def _trial(self) -> Trial:
@@ -148,8 +155,25 @@ class _Stage:
         )
         if found is None:
             return self._make(started, force)
+        if not self._whole(found):
+            return replace(self, damaged=found.digest)._make(started, force)
         self.work.finish("image", f"found {found.digest[:19]}", started, skipped=True)
         return self._reuse(found)
+
+    def _whole(self, found: Manifest) -> bool:
+        """Return whether all parts of *found* are in the registry; a lost one is reported."""
+        repository = self.work.spec.repository
+        try:
+            lost = lost_part(self.work.registry, repository, found)
+        except ImageError as error:
+            self.work.warn(f"Whether all of {repository}@{found.digest[:19]} is there is not known: {error.message}")
+            return True
+        if lost is not None:
+            self.work.warn(
+                f"The registry has lost {lost[:19]}, a part of the released image {repository}@{found.digest[:19]}: the image "
+                "is built again."
+            )
+        return lost is None
 
     def _reuse(self, found: Manifest) -> Tested:
         """Take the image that the registry has, checked and tested; it gets this run's tags as well."""
@@ -187,7 +211,7 @@ class _Stage:
         The first one stays: two runs of one commit train in one digest, and so submit one job.
         """
         found = self.work.registry.get_manifest(self.work.spec.repository, self.work.spec.address_tag)
-        if found is None or found.digest == ours.digest:
+        if found is None or found.digest in (ours.digest, self.damaged):
             return None
         self.work.listener(
             Notice(text=f"Another run has released this image meanwhile: {found.digest[:19]} is used.")
@@ -264,7 +288,9 @@ class _Stage:
         return Cache(
             kind=kind,
             repository=f"{self.work.location.push_name}/{self.work.spec.repository}",
-            found=self.work.registry.head_manifest(self.work.spec.repository, tag) is not None,
+            # A lost layer may be one of the cache's, which BuildKit would fail to fetch.
+            found=self.damaged is None
+            and self.work.registry.head_manifest(self.work.spec.repository, tag) is not None,
             logins=self.work.location.logins(self.work.spec.base.reference.registry),
         )
 

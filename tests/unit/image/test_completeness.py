@@ -1,0 +1,109 @@
+"""Is everything of a released image still in the registry?"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import requests
+
+from aml_train.errors import ImageError
+from aml_train.image.completeness import CONNECTIONS, lost_part
+from aml_train.image.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
+from aml_train.image.registry import Registry
+from tests.unit.image.fake_registry import FakeRegistry
+
+REPOSITORY = "team/digits"
+
+
+def client(transport: FakeRegistry) -> Registry:
+    return Registry("https://r.test", transport=transport, attempts=1)
+
+
+def entry(content: bytes, **more: Any) -> dict[str, Any]:
+    return {"digest": sha256_digest(content), "size": len(content), **more}
+
+
+def image(*layers: bytes, config: bytes = b"{}", foreign: Sequence[bytes] = ()) -> Manifest:
+    listed = [*(entry(one) for one in layers), *(entry(one, urls=["https://elsewhere.test/l"]) for one in foreign)]
+    content = json.dumps({"config": entry(config), "layers": listed}).encode()
+    return Manifest(digest=sha256_digest(content), media_type=OCI_MANIFEST, content=content)
+
+
+def index(*images: Manifest) -> Manifest:
+    content = json.dumps({"manifests": [entry(one.content) for one in images]}).encode()
+    return Manifest(digest=sha256_digest(content), media_type=OCI_INDEX, content=content)
+
+
+def stored(*blobs: bytes, manifests: Sequence[Manifest] = ()) -> FakeRegistry:
+    registry = FakeRegistry()
+    registry.blobs.update({(REPOSITORY, sha256_digest(one)): one for one in blobs})
+    registry.manifests.update({(REPOSITORY, one.digest): (one.content, one.media_type) for one in manifests})
+    return registry
+
+
+def test_all_of_an_image_is_there() -> None:
+    registry = stored(b"{}", b"a", b"b")
+    assert lost_part(client(registry), REPOSITORY, image(b"a", b"b", b"a")) is None
+    assert sorted(registry.log) == sorted(
+        f"HEAD /v2/{REPOSITORY}/blobs/{sha256_digest(one)}" for one in (b"{}", b"a", b"b")
+    )
+
+
+@pytest.mark.parametrize("lost", [b"{}", b"a", b"b"])
+def test_a_lost_configuration_or_layer_is_named(lost: bytes) -> None:
+    registry = stored(*({b"{}", b"a", b"b"} - {lost}))
+    assert lost_part(client(registry), REPOSITORY, image(b"a", b"b")) == sha256_digest(lost)
+
+
+def test_a_layer_of_another_repository_does_not_count() -> None:
+    registry = stored(b"{}")
+    registry.blobs["team/digits-candidate", sha256_digest(b"a")] = b"a"
+    assert lost_part(client(registry), REPOSITORY, image(b"a")) == sha256_digest(b"a")
+
+
+def test_a_layer_that_is_kept_elsewhere_is_not_asked_for() -> None:
+    assert lost_part(client(stored(b"{}", b"a")), REPOSITORY, image(b"a", foreign=[b"windows"])) is None
+
+
+def test_all_images_of_an_index_must_be_there() -> None:
+    one, two = image(b"a", config=b"1"), image(b"b", config=b"2")
+    whole = stored(b"1", b"2", b"a", b"b", manifests=[one, two])
+    assert lost_part(client(whole), REPOSITORY, index(one, two)) is None
+    assert lost_part(client(stored(b"1", b"a", manifests=[one])), REPOSITORY, index(one, two)) == two.digest
+    layer = stored(b"1", b"2", b"a", manifests=[one, two])
+    assert lost_part(client(layer), REPOSITORY, index(one, two)) == sha256_digest(b"b")
+
+
+def test_blobs_are_asked_for_side_by_side_and_no_more_at_once_than_there_are_connections() -> None:
+    class Counting(FakeRegistry):
+        """Answers no request before as many as there may be are there: one after the other, they would never be."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.meeting, self.lock = threading.Barrier(CONNECTIONS, timeout=60), threading.Lock()
+            self.now = self.most = 0
+
+        def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:
+            with self.lock:
+                self.now += 1
+                self.most = max(self.most, self.now)
+            self.meeting.wait()
+            with self.lock:
+                self.now -= 1
+            return super().send(request, *arguments, **options)
+
+    layers = [bytes([number]) for number in range(2 * CONNECTIONS - 1)]
+    registry = Counting()
+    registry.blobs.update({(REPOSITORY, sha256_digest(one)): one for one in (b"{}", *layers)})
+    assert lost_part(client(registry), REPOSITORY, image(*layers)) is None
+    assert registry.most == CONNECTIONS
+
+
+def test_a_registry_that_refuses_is_an_error() -> None:
+    registry = FakeRegistry(fail_first=[403])
+    with pytest.raises(ImageError, match=r"refused to look up team/digits@sha256:"):
+        lost_part(client(registry), REPOSITORY, image(config=b"{}"))
