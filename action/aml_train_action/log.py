@@ -39,6 +39,7 @@ LogLevel = Literal["debug", "info", "warning"]
 
 _WIDEST: Final = 60_000
 _PROGRESS_EVERY: Final = datetime.timedelta(seconds=15)
+_RULES: Final = {"met": "✓", "missed": "✗", "warned": "!", "skipped": "·"}
 _SIGNS: Final = {"error": "✗", "warning": "!", "info": "·"}
 
 
@@ -254,7 +255,7 @@ class GitHubLog:
             case JobStatusChanged():
                 self._say("·", f"job: {event.status}")
             case RuleDecided():
-                self._say({"met": "✓", "missed": "✗"}.get(event.verdict, "!"), f"gate: {event.reason}")
+                self._say(_RULES.get(event.verdict, "!"), f"gate: {event.reason}")
             case ModelRegistered():
                 self._say(
                     "·",

@@ -94,10 +94,11 @@ class Record:
 
     @property
     def gate(self) -> str:
-        """Return ``passed``, ``failed``, or nothing where no rule was decided."""
-        return (
-            "" if not self.rules else "failed" if any(rule.verdict == "missed" for rule in self.rules) else "passed"
-        )
+        """Return ``passed``, ``failed``, ``skipped`` where every rule was skipped, or nothing where no rule was decided."""
+        verdicts = {rule.verdict for rule in self.rules}
+        if not verdicts:
+            return ""
+        return "failed" if "missed" in verdicts else "skipped" if verdicts == {"skipped"} else "passed"
 
     def end(self, status: str, exit_code: int, message: str, hint: str | None = None) -> None:
         """Note how it all ended."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, NoReturn
 
 from aml_train.comparison import Side
@@ -13,7 +14,7 @@ from aml_train.gate.baseline import RunBaseline, ValuesBaseline, read_values
 from aml_train.gate.decide import Baseline
 from aml_train.gate.history import last_value
 from aml_train.jobs.data_versions import data_of
-from aml_train.jobs.job import TAG_COMMIT, TAG_DATA, TAG_DIGEST
+from aml_train.jobs.job import TAG_BASELINE, TAG_COMMIT, TAG_DATA, TAG_DIGEST, VALUE_LENGTH
 from aml_train.jobs.logged import columns_of
 from aml_train.jobs.origin import Origin
 from aml_train.jobs.service import JobService, JobView, ModelView
@@ -35,6 +36,60 @@ class Found:
 
     values: Baseline
     side: Side
+
+
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """A baseline that was there before the job was judged.
+
+    Attributes:
+        title: what it is, for people.
+        when: at what time it was there, for people: "when the run began".
+        job: the job whose metrics it has; None for none.
+    """
+
+    title: str
+    when: str
+    job: str | None = None
+
+
+def selection(config: BaselineConfig) -> str:
+    """Return how *config* chooses its baseline, as text: ``model=digits stage=production``."""
+    keys = ("file", "job", "model", "stage", "tag", "version", "branch")
+    given = {key: getattr(config, key) for key in keys}
+    chosen = {
+        key: value.name if isinstance(value, Path) else value for key, value in given.items() if value is not None
+    }
+    return " ".join(f"{key}={value}" for key, value in chosen.items())
+
+
+def baseline_tags(config: BaselineConfig | None, found: Found | None) -> dict[str, str]:
+    """Return the tag that says, on a job that is about to be submitted, which baseline there is. None where there is none."""
+    if config is None or found is None:
+        return {}
+    return {TAG_BASELINE: f"{selection(config)}: {found.side.title}"[:VALUE_LENGTH]}
+
+
+def earlier_baseline(
+    config: BaselineConfig | None, at_start: Found | None, tags: Mapping[str, str], *, candidate: str
+) -> Earlier | None:
+    """Return the baseline that there was before *candidate* was judged; None where there was none.
+
+    Args:
+        config: what is configured now. What the job's tag says of another baseline does not count.
+        at_start: what was found when this run began.
+        tags: the job's.
+        candidate: the job, which is not its own baseline.
+    """
+    if config is None:
+        return None
+    if at_start is not None and at_start.side.job != candidate:
+        return Earlier(title=at_start.side.title, when="when the run began", job=at_start.side.job)
+    before = f"{selection(config)}: "
+    noted = tags.get(TAG_BASELINE, "")
+    if not noted.startswith(before):
+        return None
+    return Earlier(title=noted.removeprefix(before), when="when the job was submitted")
 
 
 def find_baseline(

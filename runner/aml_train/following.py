@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from aml_train.attempts import attempt_of, follow, may_follow, next_name, number_of, retries_of
@@ -103,7 +104,7 @@ class Following:
             self._ended(ended, name)
             self._held.live = None
             if failure is None:
-                return view
+                return dataclasses.replace(view, started=ended.started, ended=ended.ended)
             if name is None:
                 raise failure
             number = f"{retries_of(view.tags) + 1} of at most {most} times"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from aml_train.baselines import Found, find_baseline, side_of_job
+from aml_train.baselines import Earlier, Found, find_baseline, side_of_job
 from aml_train.comparison import Comparison, Side
 from aml_train.config.model import BaselineConfig, GateRule, JsonValue
 from aml_train.errors import GateFailedError, InvalidError, ServiceError
@@ -62,6 +62,7 @@ def decide_gate(
     clock: Clock,
     pause: float,
     origin: Origin | None = None,
+    earlier: Earlier | None = None,
 ) -> Gated:
     """Let the metrics of an ended job settle, and decide every rule.
 
@@ -73,6 +74,7 @@ def decide_gate(
         clock: time.
         pause: seconds between two readings of the metrics.
         origin: where this run comes from, for the baseline of a branch.
+        earlier: the baseline that there was before the job ended. Where it is gone by now, ``bootstrap`` does not hold.
 
     Raises:
         ServiceError: the service does not answer.
@@ -92,13 +94,16 @@ def decide_gate(
     of_files = {name: (MetricPoint(step=0, value=one, timestamp=0),) for name, one in values.items()}
     histories: dict[str, Sequence[MetricPoint]] = {**read, **named, **of_files}
     found, why = _baseline(service, rules, baseline, origin, job)
+    bootstrap = baseline is not None and baseline.bootstrap and found is None
+    if bootstrap and earlier is not None:
+        bootstrap = False
+        why += f"; {earlier.title} was the baseline {earlier.when}, and `bootstrap` is for a first model"
     evidence = Evidence(
         histories=dict.fromkeys(last, ()) | histories,
         problems=problems,
         baseline=None if found is None else found.values,
         no_baseline=why,
     )
-    bootstrap = baseline is not None and baseline.bootstrap and found is None
     decisions = []
     for rule in rules:
         policies = replace(rule.policies, no_baseline="skip") if bootstrap else rule.policies
@@ -190,10 +195,11 @@ def check_baseline(
     *,
     origin: Origin | None = None,
     data: Mapping[str, str] | None = None,
-) -> None:
-    """Find out before anything is trained whether the gate could be met.
+) -> Found | None:
+    """Find out before anything is trained whether the gate could be met, and return the baseline as far as it was looked up.
 
-    A missing baseline fails it whatever the metrics are, and so do different data where ``baseline.data`` is ``fail``.
+    A missing baseline fails it whatever the metrics are, and so do different data where ``baseline.data`` is ``fail``. With
+    ``bootstrap`` neither does; whether there is a baseline is looked up all the same, for one that goes later was there.
 
     Args:
         service: the workspace.
@@ -210,8 +216,8 @@ def check_baseline(
     strict = [rule for rule in rules if rule.rule.needs_baseline and rule.policies.no_baseline == "fail"]
     of_data = baseline is not None and baseline.data == "fail" and baseline.file is None
     bootstrap = baseline is not None and baseline.bootstrap
-    if not of_data and (not strict or bootstrap):
-        return
+    if not of_data and not strict:
+        return None
     found, why = find_baseline(service, [], baseline, origin=origin)
     if found is None and strict and not bootstrap:
         raise GateFailedError(
@@ -227,6 +233,22 @@ def check_baseline(
                 f"The gate cannot be met: {decision.reason} ({decision.where}).",
                 hint="Nothing was submitted. `baseline.data: warn` only tells of different data.",
             )
+    return found
+
+
+def look_up_baseline(
+    service: JobService, rules: Sequence[GateRule], baseline: BaselineConfig | None, *, origin: Origin | None = None
+) -> Found | None:
+    """Return the baseline that there is before a job is followed that was submitted earlier; looked up for ``bootstrap`` alone.
+
+    Raises:
+        ServiceError: the service does not answer.
+        InvalidError: the baseline's file cannot be used.
+    """
+    needed = any(rule.rule.needs_baseline for rule in rules)
+    if baseline is None or not baseline.bootstrap or not (needed or baseline.data == "fail"):
+        return None
+    return find_baseline(service, [], baseline, origin=origin)[0]
 
 
 def report(decision: Decision, listener: Listener) -> None:

@@ -111,7 +111,7 @@ def lineage(job: JobView, *, metrics: Mapping[str, float], decision: Decision) -
     tags = {TAG_VERSION: __version__} | {name: job.tags[name] for name in _FROM_JOB if name in job.tags}
     if job.experiment:
         tags[TAG_EXPERIMENT] = job.experiment
-    tags[TAG_GATE] = "passed" if decision.rules else "none"
+    tags[TAG_GATE] = decision.word
     if decision.rules:
         tags[TAG_RULES] = _rules(decision)
     judged = {rule.metric for rule in decision.rules}

@@ -97,7 +97,7 @@ class Outcome:
             facts |= {"node_hours": self.cost.node_hours, "gpu_hours": self.cost.gpu_hours, "cost": self.cost.amount}
             facts["currency"] = self.cost.currency
         if self.decision and self.decision.rules:
-            facts["gate"] = "passed" if self.decision.met else "failed"
+            facts["gate"] = self.decision.word
         if self.comparison:
             compared = self.comparison.facts()
             facts |= {"candidate": compared["left"], "baseline": compared["right"]}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from aml_train.attempts import number_of
+from aml_train.baselines import Found, baseline_tags
 from aml_train.config.model import ClusterConfig
 from aml_train.errors import AmlTrainError, CancelledError, ServiceError
 from aml_train.events import (
@@ -25,7 +26,7 @@ from aml_train.events import (
     StageStarted,
 )
 from aml_train.following import Following, Held
-from aml_train.gating import check_baseline
+from aml_train.gating import check_baseline, look_up_baseline
 from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
 from aml_train.jobs.cancel import tell_to_cancel
 from aml_train.jobs.clock import Clock
@@ -39,7 +40,7 @@ from aml_train.masking import Masker
 from aml_train.outcome import Options, Outcome
 from aml_train.plan import Plan
 from aml_train.spending import Spending, placement_of
-from aml_train.submit import choose_attempt, grouped, latest_attempt, named_job, supersede
+from aml_train.submit import choose_attempt, grouped, latest_attempt, named_job, supersede, tagged
 from aml_train.units import size
 from aml_train.verdict import Verdict
 
@@ -128,6 +129,8 @@ class Execution:
         self._masker = masker
         self._held = Held(ours=not options.attach)
         self._settled = False
+        # The baseline that there was when the run began, as far as it was looked up.
+        self._at_start: Found | None = None
         # The job without its image and attempt; once the workspace has been asked, with versions in place of labels.
         self._job = plan.job
         self.outcome = Outcome()
@@ -184,10 +187,14 @@ class Execution:
             self._job = pin_data(plan.job, target.service)
         if options.attach:
             view = self._attach(target)
+            if options.decide and (options.wait or view.status.terminal):
+                self._at_start = look_up_baseline(target.service, plan.gate, plan.baseline, origin=plan.origin)
         else:
             if options.decide:
                 data = data_to_be(self._job)
-                check_baseline(target.service, plan.gate, plan.baseline, origin=plan.origin, data=data)
+                self._at_start = check_baseline(
+                    target.service, plan.gate, plan.baseline, origin=plan.origin, data=data
+                )
             Spending(plan.cost, target.service, plan.cluster).check(placement_of(plan.job.document))
             image = self._image(target)
             view = self._submit(target, image)
@@ -196,9 +203,8 @@ class Execution:
             if not options.decide:
                 self._pass("passed", f"The job {view.name} completed.")
                 return
-            self._verdict(target.service).carry_out(view)
-            gated = "the gate is met" if plan.gate else "no gate was given"
-            self._pass("passed", f"The job completed and {gated}.")
+            decision = self._verdict(target.service).carry_out(view)
+            self._pass("passed", f"The job completed{decision.clause}.")
         else:
             after = "attach` follows and gates it" if options.decide else f"jobs logs -f {view.name}` follows it"
             self._pass("submitted", f"The job {view.name} is submitted, and goes on by itself. `aml-train {after}.")
@@ -238,7 +244,9 @@ class Execution:
                 job, found = choose_attempt(
                     self._job, service, image, fresh=self._options.fresh, lost=lambda view: self._stop(service, view)
                 )
-            self._held.spec = grouped(job, self._options.group)
+            self._held.spec = tagged(
+                grouped(job, self._options.group), baseline_tags(self._plan.baseline, self._at_start)
+            )
             if found is None:
                 view = self._make(target, self._held.spec)
             else:
@@ -307,6 +315,7 @@ class Execution:
             stage=self._stage,
             settled=self._settled,
             masker=self._masker,
+            at_start=self._at_start,
         )
 
     def _attach(self, target: OpenTarget) -> JobView:

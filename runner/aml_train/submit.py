@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -93,8 +93,12 @@ def grouped(job: JobSpec, group: Group | None) -> JobSpec:
     """Return *job* with the tags of its group."""
     if group is None:
         return job
-    tags = {**job.document["tags"], TAG_GROUP: group.name, TAG_SEQUENCE: str(group.sequence)}
-    return replace(job, document={**job.document, "tags": tags})
+    return tagged(job, {TAG_GROUP: group.name, TAG_SEQUENCE: str(group.sequence)})
+
+
+def tagged(job: JobSpec, tags: Mapping[str, str]) -> JobSpec:
+    """Return *job* with further tags."""
+    return replace(job, document={**job.document, "tags": {**job.document["tags"], **tags}}) if tags else job
 
 
 def supersede(service: JobService, group: Group, stem: str, *, clock: Clock, listener: Listener) -> None:

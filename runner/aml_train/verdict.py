@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
+from aml_train.baselines import Found, earlier_baseline
 from aml_train.errors import GateFailedError, ServiceError
 from aml_train.events import (
     BaselineCompared,
@@ -17,6 +18,7 @@ from aml_train.events import (
     Stage,
 )
 from aml_train.gate.decide import Decision
+from aml_train.gate.history import MetricPoint, late_text, written_after
 from aml_train.gating import courses, decide_gate, report
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.origin import origin_of_tags
@@ -46,6 +48,7 @@ class Verdict:
         stage: reports a stage by its name and title; the block puts its summary into the list that it is given.
         settled: the job had ended before this run: its metrics change no more.
         masker: knows the secrets that texts of the job are not to show.
+        at_start: the baseline that there was when the run began, as far as it was looked up.
     """
 
     def __init__(
@@ -60,8 +63,10 @@ class Verdict:
         stage: Callable[[Stage, str], AbstractContextManager[list[str]]],
         settled: bool,
         masker: Masker | None = None,
+        at_start: Found | None = None,
     ) -> None:
         self._plan = plan
+        self._at_start = at_start
         self._service = service
         self._options = options
         self._clock = clock
@@ -81,7 +86,7 @@ class Verdict:
         """
         decision = self._decide(job)
         self._register(job, decision)
-        self._record(job, "passed" if decision.rules else "none")
+        self._record(job, decision.word)
         return decision
 
     def _decide(self, job: JobView) -> Decision:
@@ -89,7 +94,14 @@ class Verdict:
         with self._stage("gate", "Decide the gate") as summary:
             pause = _SETTLED_PAUSE if self._settled else _METRIC_PAUSE
             gated = decide_gate(
-                self._service, job.name, plan.gate, plan.baseline, clock=self._clock, pause=pause, origin=plan.origin
+                self._service,
+                job.name,
+                plan.gate,
+                plan.baseline,
+                clock=self._clock,
+                pause=pause,
+                origin=plan.origin,
+                earlier=earlier_baseline(plan.baseline, self._at_start, job.tags, candidate=job.name),
             )
             decision, self._outcome.metrics = gated.decision, gated.last
             points = courses(gated.histories)
@@ -105,6 +117,7 @@ class Verdict:
             )
             if gated.remark:
                 self._warn(gated.remark)
+            self._report_late(job, gated.histories)
             self._outcome.decision, self._outcome.comparison = decision, gated.comparison
             if gated.comparison is not None and plan.baseline is not None:
                 before = courses(gated.before)
@@ -118,6 +131,14 @@ class Verdict:
                 raise GateFailedError("The gate is not met: " + "\n".join(lines), hint="No model was registered.")
             summary.append(decision.summary)
         return decision
+
+    def _report_late(self, job: JobView, histories: Mapping[str, Sequence[MetricPoint]]) -> None:
+        """Report values that the gate has read and that were logged after the job's end: they may be anybody's."""
+        if not any(histories.values()):
+            return
+        ended = job.ended or self._service.details(job.name).ended
+        for name, points in sorted(written_after(histories, ended).items()):
+            self._warn(late_text(name, points, ended))
 
     def _register(self, job: JobView, decision: Decision) -> None:
         spec, service = self._plan.model, self._service

@@ -57,6 +57,7 @@ GATE: Final = Table(
         ),
     ),
     key=Text(noun="a metric's name"),
+    least=1,
 )
 
 BASELINE: Final = Record(

@@ -15,6 +15,9 @@ Policy = Literal["fail", "warn", "skip"]
 
 Verdict = Literal["met", "missed", "warned", "skipped"]
 
+GateWord = Literal["passed", "failed", "none", "skipped"]
+"""What a gate says of a job: ``none`` where it has no rules, ``skipped`` where every rule was skipped."""
+
 
 class Baseline(Protocol):
     """What a candidate is compared with; see :mod:`aml_train.gate.baseline`."""
@@ -102,6 +105,27 @@ class Decision:
         if list(words) == ["met"]:
             return f"{len(self.rules)} {'rule' if len(self.rules) == 1 else 'rules'} met"
         return ", ".join(f"{count} {verdict}" for verdict, count in words.items())
+
+    @property
+    def word(self) -> GateWord:
+        """What the gate says, as tags and outputs have it."""
+        if not self.rules:
+            return "none"
+        if all(rule.verdict == "skipped" for rule in self.rules):
+            return "skipped"
+        return "passed" if self.met else "failed"
+
+    @property
+    def clause(self) -> str:
+        """How a message goes on after "The job completed" where no rule is missed: only a rule that is met lets it say "met"."""
+        if self.word == "none":
+            return " and no gate was given"
+        if self.word == "skipped":
+            return ", and every rule of the gate was skipped: nothing was judged"
+        if any(rule.verdict == "met" for rule in self.rules):
+            mixed = any(rule.verdict != "met" for rule in self.rules)
+            return " and the gate is met" + (f" ({self.summary})" if mixed else "")
+        return f"; no rule of the gate is met, and none ends the run ({self.summary})"
 
     @property
     def missed(self) -> tuple[RuleDecision, ...]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from aml_train.gate.rules import Aggregate
+
+#: Milliseconds by which the clocks of a job's node and of the service may differ.
+_CLOCKS: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +36,30 @@ def sequence(points: Sequence[MetricPoint]) -> list[float]:
         return [point.value for _, point in written]
     last = {point.step: point.value for _, point in written}
     return [last[step] for step in sorted(last)]
+
+
+def written_after(
+    histories: Mapping[str, Sequence[MetricPoint]], ended: datetime.datetime | None
+) -> dict[str, list[MetricPoint]]:
+    """Return the values of each metric that were logged more than a second after its job had *ended*.
+
+    Whoever logs a value says when: a value with an earlier time cannot be distinguished.
+    """
+    if ended is None:
+        return {}
+    end = ended.timestamp() * 1000 + _CLOCKS
+    late = {name: [point for point in points if point.timestamp > end] for name, points in histories.items()}
+    return {name: points for name, points in late.items() if points}
+
+
+def late_text(name: str, late: Sequence[MetricPoint], ended: datetime.datetime | None) -> str:
+    """Return the warning of values that :func:`written_after` found."""
+    first = min(late, key=lambda point: point.timestamp)
+    seconds = first.timestamp / 1000 - (ended.timestamp() if ended else 0.0)
+    many = "1 value that was" if len(late) == 1 else f"{len(late)} values that were"
+    which = "at step" if len(late) == 1 else "the first at step"
+    counts = "it counts" if len(late) == 1 else "they count"
+    return f"{name} has {many} logged after the job's end, {which} {first.step}, {seconds:.0f} s after it; {counts} for the gate."
 
 
 def last_value(points: Sequence[MetricPoint]) -> float:

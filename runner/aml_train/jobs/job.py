@@ -36,7 +36,9 @@ TAG_REPOSITORY: Final = "aml-train.repository"
 TAG_CONFIGURATION: Final = "aml-train.configuration"
 #: Followed by the name of an input: which data it is, ``NAME:VERSION`` of an asset, else where or what it is.
 TAG_DATA: Final = "aml-train.data."
-#: What the gate said: ``passed``, ``failed``, or ``none`` where it has no rules.
+#: What the baseline was when the job was submitted: how it is configured, and which one that was; see :mod:`aml_train.baselines`.
+TAG_BASELINE: Final = "aml-train.baseline"
+#: What the gate said: ``passed``, ``failed``, ``none`` where it has no rules, ``skipped`` where every rule was skipped.
 TAG_GATE: Final = "aml-train.gate"
 #: What the image was built from: the base's name with its digest, or its id where only the engine has it.
 TAG_BASE: Final = "aml-train.base"

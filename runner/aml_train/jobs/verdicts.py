@@ -11,8 +11,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Final, Literal
+from typing import Final, get_args
 
+from aml_train.gate.decide import GateWord as GateWord
 from aml_train.jobs.job import KEY_LENGTH, TAG_GATE
 from aml_train.jobs.origin import Origin
 from aml_train.jobs.service import JobService, JobView
@@ -23,15 +24,13 @@ TAG_VERDICT: Final = "aml-train.verdict."
 #: So many jobs are looked at after one was found: a later verdict may stand on a job that was submitted earlier.
 _ENOUGH: Final = 200
 
-GateWord = Literal["passed", "failed", "none"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """How a run of a branch ended that had read a completed job's metrics.
 
     Attributes:
-        gate: ``none`` where it has no rules, so that it passed as well.
+        gate: ``none`` where it has no rules, ``skipped`` where all were skipped: both let the run pass as well.
         at: the time, ISO 8601 in UTC.
         commit, repository, configuration: as in :class:`aml_train.jobs.origin.Origin`.
     """
@@ -57,7 +56,7 @@ def read_verdict(tags: Mapping[str, str], branch: str) -> Verdict | None:
     try:
         found = json.loads(tags.get(verdict_tag(branch), ""))
         gate = found["gate"]
-        if gate not in ("passed", "failed", "none"):
+        if gate not in get_args(GateWord):
             return None
         texts = {name: str(found[name]) for name in ("at", "commit", "repository", "configuration")}
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -126,7 +126,7 @@ def new_change(
     decision: Decision | None,
 ) -> Change:
     """Return the change that puts *chosen* into the stage in place of the versions that are *present* there."""
-    verdict = "not asked" if decision is None else "passed" if decision.rules else "none"
+    verdict = "not asked" if decision is None else decision.word
     image = next((step.name for step in lineage.walk() if step.kind == "image"), None)
     return Change(
         id=secrets.token_hex(8),

@@ -16,6 +16,8 @@ from aml_train.promotion.request import NOTHING, Request
 
 CANDIDATE: Final = "candidate"
 _REASON_LENGTH: Final = 500
+#: What the gate of its run says of a candidate: a first model had nothing to be compared with, and the stage decides again.
+_GOOD: Final = ("passed", "skipped")
 _SHOWN: Final = 8
 
 
@@ -79,7 +81,7 @@ def choose(request: Request, look: Look, listener: Listener) -> ModelView:
     # Without a word on it, a version that is in no stage yet is a candidate, too.
     stages = {*wanted, *(() if request.policy.sources else (None,))}
     candidates = [one for one in look.versions if one.staged in stages]
-    passed = [one for one in candidates if one.tags.get(TAG_GATE) == "passed"]
+    passed = [one for one in candidates if one.tags.get(TAG_GATE) in _GOOD]
     if not passed:
         have = ", ".join(f"{one.version} ({one.staged or 'no stage'})" for one in look.versions[:_SHOWN])
         raise GateFailedError(

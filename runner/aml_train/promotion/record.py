@@ -33,7 +33,7 @@ class Change:
         reason: why, in the actor's words; may be empty.
         at: when, in UTC, ISO 8601.
         run_url: the workflow's run; None outside one.
-        gate: the verdict: ``passed``, ``none`` where there are no rules, ``not asked`` for a rollback.
+        gate: the verdict: ``passed``, ``none`` where there are no rules, ``skipped`` where all were skipped, ``not asked`` for a rollback.
         rules: each rule's reason.
         finished_by: who finished it, where whoever began it did not.
     """

@@ -94,7 +94,7 @@ class Promotion:
             "change": self.change,
         }
         if self.decision is not None and self.decision.rules:
-            facts["gate"] = "passed" if self.decision.met else "failed"
+            facts["gate"] = self.decision.word
         if self.lineage is not None:
             facts["lineage"] = self.lineage.facts()
         return facts

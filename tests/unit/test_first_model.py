@@ -1,0 +1,156 @@
+"""`bootstrap` lets a first model pass, and no regression; what a gate says that judged nothing, or late values."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aml_train.config.model import BaselineConfig
+from aml_train.events import Event, JobStatusChanged, Notice
+from aml_train.gate.history import MetricPoint, written_after
+from aml_train.jobs.service import JobView, ModelView
+from aml_train.jobs.states import JobStatus
+from tests.fake_service import FakeService
+from tests.unit.test_pipeline import good_service, make_plan, of_main, run
+
+PRODUCTION = BaselineConfig(model="digits", stage="production", bootstrap=True, where="aml-train.yml:3")
+RULES = {"acc": [">= baseline"]}
+
+
+def in_production(version: str = "1", accuracy: float = 0.99) -> ModelView:
+    tags = {"aml-train.stage": "production", "aml-train.metric.acc": str(accuracy)}
+    return ModelView(name="digits", version=version, path="azureml://x", tags=tags)
+
+
+def emptying(service: FakeService, when: JobStatus) -> Callable[[Event], None]:
+    """Return a listener that takes every model out of the workspace when the job has that status."""
+
+    def listen(event: Event) -> None:
+        if isinstance(event, JobStatusChanged) and event.status == when.value:
+            service.registered.clear()
+
+    return listen
+
+
+def test_a_model_that_leaves_the_stage_while_the_job_runs_is_no_first_model() -> None:
+    service = good_service(registered=[in_production()])
+    outcome, _ = run(make_plan(RULES, baseline=PRODUCTION), service, listener=emptying(service, JobStatus.RUNNING))
+    assert (outcome.status, outcome.exit_code) == ("gate-failed", 6)
+    assert "digits version 1 (stage production) was the baseline when the run began" in outcome.message
+    assert service.registered == []
+
+
+def test_data_are_not_skipped_either_when_the_model_leaves_the_stage() -> None:
+    service = good_service(registered=[in_production()])
+    baseline = replace(PRODUCTION, data="fail")
+    service.registered = [replace(in_production(), tags={**in_production().tags, "aml-train.data.train": "d:1"})]
+    plan = make_plan({"acc": [">= 0.5"]}, baseline=baseline)
+    document = {**plan.job.document, "inputs": {"train": {"path": "azureml:d:1"}}}
+    plan = replace(plan, job=replace(plan.job, document=document))
+    outcome, _ = run(plan, service, listener=emptying(service, JobStatus.RUNNING))
+    assert outcome.status == "gate-failed"
+    assert "there are no data to compare with" in outcome.message
+
+
+def test_who_attaches_later_knows_what_the_baseline_was_at_the_submission() -> None:
+    service = good_service(registered=[in_production()])
+    plan = make_plan(RULES, baseline=PRODUCTION)
+    submitted, _ = run(plan, service, wait=False)
+    assert submitted.status == "submitted"
+    service.registered.clear()
+    for attach in (True, False):
+        outcome, _ = run(plan, service, attach=attach)
+        assert outcome.status == "gate-failed", attach
+        assert "digits version 1 (stage production) was the baseline when the job was submitted" in outcome.message
+    other, _ = run(replace(plan, baseline=replace(PRODUCTION, stage="staging")), service, attach=True)
+    assert other.status == "passed", "nothing was in that stage"
+
+
+def test_a_model_that_leaves_the_stage_while_a_job_is_attached_to() -> None:
+    service = good_service()
+    plan = make_plan(RULES, baseline=PRODUCTION)
+    run(plan, service, wait=False)
+    service.registered.append(in_production())
+    outcome, _ = run(plan, service, attach=True, listener=emptying(service, JobStatus.RUNNING))
+    assert outcome.status == "gate-failed"
+
+
+def test_a_first_model_passes_and_its_own_second_run_too() -> None:
+    baseline = BaselineConfig(branch="main", bootstrap=True, where="f.yml:3")
+    service = good_service()
+    for number in (1, 2):
+        outcome, _ = run(of_main(RULES, baseline=baseline), service)
+        assert outcome.status == "passed", number
+    assert len(service.submitted) == 1
+
+
+def test_a_gate_whose_every_rule_was_skipped_is_not_called_met() -> None:
+    service = good_service()
+    outcome, _ = run(make_plan(RULES, baseline=PRODUCTION), service)
+    assert outcome.message == "The job completed, and every rule of the gate was skipped: nothing was judged."
+    assert outcome.facts()["gate"] == "skipped"
+    (job,), (model,) = service.jobs.values(), service.registered
+    assert job.tags["aml-train.gate"] == model.tags["aml-train.gate"] == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"acc": [">= 0.9", ">= baseline"]}, "The job completed and the gate is met (1 met, 1 skipped)."),
+        ({"acc": [">= 0.9"]}, "The job completed and the gate is met."),
+        (None, "The job completed and no gate was given."),
+    ],
+)
+def test_what_is_said_of_a_gate(rules: Any, message: str) -> None:
+    assert run(make_plan(rules, baseline=PRODUCTION), good_service())[0].message == message
+
+
+def test_a_gate_that_only_warned_is_not_called_met() -> None:
+    plan = make_plan({"acc": [">= 2"]})
+    warning = tuple(replace(rule, policies=replace(rule.policies, severity="warn")) for rule in plan.gate)
+    outcome, _ = run(replace(plan, gate=warning), good_service())
+    assert outcome.message == "The job completed; no rule of the gate is met, and none ends the run (1 warned)."
+
+
+END = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+MS = int(END.timestamp() * 1000)
+
+
+def late_service(*seconds: float) -> FakeService:
+    """Return a workspace with a completed job `job`, and values of `acc` so many seconds after its end."""
+    job = JobView(name="job", status=JobStatus.COMPLETED, ended=END)
+    points = [
+        MetricPoint(step=step, value=0.9, timestamp=MS + int(after * 1000)) for step, after in enumerate(seconds)
+    ]
+
+    class Late(FakeService):
+        def metric_history(self, name: str, metric: str) -> list[MetricPoint]:
+            return points
+
+    return Late(metrics={"acc": [0.9]}, artifacts=["outputs/model"], jobs={"job": job})
+
+
+def test_values_that_were_written_after_the_end_are_reported() -> None:
+    outcome, events = run(make_plan({"acc": [">= 0.5"]}), late_service(-5, 90), attach=True, job="job")
+    assert outcome.status == "passed"
+    notices = [event for event in events if isinstance(event, Notice) and event.level == "warning"]
+    (notice,) = [one for one in notices if "after" in one.text]
+    assert notice.text == (
+        "acc has 1 value that was logged after the job's end, at step 1, 90 s after it; it counts for the gate."
+    )
+
+
+def test_values_at_the_end_itself_are_no_news() -> None:
+    _, events = run(make_plan({"acc": [">= 0.5"]}), late_service(-5, 0, 0.9), attach=True, job="job")
+    assert not [event for event in events if isinstance(event, Notice) and "after the job's end" in event.text]
+
+
+def test_which_values_are_late() -> None:
+    late = MetricPoint(step=3, value=1.0, timestamp=MS + 1001)
+    known = {"a": [MetricPoint(step=1, value=1.0, timestamp=MS), late], "b": [], "c": [replace(late, timestamp=0)]}
+    assert written_after(known, END) == {"a": [late]}
+    assert written_after(known, None) == {}
