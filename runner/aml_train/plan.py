@@ -27,6 +27,7 @@ from aml_train.models import ModelSpec
 from aml_train.prologue import prepare
 from aml_train.release_tags import release_tags
 from aml_train.resolve import Commit, Resolved
+from aml_train.run_logging import notice
 from aml_train.targets.names import TargetNames
 
 _DIGEST_LATER = "@sha256:(known when the image is built)"
@@ -102,6 +103,8 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         notices.append(f"There is nothing to send in {code.root}: the job gets no code.")
         del document["code"]
         code, code_digest = None, None
+    if resolved.unsent is not None:
+        notices.append(notice(resolved.unsent))
     origin = origin_of(config, resolved.commit)
     return Plan(
         origin=origin,

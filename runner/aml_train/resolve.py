@@ -22,6 +22,7 @@ from aml_train.image.inputs import ImageInputs
 from aml_train.image.spec import BaseImage
 from aml_train.jobs.origin import DIRTY
 from aml_train.prologue import check_links
+from aml_train.run_logging import unsent_metrics
 
 BRANCH_VARIABLE: Final = "AML_TRAIN_BRANCH"
 """Names the branch where the checkout is detached, as it is in most pipelines."""
@@ -70,6 +71,7 @@ class Resolved:
         code: the files of the job's code snapshot, where it is a local folder.
         code_digest: digest of the job's code snapshot, where it is local.
         local_digests: other local paths that the job sends: place in the document → digest.
+        unsent: where the code logs by azureml-core's ``Run`` and never sends what is held, ``file:line``; None for nowhere.
     """
 
     commit: Commit | None
@@ -80,6 +82,7 @@ class Resolved:
     code: FileSet | None
     code_digest: str | None
     local_digests: Mapping[str, str] = field(default_factory=dict)
+    unsent: str | None = None
 
 
 def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
@@ -170,6 +173,7 @@ def resolve(
         code=code,
         code_digest=code_digest,
         local_digests=local_digests(config.job),
+        unsent=None if code is None else unsent_metrics(code),
     )
 
 

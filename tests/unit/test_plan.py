@@ -143,3 +143,14 @@ def test_the_plan_says_how_many_processes_run_on_how_many_nodes(tmp_path: Path, 
     job.write_text(f"{job.read_text()}{more}\n")
     found = [one for one in render_plan(plan_of(tmp_path)).splitlines() if one.startswith("nodes ")]
     assert found == ([f"nodes     {line}"] if line else [])
+
+
+def test_code_that_logs_by_the_sdk_v1_and_never_flushes_is_told_in_the_plan(tmp_path: Path) -> None:
+    script = "from azureml.core import Run\nrun = Run.get_context()\nrun.log('acc', 0.9)\n"
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text(script)
+    (tmp_path / "job.yml").write_text("command: python train.py\ncode: src\nenvironment: azureml:sklearn:1\n")
+    text = render_plan(plan_of(tmp_path))
+    assert "note      train.py:3 logs by azureml-core's `Run`, and nothing calls `run.flush()`" in text
+    (tmp_path / "src" / "train.py").write_text(script + "run.flush()\n")
+    assert "flush" not in render_plan(plan_of(tmp_path))

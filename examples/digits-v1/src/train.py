@@ -39,7 +39,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     run.log_confusion_matrix(
         "confusion", {"schema_type": "confusion_matrix", "schema_version": "1.0.0", "data": content}
     )
-    run.flush()
 
     arguments.model_dir.mkdir(parents=True, exist_ok=True)
     np.save(arguments.model_dir / "weights.npy", trained)

@@ -41,9 +41,17 @@ def output_path(rank: int) -> str:
     return f"{FOLDER}/output-{rank}"
 
 
+PYTHON_FOLDER: Final = "/mnt/azureml/cr/python"
+"""The folder of what every Python of a job loads when it starts; see :mod:`aml_emulator.executor.run_flush`."""
+
 _BEGIN = "exec 2>&1; "
 
-ONCE = _BEGIN + '[ -x /bin/bash ] && exec /bin/bash -c "$0"; exec /bin/sh -c "$0"'
+_PYTHON = f"""
+export PYTHONPATH="{PYTHON_FOLDER}${{PYTHONPATH:+:$PYTHONPATH}}"
+"""
+# Here, and not among the container's variables, so that a PYTHONPATH of the image stays.
+
+ONCE = _BEGIN + _PYTHON + '[ -x /bin/bash ] && exec /bin/bash -c "$0"; exec /bin/sh -c "$0"'
 """Runs its first argument by bash, as AzureML does, or by sh where an image has no bash.
 
 Both outputs go through one pipe: the engine would not keep the order of two.
@@ -69,6 +77,7 @@ aml_run() {{
 PROCESSES = (
     _BEGIN
     + _SHELL
+    + _PYTHON
     + _WAIT
     + _RUN
     + f"""
@@ -151,6 +160,7 @@ printf '%s\\n' "$line" >"{MEETING}/$host"
 
 RANK_SCRIPT = (
     _SHELL
+    + _PYTHON
     + _RUN
     + """
 aml_run "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PMIX_RANK:-0}}}" "$1"

@@ -50,7 +50,6 @@ run.add_properties({"kind": "test"})
 with run.child_run("first child") as child:
     child.log("inner", 7)
 pathlib.Path("outputs/model.txt").write_text("weights")
-run.flush()
 model = run.register_model("from-inside", model_path="uploads/one.txt")
 print("registered", model.id, flush=True)
 """
@@ -114,7 +113,7 @@ def run(given: dict[str, str]) -> dict[str, Any]:
     submitted = Experiment(ws, "exp-v1").submit(config, tags={"commit": "abc"})
     details = submitted.wait_for_completion(show_output=False)
     submitted.log("accuracy", 0.9)
-    submitted.flush()
+    submitted.flush()  # This is a client: outside of a job, nothing sends what is held when Python ends.
     downloads = Path(given["folder"], "downloads-v1")
     downloads.mkdir(exist_ok=True)
     submitted.download_file("outputs/model.txt", str(downloads / "model.txt"))

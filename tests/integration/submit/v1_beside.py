@@ -20,7 +20,7 @@ def log(ws: Any, given: dict[str, str]) -> dict[str, Any]:
     run.log_list("list", [3.0, 1.0, 2.0])
     run.log("note", "it works")
     run.log_confusion_matrix("matrix", {"schema_type": "confusion_matrix", "schema_version": "1.0.0", "data": MATRIX})
-    run.flush()
+    run.flush()  # This is a client: outside of a job, nothing sends what is held when Python ends.
     return {"list": run.get_metrics("list")["list"]}
 
 

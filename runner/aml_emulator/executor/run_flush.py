@@ -1,0 +1,79 @@
+"""Sends the metrics that azureml-core still holds when a Python of a job ends. Copied into the job as ``sitecustomize.py``.
+
+azureml-core collects what ``Run.log`` is given and sends it once in a while from a daemon thread, and it has no exit hook. AzureML's own
+wrapper sent the rest: ``azureml.history._tracking.get_history_context_manager`` puts ``SendRunKillSignal`` around the user's script, whose
+``__exit__`` calls ``_RunBase._kill`` (azureml-core 1.61, ``azureml/_history/utils/context_managers.py``). This does the same, at the end of
+every Python of the job that has made a ``Run``: at the end of the script, after an exception, after ``sys.exit``.
+
+It runs in the user's interpreter, of any version from 3.6 on, with or without azureml-core: it imports nothing but the standard library.
+"""
+
+import os
+import sys
+import threading
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+#: The process that was started as a Python. A fork has a copy of what its parent has not sent yet, and must not send it, too.
+_PID = os.getpid()
+_shutdown = threading._shutdown  # type: ignore[attr-defined]
+
+
+def _other_threads() -> "list[threading.Thread]":
+    """Return the threads that Python waits for at its end, without the workers of executors, which wait for that end."""
+    executors = sys.modules.get("concurrent.futures.thread")
+    workers = set(getattr(executors, "_threads_queues", ()))
+    mine = (threading.current_thread(), threading.main_thread())
+    return [one for one in threading.enumerate() if not one.daemon and one not in mine and one not in workers]
+
+
+def _flush() -> None:
+    """Send what every ``Run`` of this process still holds, as AzureML's wrapper does, with its two variables."""
+    base = sys.modules.get("azureml._run_impl.run_base")
+    runs = getattr(base, "_RunBase", None)
+    if runs is None or os.environ.get("AZUREML_DISABLE_RUN_KILL_SIGNAL"):
+        return
+    for thread in _other_threads():
+        thread.join()
+    if runs._registered_kill_handlers.empty():
+        return
+    # What `_kill` prints is for people: a program may be reading this process's output.
+    output, sys.stdout = sys.stdout, sys.stderr
+    try:
+        runs._kill(timeout=float(os.environ.get("AZUREML_RUN_KILL_SIGNAL_TIMEOUT_SEC", "300")))
+    finally:
+        sys.stdout = output
+
+
+def _flush_and_shut_down() -> None:
+    """Take the place of ``threading._shutdown``, which the interpreter calls first of all at its end, and forks at theirs.
+
+    An ``atexit`` function would be too late: the executors that azureml-core sends by take no work any more by then.
+    """
+    try:
+        if os.getpid() == _PID:
+            _flush()
+    except Exception:
+        import traceback
+
+        sys.stderr.write("The metrics that azureml-core still held could not be sent; the run may lack them:\n")
+        traceback.print_exc()
+    finally:
+        _shutdown()
+
+
+def _load_next() -> None:
+    """Load the ``sitecustomize`` that the interpreter would have loaded without this one, and leave no trace on its path."""
+    import importlib.machinery
+    import importlib.util
+
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _FOLDER]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize")
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+threading._shutdown = _flush_and_shut_down  # type: ignore[attr-defined]
+_load_next()

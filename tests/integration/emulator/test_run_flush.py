@@ -1,0 +1,154 @@
+"""The end of a Python of a job: what azureml-core still holds is sent, whatever the script does, and nothing else changes.
+
+azureml-core is played by a package that holds values as it does and "sends" them into a file, by an executor as its own; the real one
+is in :mod:`tests.integration.emulator.test_v1`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aml_emulator.executor.content import RUN_FLUSH
+
+CORE = """
+import os, queue, threading
+from concurrent.futures import ThreadPoolExecutor
+
+POOL = ThreadPoolExecutor(2)
+
+
+def send(value):
+    with open(os.environ["SENT"], "a") as file:
+        file.write(f"{value}\\n")
+
+
+class _RunBase:
+    _registered_kill_handlers = queue.Queue()
+
+    def __init__(self):
+        self.held = []
+        self._registered_kill_handlers.put(self.flush)
+
+    def log(self, value):
+        self.held.append(value)
+
+    def flush(self, timeout):
+        for value in self.held:
+            POOL.submit(send, value).result(timeout)
+
+    @classmethod
+    def _kill(cls, timeout=40):
+        print("Cleaning up all outstanding Run operations")
+        while not cls._registered_kill_handlers.empty():
+            cls._registered_kill_handlers.get_nowait()(timeout)
+"""
+BEGIN = "from azureml._run_impl.run_base import _RunBase\nrun = _RunBase()\nrun.log(0.99)\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the played azureml-core, and the hook where a job has it."""
+    package = tmp_path / "core" / "azureml" / "_run_impl"
+    package.mkdir(parents=True)
+    (package / "run_base.py").write_text(CORE)
+    hook = tmp_path / "hook"
+    hook.mkdir()
+    shutil.copy(RUN_FLUSH, hook / "sitecustomize.py")
+    return tmp_path
+
+
+def python(folder: Path, script: str, *, core: bool = True, more: str = "") -> tuple[int, str, str, list[str]]:
+    """Run *script* as a job's Python does; return its status, what it wrote, and what was sent."""
+    path = [str(folder / "hook"), *([str(folder / "core")] if core else []), *([more] if more else [])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "SENT": str(folder / "sent")}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    sent = (folder / "sent").read_text().split() if (folder / "sent").exists() else []
+    return done.returncode, done.stdout, done.stderr, sent
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "values"),
+    [
+        ("", 0, ["0.99"]),
+        ("run.log(0.1)", 0, ["0.99", "0.1"]),
+        ("raise SystemExit", 0, ["0.99"]),
+        ("import sys; sys.exit(3)", 3, ["0.99"]),
+        ("raise ValueError('it diverged')", 1, ["0.99"]),
+        ("import threading; threading.Timer(0.2, run.log, [0.1]).start()", 0, ["0.99", "0.1"]),
+        ("other = _RunBase(); other.log(0.1)", 0, ["0.99", "0.1"]),
+    ],
+)
+def test_what_is_held_at_the_end_is_sent(folder: Path, end: str, status: int, values: list[str]) -> None:
+    code, _, errors, sent = python(folder, BEGIN + end)
+    assert (code, sent) == (status, values)
+    assert ("ValueError: it diverged" in errors) == ("diverged" in end)
+
+
+def test_what_programs_read_stays_as_it_is(folder: Path) -> None:
+    code, output, errors, sent = python(folder, BEGIN + "print('answer')")
+    assert (code, output, sent) == (0, "answer\n", ["0.99"])
+    assert "Cleaning up all outstanding Run operations" in errors
+
+
+def test_a_python_without_azureml_core_and_without_a_run_is_left_alone(folder: Path) -> None:
+    assert python(folder, "import threading; print('fine')", core=False)[:3] == (0, "fine\n", "")
+    assert python(folder, "import azureml._run_impl.run_base; print('fine')")[:3] == (0, "fine\n", "")
+
+
+def test_every_python_that_the_command_starts_sends_its_own(folder: Path) -> None:
+    inner = BEGIN.replace("0.99", "0.5")
+    _, _, _, sent = python(
+        folder, f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {inner!r}])\n{BEGIN}"
+    )
+    assert sent == ["0.5", "0.99"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are what is tried")
+def test_a_fork_does_not_send_what_its_parent_holds(folder: Path) -> None:
+    work = "import multiprocessing\ncontext = multiprocessing.get_context('fork')\nprocess = context.Process(target=print)\n"
+    _, _, _, sent = python(folder, BEGIN + work + "process.start()\nprocess.join()\n")
+    assert sent == ["0.99"]
+    _, _, _, sent = python(folder, BEGIN + "import os\nif os.fork(): os.wait()\n")
+    assert sent == ["0.99", "0.99"], "once by each of the two parents"
+
+
+def test_the_users_own_sitecustomize_is_loaded_and_the_path_is_theirs(folder: Path) -> None:
+    own = folder / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import builtins\nbuiltins.theirs = 'loaded'\n")
+    script = (
+        BEGIN
+        + "import sitecustomize, sys\nprint(theirs, sitecustomize.__file__, any('hook' in one for one in sys.path))"
+    )
+    code, output, _, sent = python(folder, script, more=str(own))
+    assert (code, output, sent) == (0, f"loaded {own / 'sitecustomize.py'} False\n", ["0.99"])
+
+
+def test_what_cannot_be_sent_is_said(folder: Path) -> None:
+    script = BEGIN + "def fail(timeout): raise OSError('no route')\nrun._registered_kill_handlers.put(fail)\n"
+    code, _, errors, _ = python(folder, script)
+    assert code == 0
+    assert "could not be sent; the run may lack them" in errors
+    assert "no route" in errors
+
+
+def test_azuremls_own_switch_holds_and_an_abrupt_end_sends_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert python(folder, BEGIN + "import os; os._exit(0)")[3] == []
+    monkeypatch.setenv("AZUREML_DISABLE_RUN_KILL_SIGNAL", "true")
+    assert python(folder, BEGIN)[3] == []
