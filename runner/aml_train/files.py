@@ -5,20 +5,22 @@ The order is that of the paths' UTF-8 bytes; times and owners never count.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
 import os
-import shutil
+import re
 import stat
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Literal, Self
 
 import pathspec
 
+from aml_train.boundary import boundaries, is_inside, of_the_kernel
 from aml_train.errors import Fault, InvalidError
 
 IGNORE_FILES: Final = (".amlignore", ".gitignore")
@@ -90,6 +92,9 @@ CACHES: Final = (
 )
 """What tools leave behind and make anew; left out unless the caller says otherwise."""
 
+FileId = tuple[int, int]
+"""A file whatever its name is: its device and its inode."""
+
 _CHUNK: Final = 1 << 20
 
 
@@ -112,7 +117,10 @@ class FileEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSet:
-    """Files under *root*, in order. Contents are read when they are hashed or packed, not before."""
+    """Files under *root*, in order. Contents are read when they are hashed or packed, not before.
+
+    Of a file that has grown since it was selected, the bytes that it had then count: another program may be writing a log.
+    """
 
     root: Path
     entries: tuple[FileEntry, ...]
@@ -127,6 +135,8 @@ class FileSet:
         nested: bool = True,
         leave_out: Sequence[str] = (*SECRETS, *CACHES),
         links: Literal["keep", "follow"] = "keep",
+        within: tuple[Path, ...] = (),
+        own: Collection[FileId] = (),
     ) -> Self:
         """Select the files under *root*.
 
@@ -139,66 +149,109 @@ class FileSet:
             nested: read ignore files in every folder, up to the top of the git repository that *root* is in, and leave
                 an ignored folder alone, as git does; otherwise only in *root*, and a later ``!pattern`` takes files of an
                 ignored folder back, as azure-ai-ml does.
-            leave_out: more that does not belong, gitignore style.
+            leave_out: more that does not belong, gitignore style. A followed link is also left out if what it leads to matches.
             links: keep symbolic links as links, or take what they point to.
+            within: folders that followed links must lead into; empty: anywhere but to the kernel's files.
+            own: files that this process writes to, which do not belong.
 
         Raises:
-            InvalidError: if *root* is no folder; if a kept link leaves it or points to nothing; if followed links
-                run in a circle; if there are devices, sockets or pipes; if a name or an ignore file is not UTF-8.
+            InvalidError: if *root* is no folder; if a kept link leaves it or points to nothing; if a followed link leads
+                out of *within*, into git's data or to the kernel's; if followed links run in a circle; if there are
+                devices, sockets or pipes; if a name or an ignore file is not UTF-8; if something cannot be read.
         """
         if not root.is_dir():
             raise InvalidError(f"{root} is not a folder")
-        walker = _Walker(root, tuple(patterns), tuple(ignore_files), nested, tuple(leave_out), links)
+        walker = _Walker(
+            root, tuple(patterns), tuple(ignore_files), nested, tuple(leave_out), links, within, frozenset(own)
+        )
         entries = sorted(walker.walk(), key=lambda entry: entry.path.encode())
         return cls(root=root, entries=tuple(entries))
 
     @classmethod
-    def collect_code(cls, root: Path, *, include: Sequence[str] = ()) -> Self:
+    def collect_code(
+        cls,
+        root: Path,
+        *,
+        include: Sequence[str] = (),
+        leave_out: Sequence[str] = (),
+        project: Path | None = None,
+        own: Collection[FileId] = (),
+    ) -> Self:
         """Select the files of a job's code snapshot: by azure-ai-ml's rules, without ``.git``, secrets and caches.
 
-        *include* names secrets and caches that belong to it all the same, in gitignore style.
+        Links are followed as far as the repository.
+
+        Args:
+            root: the code folder.
+            include: what belongs to it although it is a secret, a cache or in *leave_out*, in gitignore style.
+            leave_out: more that does not belong to it.
+            project: the project folder, whose repository links may lead to as well.
+            own: files that this process writes to.
         """
-        leave_out = (*SECRETS, *CACHES, *(f"!{pattern}" for pattern in include))
-        return cls.collect(root, nested=False, leave_out=leave_out, links="follow")
+        rules = (*SECRETS, *CACHES, *leave_out, *(f"!{pattern}" for pattern in include))
+        return cls.collect(
+            root, nested=False, leave_out=rules, links="follow", within=boundaries(root, project), own=own
+        )
 
     @classmethod
-    def collect_upload(cls, root: Path) -> Self:
+    def collect_upload(cls, root: Path, *, project: Path | None = None) -> Self:
         """Select what azure-ai-ml uploads of an input's folder.
 
         Its identity must cover all that is sent: no nested ignore files count, nothing is left out as a secret, and
-        links are followed.
+        links are followed. Links of the repository of *project* must stay in it; a folder outside of it is its owner's.
         """
-        return cls.collect(root, nested=False, leave_out=(), links="follow")
+        folders = boundaries(project) if project is not None else ()
+        within = folders if is_inside(root.resolve(), folders) else ()
+        return cls.collect(root, nested=False, leave_out=(), links="follow", within=within)
 
     @property
     def size(self) -> int:
         """Bytes of all files together."""
         return sum(entry.size for entry in self.entries)
 
+    @functools.cached_property
+    def contents(self) -> Mapping[str, str]:
+        """The SHA-256 (hexadecimal) of each file's contents, links left out. Read once: what is sent later must be the same.
+
+        Raises:
+            InvalidError: a file cannot be read, or is shorter than it was.
+        """
+        return {entry.path: self._hash(entry) for entry in self.entries if entry.link is None}
+
+    def _hash(self, entry: FileEntry) -> str:
+        with _Reader(self, entry, expected=None) as file:
+            while file.read(_CHUNK):
+                pass
+            return file.hexdigest()
+
     def copy_to(self, folder: Path) -> None:
-        """Copy the files, with their modes and links, into *folder*, which is made."""
+        """Copy the files, with their modes and links, into *folder*, which is made.
+
+        Raises:
+            InvalidError: a file cannot be read, or has changed since its contents were hashed.
+            OSError: *folder* cannot be written to.
+        """
         folder.mkdir(parents=True)
         for entry in self.entries:
             target = folder / entry.path
             target.parent.mkdir(parents=True, exist_ok=True)
             if entry.link is not None:
                 target.symlink_to(entry.link)
-            else:
-                shutil.copyfile(self.root / entry.path, target)
-                target.chmod(0o755 if entry.executable else 0o644)
+                continue
+            with target.open("wb") as copy, self.open(entry) as file:
+                while data := file.read(_CHUNK):
+                    copy.write(data)
+            target.chmod(0o755 if entry.executable else 0o644)
+
+    def open(self, entry: FileEntry) -> _Reader:
+        """Open a file of the selection; reading it to its end checks that it is what was hashed."""
+        return _Reader(self, entry, expected=self.contents[entry.path])
 
     def digest(self) -> str:
         """Return a SHA-256 (hexadecimal) over paths, modes, links and contents."""
         whole = hashlib.sha256(b"aml-train files 1\n")
         for entry in self.entries:
-            content = None
-            if entry.link is None:
-                part = hashlib.sha256()
-                with (self.root / entry.path).open("rb") as file:
-                    while chunk := file.read(_CHUNK):
-                        part.update(chunk)
-                content = part.hexdigest()
-            line = [entry.path, "x" if entry.executable else "-", entry.link, content]
+            line = [entry.path, "x" if entry.executable else "-", entry.link, self.contents.get(entry.path)]
             whole.update(json.dumps(line, separators=(",", ":")).encode() + b"\n")
         return whole.hexdigest()
 
@@ -211,7 +264,7 @@ class FileSet:
             folder_mode: mode of the folders.
 
         Raises:
-            InvalidError: if a file changed its size since it was selected.
+            InvalidError: a file cannot be read, or has changed since its contents were hashed.
         """
         lead = f"{prefix}/" if prefix else ""
         folders: set[str] = set()
@@ -230,16 +283,76 @@ class FileSet:
                     continue
                 info = _tar_info(lead + entry.path, 0o755 if entry.executable else 0o644)
                 info.size = entry.size
-                with (self.root / entry.path).open("rb") as file:
-                    if os.fstat(file.fileno()).st_size != entry.size:
-                        raise InvalidError(f"{self.root / entry.path} changed while it was read", hint="Run again.")
+                with self.open(entry) as file:
                     archive.addfile(info, file)
+                    file.read(_CHUNK)
 
     def tar_bytes(self, *, prefix: str = "") -> bytes:
         """Return :meth:`tar` as bytes; for small selections."""
         buffer = io.BytesIO()
         self.tar(buffer, prefix=prefix)
         return buffer.getvalue()
+
+
+class _Reader(io.RawIOBase):
+    """A file of a selection, as long as it was when it was selected. Hashes what is read.
+
+    Args:
+        files: the selection.
+        entry: the file.
+        expected: SHA-256 of its contents, hexadecimal, which its end is checked by; None where it is not known yet.
+    """
+
+    def __init__(self, files: FileSet, entry: FileEntry, *, expected: str | None) -> None:
+        self._path = files.root / entry.path
+        self._left = entry.size
+        self._expected = expected
+        self._hash = hashlib.sha256()
+        try:
+            self._file = self._path.open("rb")
+        except FileNotFoundError:
+            raise changed(self._path) from None
+        except OSError as error:
+            raise _unreadable(self._path, error) from error
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at most *size* bytes; none at the end, where the whole is checked.
+
+        Raises:
+            InvalidError: it cannot be read, or is not what it was.
+        """
+        wanted = self._left if size < 0 else min(size, self._left)
+        try:
+            data = self._file.read(wanted) if wanted else b""
+        except OSError as error:
+            raise _unreadable(self._path, error) from error
+        if len(data) < wanted:
+            raise changed(self._path)
+        self._hash.update(data)
+        self._left -= len(data)
+        if not self._left and self._expected not in (None, self.hexdigest()):
+            raise changed(self._path)
+        return data
+
+    def hexdigest(self) -> str:
+        """Return the SHA-256 of what was read, hexadecimal."""
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+def changed(path: Path) -> InvalidError:
+    """Return the complaint about a file that is not what it was when the run began."""
+    hint = f"Run again. A file that other programs write to belongs into .amlignore: /{path.name}"
+    return InvalidError(f"{path} changed while it was read", hint=hint)
+
+
+def _unreadable(path: Path, error: OSError) -> InvalidError:
+    remedy = "make it readable, or list it in .amlignore"
+    return InvalidError([Fault(where=str(path), what=f"it cannot be read: {error.strerror}", remedy=remedy)])
 
 
 def _tar_info(name: str, mode: int, *, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
@@ -269,6 +382,8 @@ class _Walker:
         nested: bool,
         leave_out: tuple[str, ...],
         links: Literal["keep", "follow"],
+        within: tuple[Path, ...],
+        own: frozenset[FileId],
     ) -> None:
         self.root = root
         self.real_root = root.resolve()
@@ -277,6 +392,8 @@ class _Walker:
         self.ignore_files = ignore_files
         self.nested = nested
         self.links = links
+        self.within = within
+        self.own = own
 
     def walk(self) -> Iterator[FileEntry]:
         """Yield the entries in no order."""
@@ -303,19 +420,13 @@ class _Walker:
     ) -> Iterator[FileEntry]:
         if (self.nested or not lead) and (own := self._ignore_file(folder)) is not None:
             rules = (*rules, _Rules(spec=own, strip=lead))
-        with os.scandir(folder) as found:
-            items = list(found)
-        for item in items:
+        for item in _listed(folder):
             path = lead + item.name
-            try:
-                path.encode()
-            except UnicodeEncodeError as error:
-                raise self._fault(path.encode(errors="replace").decode(), "its name is not UTF-8") from error
             if item.name == ".git":
                 continue
             follow = self.links == "follow"
-            if item.is_symlink() and follow:
-                self._check_target(path, inside=False)
+            if item.is_symlink() and follow and not self._follows(path, rules):
+                continue
             if item.is_dir(follow_symlinks=follow):
                 if self.leave_out.check_file(path + "/").include or (
                     self.nested and self._ignored(path + "/", rules)
@@ -330,7 +441,30 @@ class _Walker:
                 continue
             if self.wanted is not None and not self.wanted.check_file(path).include:
                 continue
-            yield self._entry(item, path)
+            if (entry := self._entry(item, path)) is not None:
+                yield entry
+
+    def _follows(self, path: str, rules: tuple[_Rules, ...]) -> bool:
+        """Tell whether the link at *path* belongs to the selection.
+
+        Raises:
+            InvalidError: it does, and leads to what must not be sent.
+        """
+        names = (path, path + "/")  # whether it leads to a folder is not looked at
+        decided = [self.leave_out.check_file(name).include for name in names]
+        if any(decided) or (self.wanted is not None and not any(self.wanted.match_file(name) for name in names)):
+            return False
+        ignored = any(self._ignored(name, rules) for name in names)
+        try:
+            real = self._target(path)
+        except InvalidError:
+            if ignored:
+                return False
+            raise
+        if any(one is False for one in decided):
+            return True  # it is included by its own name, whatever that of its target
+        place = self._place(real)
+        return place is None or not any(self.leave_out.match_file(f"{place.as_posix()}{end}") for end in ("", "/"))
 
     def _ignore_file(self, folder: Path) -> pathspec.PathSpec[Any] | None:
         """Return the rules of *folder*'s own ignore file, or None where it has none."""
@@ -341,10 +475,9 @@ class _Walker:
                     lines = file.read_text(encoding="utf-8-sig").splitlines()
                 except UnicodeDecodeError as error:
                     raise self._fault(str(file.absolute()), "it is not UTF-8") from error
-                try:
-                    return _spec(lines, git=self.nested)
-                except ValueError as error:
-                    raise self._fault(str(file.absolute()), str(error)) from error
+                except OSError as error:
+                    raise _unreadable(file.absolute(), error) from error
+                return _spec([line for line in lines if _is_pattern(line)], git=self.nested)
         return None
 
     @staticmethod
@@ -356,30 +489,78 @@ class _Walker:
                 return include
         return False
 
-    def _entry(self, item: os.DirEntry[str], path: str) -> FileEntry:
+    def _entry(self, item: os.DirEntry[str], path: str) -> FileEntry | None:
+        """Return the entry of a file or a kept link; None for what this process writes to, or what is gone meanwhile."""
+        try:
+            path.encode()
+        except UnicodeEncodeError as error:
+            raise self._fault(path.encode(errors="replace").decode(), "its name is not UTF-8") from error
         if item.is_symlink() and self.links == "keep":
-            target = os.readlink(item.path)  # noqa: PTH115 - the text as it is written, not as a path
-            self._check_target(path, inside=True)
-            return FileEntry(path=path, executable=False, size=0, link=target)
-        status = item.stat()
+            return FileEntry(path=path, executable=False, size=0, link=self._kept(path))
+        try:
+            status = item.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreadable(self.root / path, error) from error
         if not stat.S_ISREG(status.st_mode):
             raise self._fault(path, "it is a device, a socket or a pipe, not a file")
+        if (status.st_dev, status.st_ino) in self.own:
+            return None
         return FileEntry(path=path, executable=bool(status.st_mode & stat.S_IXUSR), size=status.st_size)
 
-    def _check_target(self, path: str, *, inside: bool) -> None:
-        """Raise unless the link at *path* points to something; and, where *inside*, to something under the root."""
-        link = self.root / path
-        target = Path(os.readlink(link))  # noqa: PTH115 - resolve() would hide that it is absolute
-        try:
-            real = link.resolve(strict=True)
-        except (OSError, RuntimeError) as error:
-            raise self._fault(path, f"it is a link to {target}, which is not there") from error
-        if inside and (target.is_absolute() or not real.is_relative_to(self.real_root)):
-            raise self._fault(path, f"it is a link to {target}, outside of {self.root}")
+    def _kept(self, path: str) -> str:
+        """Return the text of the link at *path*, which must point to something under the root."""
+        text, real = self._resolved(path)
+        if Path(text).is_absolute() or not real.is_relative_to(self.real_root):
+            raise self._fault(path, f"it is a link to {text}, outside of {self.root}")
+        return text
 
-    def _fault(self, path: str, what: str) -> InvalidError:
-        remedy = f"remove it, or list it in {self.ignore_files[0]}" if self.ignore_files else "remove it"
+    def _target(self, path: str) -> Path:
+        """Return what the link at *path* leads to, which must be what may be sent."""
+        text, real = self._resolved(path)
+        copied = "copy what it leads to in its place"
+        if of_the_kernel(real):
+            raise self._fault(path, f"it is a link to {text}, which is the kernel's", copied)
+        if self.within and not is_inside(real, self.within):
+            raise self._fault(path, f"it is a link to {text}, outside of {self.within[-1]}", copied)
+        if ".git" in (self._place(real) or real).parts:
+            raise self._fault(path, f"it is a link to {text}, into git's own data", copied)
+        return real
+
+    def _place(self, real: Path) -> Path | None:
+        """Return where *real* is in the folders that links may lead to; None where they may lead anywhere."""
+        return next((real.relative_to(folder) for folder in self.within if real.is_relative_to(folder)), None)
+
+    def _resolved(self, path: str) -> tuple[str, Path]:
+        """Return the text of the link at *path*, and what it leads to."""
+        link = self.root / path
+        text = os.readlink(link)  # noqa: PTH115 - the text as it is written, not as a path
+        try:
+            return text, link.resolve(strict=True)
+        except (OSError, RuntimeError) as error:
+            raise self._fault(path, f"it is a link to {Path(text)}, which is not there") from error
+
+    def _fault(self, path: str, what: str, remedy: str = "remove it") -> InvalidError:
+        remedy = f"{remedy}, or list it in {self.ignore_files[0]}" if self.ignore_files else remedy
         return InvalidError([Fault(where=str(self.root / path), what=what, remedy=remedy)])
+
+
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda item: item.name)
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+
+
+def _is_pattern(line: str) -> bool:
+    """Tell whether a line of an ignore file can be used; git passes over lines such as ``[z-a]`` and ``!``."""
+    try:
+        pathspec.GitIgnoreSpec.from_lines([line])
+    except (ValueError, re.error):
+        return False
+    return True
 
 
 def _spec(lines: Sequence[str], *, git: bool) -> pathspec.PathSpec[Any]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import os
 import tarfile
@@ -145,8 +146,8 @@ def test_tar_of_nothing_has_its_folder(tmp_path: Path) -> None:
 
 
 def test_file_that_changes_meanwhile(tmp_path: Path) -> None:
-    files = FileSet.collect(_write(tmp_path, {"a": "1"}))
-    (tmp_path / "a").write_text("12")
+    files = FileSet.collect(_write(tmp_path, {"a": "12"}))
+    (tmp_path / "a").write_text("1")
     with pytest.raises(InvalidError, match="a changed while it was read"):
         files.tar_bytes()
 
@@ -194,4 +195,149 @@ def test_names_and_ignore_files_that_are_not_utf8(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").unlink()
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")).touch()
     with pytest.raises(InvalidError, match="its name is not UTF-8"):
+        FileSet.collect(tmp_path)
+
+
+def _linked(tmp_path: Path, links: Mapping[str, str], files: Mapping[str, str] | None = None) -> Path:
+    """Make a repository with the folder ``src`` of code, and a folder next to the repository."""
+    _write(tmp_path, {"outside/passwd": "root", "outside/d/x": "", "repo/common/util.py": "", "repo/src/train.py": ""})
+    _write(tmp_path / "repo", files or {})
+    (tmp_path / "repo" / ".git").mkdir(exist_ok=True)
+    (tmp_path / "repo" / ".git" / "config").write_text("token")
+    for name, target in links.items():
+        link = tmp_path / "repo" / "src" / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target.replace("TMP", str(tmp_path)))
+    return tmp_path / "repo" / "src"
+
+
+@pytest.mark.parametrize(
+    ("links", "fault"),
+    [
+        ({"passwd": "/etc/passwd"}, r"src/passwd: it is a link to /etc/passwd, outside of .*/repo: .*\.amlignore"),
+        ({"passwd": "../../outside/passwd"}, r"src/passwd: it is a link to \.\./\.\./outside/passwd, outside of"),
+        ({"d": "TMP/outside"}, r"src/d: it is a link to .*/outside, outside of"),
+        ({"sub/deep/d": "../../../../outside"}, r"src/sub/deep/d: it is a link to"),
+        ({"a": "b", "b": "TMP/outside/passwd"}, r"src/a: it is a link to b, outside of"),
+        ({"common": "../common", "common/up": "../../outside/passwd"}, r"src/common/up: it is a link to"),
+        ({"key": "../.git/config"}, r"src/key: it is a link to \.\./\.git/config, into git's own data"),
+        ({"git": "../.git"}, r"src/git: it is a link to \.\./\.git, into git's own data"),
+        ({"gone": "absent"}, r"src/gone: it is a link to absent, which is not there"),
+        ({"env": "/proc/self/environ"}, r"src/env: it is a link to /proc/self/environ"),
+    ],
+)
+def test_code_follows_no_link_out_of_the_repository(tmp_path: Path, links: dict[str, str], fault: str) -> None:
+    with pytest.raises(InvalidError, match=fault):
+        FileSet.collect_code(_linked(tmp_path, links))
+
+
+@pytest.mark.parametrize(
+    ("links", "ignored", "kept"),
+    [
+        ({"common": "../common", "again": "train.py"}, "", ["again", "common/util.py", "train.py"]),
+        ({"whole": "TMP/repo/common/util.py"}, "", ["train.py", "whole"]),
+        ({"passwd": "/etc/passwd", "d": "TMP/outside", "gone": "absent"}, "passwd\n/d/\ngone\n", ["train.py"]),
+        ({".venv": "TMP/outside", "id_rsa": "TMP/outside/passwd"}, "", ["train.py"]),
+        ({"settings": "../.env", "cloud": "../.aws"}, "", ["train.py"]),
+    ],
+)
+def test_links_that_a_code_snapshot_follows(
+    tmp_path: Path, links: dict[str, str], ignored: str, kept: list[str]
+) -> None:
+    code = _linked(tmp_path, links, {"src/.amlignore": f".amlignore\n{ignored}", ".env": "A=1", ".aws/credentials": ""})
+    assert _paths(FileSet.collect_code(code)) == kept
+
+
+def test_code_of_a_project_without_git(tmp_path: Path) -> None:
+    code = _linked(tmp_path, {"util.py": "../common/util.py"})
+    (tmp_path / "repo" / ".git" / "config").unlink()
+    (tmp_path / "repo" / ".git").rmdir()
+    with pytest.raises(InvalidError, match=r"util\.py: it is a link to \.\./common/util\.py, outside of"):
+        FileSet.collect_code(code)
+    assert _paths(FileSet.collect_code(code, project=tmp_path / "repo")) == ["train.py", "util.py"]
+
+
+def test_a_secret_behind_a_link_that_is_included(tmp_path: Path) -> None:
+    code = _linked(tmp_path, {"settings": "../.env"}, {".env": "A=1"})
+    assert _paths(FileSet.collect_code(code, include=("settings",))) == ["settings", "train.py"]
+
+
+def test_an_upload_from_the_repository_does_not_leave_it(tmp_path: Path) -> None:
+    code = _linked(tmp_path, {"passwd": "/etc/passwd"})
+    with pytest.raises(InvalidError, match=r"src/passwd: it is a link to /etc/passwd, outside of"):
+        FileSet.collect_upload(code, project=tmp_path / "repo")
+    # A folder of data that the repository does not hold: its links are its owner's.
+    (tmp_path / "outside" / "far").symlink_to(tmp_path / "repo" / "common" / "util.py")
+    assert _paths(FileSet.collect_upload(tmp_path / "outside", project=tmp_path / "repo")) == ["d/x", "far", "passwd"]
+    (tmp_path / "outside" / "env").symlink_to("/proc/self/environ")
+    with pytest.raises(InvalidError, match=r"outside/env: it is a link to /proc/self/environ, .* the kernel"):
+        FileSet.collect_upload(tmp_path / "outside", project=tmp_path / "repo")
+
+
+@pytest.mark.parametrize("line", ["[z-a]", "!", "\\", "a[z-b]/x"])
+def test_a_line_of_an_ignore_file_that_git_tolerates(tmp_path: Path, line: str) -> None:
+    _write(tmp_path, {".gitignore": f"*.log\n{line}\n.gitignore\n", "a.log": "", "b.py": "", "z": ""})
+    assert _paths(FileSet.collect(tmp_path)) == ["b.py", "z"]
+    assert _paths(FileSet.collect_code(tmp_path)) == ["b.py", "z"]
+
+
+def test_an_ignored_name_that_is_not_utf8(tmp_path: Path) -> None:
+    _write(tmp_path, {".gitignore": "*.bin\n.gitignore\n", "a": ""})
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.bin")).touch()
+    assert _paths(FileSet.collect(tmp_path)) == ["a"]
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def test_the_output_of_the_run_belongs_to_no_selection(tmp_path: Path) -> None:
+    _write(tmp_path, {"run.log": "", "train.py": ""})
+    output = frozenset({_identity(tmp_path / "run.log")})
+    assert _paths(FileSet.collect(tmp_path, own=output)) == ["train.py"]
+    assert _paths(FileSet.collect_code(tmp_path, own=output)) == ["train.py"]
+
+
+def test_a_file_that_grows_meanwhile_is_taken_as_it_was(tmp_path: Path) -> None:
+    files = FileSet.collect(_write(tmp_path, {"tee.log": "one\n", "a": "1"}))
+    before = files.digest()
+    with (tmp_path / "tee.log").open("a") as log:
+        log.write("two\n")
+    assert files.digest() == before
+    with tarfile.open(fileobj=io.BytesIO(files.tar_bytes())) as archive:
+        member = archive.extractfile("tee.log")
+        assert member is not None
+        assert member.read() == b"one\n"
+    files.copy_to(tmp_path / "copy")
+    assert (tmp_path / "copy" / "tee.log").read_text() == "one\n"
+
+
+@pytest.mark.parametrize("content", ["21", "2", "", None])
+@pytest.mark.parametrize("read", ["tar", "copy"])
+def test_what_is_sent_is_what_was_hashed(tmp_path: Path, content: str | None, read: str) -> None:
+    """A file of another content under the same name would be trained under a name that stands for the old one."""
+    files = FileSet.collect(_write(tmp_path / "code", {"a": "12"}))
+    files.digest()
+    if content is None:
+        (tmp_path / "code" / "a").unlink()
+    else:
+        (tmp_path / "code" / "a").write_text(content)
+    with pytest.raises(InvalidError, match="a changed while it was read") as caught:
+        files.tar_bytes() if read == "tar" else files.copy_to(tmp_path / "copy")
+    assert caught.value.hint is not None
+    assert ".amlignore" in caught.value.hint
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = FileSet.collect(_write(tmp_path, {"a": "1"}))
+
+    def refuse(*_args: object, **_kwargs: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(InvalidError, match="a: it cannot be read: Permission denied"):
+        files.digest()
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(InvalidError, match="it cannot be read: Permission denied"):
         FileSet.collect(tmp_path)

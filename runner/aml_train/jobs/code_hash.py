@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Final
+from typing import Final, Protocol
 
-from aml_train.errors import InvalidError
-from aml_train.files import FileEntry, FileSet
+from aml_train.files import FileSet
 
 HASH_VERSION: Final = 202208
 """``get_content_hash_version`` of azure-ai-ml 1.34.1."""
@@ -47,10 +46,10 @@ class Snapshot:
 
 
 def read_snapshot(files: FileSet) -> Snapshot:
-    """Read every file once.
+    """Read every file once more; what is read must be what the digest of *files* stands for.
 
     Raises:
-        InvalidError: a file changed its size since it was selected.
+        InvalidError: a file has changed since its contents were hashed.
     """
     # Paths that differ in case alone come in the order of the paths; azure-ai-ml takes them as the folder lists them.
     entries = sorted(files.entries, key=lambda entry: entry.path.lower())
@@ -60,24 +59,21 @@ def read_snapshot(files: FileSet) -> Snapshot:
     blocks: dict[str, tuple[Block, ...]] = {}
     for entry in entries:
         found: list[Block] = []
-        with (files.root / entry.path).open("rb") as file:
+        with files.open(entry) as file:
             for data in _pieces(file):
                 whole.update(data)
                 at = found[-1].offset + found[-1].length if found else 0
                 md5 = hashlib.md5(data, usedforsecurity=False).digest()
                 found.append(Block(offset=at, length=len(data), md5=md5))
-        if sum(block.length for block in found) != entry.size:
-            raise changed(files, entry)
         blocks[entry.path] = tuple(found)
     return Snapshot(files=files, content_hash=whole.hexdigest(), blocks=blocks)
 
 
-def changed(files: FileSet, entry: FileEntry) -> InvalidError:
-    """Return the complaint about a file that is being written to."""
-    return InvalidError(f"{files.root / entry.path} changed while it was read", hint="Run again.")
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
 
 
-def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+def _pieces(file: _Readable) -> Iterator[bytes]:
     """Yield the contents in blocks; one empty block for an empty file."""
     data = file.read(BLOCK)
     yield data

@@ -27,10 +27,10 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from aml_train import retries
 from aml_train.background import in_background
 from aml_train.errors import CancelledError, ServiceError
-from aml_train.files import FileEntry, FileSet
+from aml_train.files import FileEntry, FileSet, changed
 from aml_train.jobs.azure_http import error_for
 from aml_train.jobs.azure_rest import AzureRest
-from aml_train.jobs.code_hash import HASH_VERSION, Block, Snapshot, changed, read_snapshot
+from aml_train.jobs.code_hash import HASH_VERSION, Block, Snapshot, read_snapshot
 from aml_train.jobs.submission import Submission
 
 _API: Final = "2023-04-01"
@@ -203,7 +203,7 @@ class _Upload:
             file.seek(block.offset)
             data = file.read(block.length)
         if hashlib.md5(data, usedforsecurity=False).digest() != block.md5:
-            raise changed(self.snapshot.files, task.entry)
+            raise changed(self.snapshot.files.root / task.entry.path)
         query = "" if task.number is None else f"comp=block&blockid={quote(_block_id(task.number))}&"
         headers = {"Content-MD5": base64.b64encode(block.md5).decode(), "Content-Type": "application/octet-stream"}
         if task.number is None:

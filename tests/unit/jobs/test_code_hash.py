@@ -34,8 +34,19 @@ def test_long_files_are_cut_into_blocks(
     assert [block.offset for block in blocks] == [4 * number for number in range(len(lengths))]
 
 
-def test_a_file_that_grew_is_not_taken_for_what_was_selected(tmp_path: Path) -> None:
+def test_a_file_that_grew_is_read_as_far_as_it_was_selected(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("more than it was")
     files = FileSet(root=tmp_path, entries=(FileEntry(path="a", executable=False, size=3),))
+    snapshot = read_snapshot(files)
+    assert [block.length for block in snapshot.blocks["a"]] == [3]
+    assert snapshot.content_hash == hashlib.sha256(b"1#a#3mor").hexdigest()
+
+
+@pytest.mark.parametrize("content", ["tw", "", "other"])
+def test_what_is_uploaded_is_what_the_name_of_the_job_stands_for(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a").write_text("one")
+    files = FileSet.collect_code(tmp_path)
+    files.digest()
+    (tmp_path / "a").write_text(content)
     with pytest.raises(InvalidError, match=r"a changed while it was read\nRun again"):
         read_snapshot(files)

@@ -1,0 +1,40 @@
+"""Which files belong to a repository, and which are the kernel's: what a link may lead to. Only looks at the file system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+KERNEL: Final = (Path("/proc"), Path("/sys"), Path("/dev"))
+"""File systems of the kernel: proc(5), sysfs(5), and devices. ``/proc/PID/environ`` holds a process's secrets."""
+
+
+def repository_top(folder: Path) -> Path | None:
+    """Return the top of the git repository that *folder* is in, without links; None outside a repository."""
+    real = folder.resolve()
+    return next((above for above in (real, *real.parents) if (above / ".git").exists()), None)
+
+
+def boundaries(root: Path, project: Path | None = None) -> tuple[Path, ...]:
+    """Return the folders that links below *root* may lead to.
+
+    They are the repository that *root* is in and the one of *project*. A folder outside any repository counts by itself.
+
+    Args:
+        root: the folder that is sent.
+        project: the project folder; None where there is none.
+    """
+    folders = [repository_top(root) or root.resolve()]
+    if project is not None:
+        folders.append(repository_top(project) or project.resolve())
+    return tuple(dict.fromkeys(folders))
+
+
+def is_inside(path: Path, folders: tuple[Path, ...]) -> bool:
+    """Tell whether *path*, which has no links in it, is in one of *folders*."""
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def of_the_kernel(path: Path) -> bool:
+    """Tell whether *path*, which has no links in it, is on a file system of the kernel."""
+    return is_inside(path, KERNEL)
