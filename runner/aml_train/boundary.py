@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -38,3 +39,24 @@ def is_inside(path: Path, folders: tuple[Path, ...]) -> bool:
 def of_the_kernel(path: Path) -> bool:
     """Tell whether *path*, which has no links in it, is on a file system of the kernel."""
     return is_inside(path, KERNEL)
+
+
+def why_not_sent(directory: Path, text: str, project: Path) -> str:
+    """Tell why a path that the configuration names is not sent; empty where it may be.
+
+    A path may lead out of the repository by what is written, so that a reader sees it, and not by a link.
+
+    Args:
+        directory: the folder that *text* starts from.
+        text: the path as it is written.
+        project: the project folder.
+    """
+    written = Path(os.path.normpath(directory.resolve() / text))
+    # The folders' own links are resolved: `a/../b` is not `b` where `a` is a link.
+    found = {written.resolve(), (directory / text).resolve()}
+    if any(of_the_kernel(path) for path in found):
+        return "it is a file of the kernel, which may hold secrets of this machine"
+    folders = boundaries(project)
+    if is_inside(written, folders) and not all(is_inside(path, folders) for path in found):
+        return f"a link leads out of {folders[0]}"
+    return ""

@@ -119,9 +119,11 @@ def plan(directory: Path, config: Path | None, job: Path | None, target: str | N
     Prints the target, the Dockerfile as it will be built, the job as it will be submitted, the gate and the model.
     """
     from aml_train.plan import render_plan
+    from aml_train.run_files import own_output
     from aml_train.runs import prepare_run
 
-    prepared = prepare_run(load(directory, config, job, target, sets), environment=dict(os.environ))
+    loaded = load(directory, config, job, target, sets)
+    prepared = prepare_run(loaded, environment=dict(os.environ), own=own_output())
     click.echo(render_plan(prepared.plan))
 
 
@@ -175,6 +177,7 @@ def run(
     aml-train run --config job.yml                  a bare AzureML command job
     """
     from aml_train.outcome import Group, Options
+    from aml_train.run_files import own_output
     from aml_train.runs import prepare_run
 
     if supersede and group is None:
@@ -182,7 +185,9 @@ def run(
     changes = (*sets, f"watch.on-cancel={on_cancel}") if on_cancel else sets
     loaded = load(directory, config, job, target, changes)
     with terminate_like_interrupt():
-        prepared = prepare_run(loaded, environment=with_secret_paths(os.environ, secret_paths))
+        prepared = prepare_run(
+            loaded, environment=with_secret_paths(os.environ, secret_paths), own=own_output(json_file)
+        )
         if dry_run:
             from aml_train.plan import render_plan
 
@@ -230,11 +235,14 @@ def attach(
     aml-train attach                   in another one, later
     """
     from aml_train.outcome import Options
+    from aml_train.run_files import own_output
     from aml_train.runs import prepare_run
 
     loaded = load(directory, config, job, target, sets)
     with terminate_like_interrupt():
-        prepared = prepare_run(loaded, environment=dict(os.environ), image=job_name is None)
+        prepared = prepare_run(
+            loaded, environment=dict(os.environ), image=job_name is None, own=own_output(json_file)
+        )
         options = Options(attach=True, job=job_name, register=not no_register)
         code = execute(prepared, options, json_file, no_color=no_color)
     sys.exit(code)

@@ -72,6 +72,7 @@ def submit(
     from aml_train.config.command_line import CommandLine
     from aml_train.config.load import load_command
     from aml_train.outcome import Options
+    from aml_train.run_files import own_output
     from aml_train.runs import prepare_run
 
     if not arguments:
@@ -83,7 +84,9 @@ def submit(
     )
     loaded = load_command(config, command, directory=directory.absolute(), target=target, sets=sets)
     with terminate_like_interrupt():
-        prepared = prepare_run(loaded, environment=with_secret_paths(os.environ, secret_paths))
+        prepared = prepare_run(
+            loaded, environment=with_secret_paths(os.environ, secret_paths), own=own_output(json_file)
+        )
         if len(arguments) == 1 and len(arguments[0].split()) > 1:
             click.echo("note: a single argument is the name of a program; for a shell write: -- sh -c '…'", err=True)
         if dry_run:

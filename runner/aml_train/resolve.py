@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -16,12 +16,13 @@ from typing import Any, Final
 from aml_train import git
 from aml_train.code_limits import check_code
 from aml_train.config.model import CommandJob, Config
-from aml_train.files import IGNORE_FILES, FileSet
+from aml_train.files import IGNORE_FILES, FileId, FileSet
 from aml_train.image.collect import BaseResolver, OsReader, collect_inputs, read_file
 from aml_train.image.inputs import ImageInputs
 from aml_train.image.spec import BaseImage
 from aml_train.jobs.origin import DIRTY
 from aml_train.prologue import check_links
+from aml_train.run_files import not_code
 from aml_train.run_logging import unsent_metrics
 
 BRANCH_VARIABLE: Final = "AML_TRAIN_BRANCH"
@@ -130,6 +131,7 @@ def resolve(
     commit: Callable[[Path], Commit | None] = read_commit,
     read_os: OsReader | None = None,
     now: datetime.datetime | None = None,
+    own: Collection[FileId] = (),
 ) -> Resolved:
     """Ask what *config* needs to know.
 
@@ -139,6 +141,7 @@ def resolve(
         commit: finds the commit around a folder.
         read_os: finds a base image's distribution, for the drivers that depend on it.
         now: the time, for ``image.refresh``; that of the clock by default.
+        own: files that this process writes to: they are no part of code, tests and image.
 
     Raises:
         ImageError: if the base image is nowhere to be found.
@@ -158,38 +161,45 @@ def resolve(
             resolve_base=resolve_base,
             read_os=read_os,
             now=now or datetime.datetime.now(datetime.UTC),
+            own=own,
         )
     path = config.job.code
-    code = _code(path, config) if path is not None and path.is_dir() else None
+    code = _code(path, config, own) if path is not None and path.is_dir() else None
     code_digest = None
     if path is not None:
-        code_digest = _digest_of(path) if code is None else code.digest()
+        code_digest = _digest_of(path, config.directory) if code is None else code.digest()
     return Resolved(
         commit=commit(config.directory),
         base=base,
         inputs=inputs,
         platform=platform,
-        test_files=FileSet.collect(config.directory, config.tests.files) if config.tests else None,
+        test_files=FileSet.collect(config.directory, config.tests.files, own=own) if config.tests else None,
         code=code,
         code_digest=code_digest,
-        local_digests=local_digests(config.job),
+        local_digests=local_digests(config.job, config.directory),
         unsent=None if code is None else unsent_metrics(code),
     )
 
 
-def _code(folder: Path, config: Config) -> FileSet:
+def _code(folder: Path, config: Config, own: Collection[FileId]) -> FileSet:
     """Select the files of the code snapshot, which must not be more than is meant to be sent."""
-    code = FileSet.collect_code(folder, include=config.code.include)
+    code = FileSet.collect_code(
+        folder,
+        include=config.code.include,
+        leave_out=not_code(config, folder),
+        project=config.directory,
+        own=own,
+    )
     ignore_file = next((name for name in IGNORE_FILES if (folder / name).is_file()), None)
     check_links(config.data, code)
     check_code(code, config.code, ignore_file)
     return code
 
 
-def _digest_of(path: Path) -> str:
+def _digest_of(path: Path, project: Path) -> str:
     """Return the digest of a file, or of what azure-ai-ml uploads of a folder that is an input."""
     if path.is_dir():
-        return FileSet.collect_upload(path).digest()
+        return FileSet.collect_upload(path, project=project).digest()
     return hashlib.sha256(read_file(path)).hexdigest()
 
 
@@ -199,8 +209,11 @@ def _is_local(value: object) -> bool:
     )
 
 
-def local_digests(job: CommandJob) -> dict[str, str]:
-    """Return the digest of every local path beside the code: inputs, and the files that an environment names."""
+def local_digests(job: CommandJob, project: Path) -> dict[str, str]:
+    """Return the digest of every local path next to the code: inputs, and the files that an environment names.
+
+    Links of the repository of *project* that lead out of it are refused.
+    """
     found: dict[str, str] = {}
 
     def add(place: str, value: object, start: Path) -> Path | None:
@@ -208,7 +221,7 @@ def local_digests(job: CommandJob) -> dict[str, str]:
             return None
         path = (start / str(value)).resolve()
         if path.exists():
-            found[place] = _digest_of(path)
+            found[place] = _digest_of(path, project)
             return path
         return None
 

@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -17,6 +17,7 @@ from aml_train.config.model import Config, TargetConfig
 from aml_train.config_secrets import secrets_in
 from aml_train.errors import InvalidError
 from aml_train.events import Broadcast, Event, Listener, to_json
+from aml_train.files import FileId
 from aml_train.image.secret_files import secret_access
 from aml_train.jobs.clock import Clock, elapsed
 from aml_train.masking import Masker, known_secrets
@@ -66,6 +67,7 @@ def prepare_run(
     fetched: Fetched = lambda _token: None,
     image: bool = True,
     commit: Callable[[Path], Commit | None] | None = None,
+    own: Collection[FileId] = (),
 ) -> PreparedRun:
     """Resolve and plan. Changes nothing, and signs in only to look at a base in one of Azure's registries.
 
@@ -75,6 +77,7 @@ def prepare_run(
         assertion, fetched: see :class:`PreparedRun`.
         image: whether the image matters. It does not to who attaches to a job by its name.
         commit: reads the commit around a folder; by default with the branch's name of ``AML_TRAIN_BRANCH`` for a detached checkout.
+        own: files that this process writes to: they are no part of code, tests and image.
 
     Raises:
         InvalidError: if the target's workspace or compute is not said, or ``sdk: v1`` is asked for and not installed.
@@ -97,7 +100,7 @@ def prepare_run(
     )
     platform = _platform(engine()) if config.image is not None else ""
     read = commit or functools.partial(read_commit, branch=environment.get(BRANCH_VARIABLE) or None)
-    resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os, commit=read)
+    resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os, commit=read, own=own)
     plan = make_plan(config, resolved, names, run_url=environment.get(RUN_URL_VARIABLE) or None)
     return PreparedRun(
         plan=dataclasses.replace(_with_access(plan, config, environment), notices=(*plan.notices, *remarks)),

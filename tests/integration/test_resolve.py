@@ -79,11 +79,11 @@ def test_every_local_file_that_a_job_sends_counts(tmp_path: Path) -> None:
         "command: python train.py ${{inputs.data}}\ncode: src\nenvironment: file:env.yml\n"
         "inputs:\n  data: {type: uri_file, path: data.csv}\n  remote: {type: uri_file, path: azureml:d:1}\n"
     )
-    before = local_digests(load_config(None, directory=tmp_path).job)
+    before = local_digests(load_config(None, directory=tmp_path).job, tmp_path)
     assert sorted(before) == ["environment", "environment.conda_file", "inputs.data"]
     (tmp_path / "conda.yml").write_text("dependencies: [numpy]")
     (tmp_path / "data.csv").write_text("2")
-    after = local_digests(load_config(None, directory=tmp_path).job)
+    after = local_digests(load_config(None, directory=tmp_path).job, tmp_path)
     assert {key for key in after if after[key] != before[key]} == {"environment.conda_file", "inputs.data"}
 
 

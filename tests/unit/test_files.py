@@ -200,7 +200,9 @@ def test_names_and_ignore_files_that_are_not_utf8(tmp_path: Path) -> None:
 
 def _linked(tmp_path: Path, links: Mapping[str, str], files: Mapping[str, str] | None = None) -> Path:
     """Make a repository with the folder ``src`` of code, and a folder next to the repository."""
-    _write(tmp_path, {"outside/passwd": "root", "outside/d/x": "", "repo/common/util.py": "", "repo/src/train.py": ""})
+    _write(
+        tmp_path, {"outside/passwd": "root", "outside/d/x": "", "repo/common/util.py": "", "repo/src/train.py": ""}
+    )
     _write(tmp_path / "repo", files or {})
     (tmp_path / "repo" / ".git").mkdir(exist_ok=True)
     (tmp_path / "repo" / ".git" / "config").write_text("token")
@@ -244,7 +246,9 @@ def test_code_follows_no_link_out_of_the_repository(tmp_path: Path, links: dict[
 def test_links_that_a_code_snapshot_follows(
     tmp_path: Path, links: dict[str, str], ignored: str, kept: list[str]
 ) -> None:
-    code = _linked(tmp_path, links, {"src/.amlignore": f".amlignore\n{ignored}", ".env": "A=1", ".aws/credentials": ""})
+    code = _linked(
+        tmp_path, links, {"src/.amlignore": f".amlignore\n{ignored}", ".env": "A=1", ".aws/credentials": ""}
+    )
     assert _paths(FileSet.collect_code(code)) == kept
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from aml_train.boundary import why_not_sent
 from aml_train.config.command import check_command
 from aml_train.config.job_grammar import ENVIRONMENT, JOB, REMOTE_SCHEMES
 from aml_train.config.model import CommandJob
@@ -90,8 +91,8 @@ def check_job(
         shape.keys["type"].shape.check(kind, _name(source, "type"), faults)
         return None
     document: dict[str, Any] = shape.check(tree, source.prefix, faults)
-    code = _check_code(tree, document, source, faults)
-    _check_inputs(tree, document, source, faults)
+    code = _check_code(tree, document, source, project, faults)
+    _check_inputs(tree, document, source, project, faults)
     _check_environment(tree, source, project, faults)
     check_command(tree, source.prefix, faults)
     return CommandJob(document=document, directory=source.directory, file=source.file, code=code)
@@ -109,7 +110,9 @@ def _resolve(directory: Path, text: str) -> Path:
     return Path(directory, text.removeprefix("file:"))
 
 
-def _check_code(tree: MapNode, document: dict[str, Any], source: JobSource, faults: Faults) -> Path | None:
+def _check_code(
+    tree: MapNode, document: dict[str, Any], source: JobSource, project: Path, faults: Faults
+) -> Path | None:
     text, mark = document.get("code"), _mark(tree, "code")
     if not isinstance(text, str):
         return None
@@ -132,10 +135,19 @@ def _check_code(tree: MapNode, document: dict[str, Any], source: JobSource, faul
     if found not in ("file", "folder"):
         _not_there(mark, name, text, why, "write the folder of the code, relative to this file", faults)
         return None
+    may_be_sent(mark, name, source.directory, text, project, faults)
     return absolute(path)
 
 
-def _check_inputs(tree: MapNode, document: dict[str, Any], source: JobSource, faults: Faults) -> None:
+def may_be_sent(mark: Mark, name: str, directory: Path, text: str, project: Path, faults: Faults) -> bool:
+    """Check that a local path that the job sends is what it looks like; complain of a link that leads out of the repository."""
+    why = why_not_sent(directory, text, project)
+    if why:
+        faults.add(mark, f"`{name}` names `{shown(text)}`", why=why, remedy="name the place itself, or copy it")
+    return not why
+
+
+def _check_inputs(tree: MapNode, document: dict[str, Any], source: JobSource, project: Path, faults: Faults) -> None:
     inputs = document.get("inputs")
     for key, value in (inputs or {}).items():
         if not isinstance(value, dict) or not isinstance(value.get("path"), str):
@@ -157,6 +169,8 @@ def _check_inputs(tree: MapNode, document: dict[str, Any], source: JobSource, fa
             other = "uri_folder" if found == "folder" else "uri_file"
             remedy = f"write `type: {other}`, or name a {wanted}"
             faults.add(mark, f"`{name}` must be a {wanted}, as its type is {value['type']}", why=why, remedy=remedy)
+        else:
+            may_be_sent(mark, name, source.directory, text.removeprefix("file:"), project, faults)
 
 
 def _check_environment(tree: MapNode, source: JobSource, project: Path, faults: Faults) -> None:
@@ -164,6 +178,8 @@ def _check_environment(tree: MapNode, source: JobSource, project: Path, faults: 
     name, directory = _name(source, "environment"), source.directory
     if isinstance(node, ScalarNode) and node.kind == "text" and node.text.startswith("file:"):
         path = _resolve(directory, node.text)
+        if not may_be_sent(node.mark, name, directory, node.text.removeprefix("file:"), project, faults):
+            return
         inner = read_tree(path, node.mark, name_of(path, project), faults)
         if inner is None:
             return
@@ -181,6 +197,8 @@ def _check_environment(tree: MapNode, source: JobSource, project: Path, faults: 
         if found != wanted:
             why = why or f"it is a {found}"
             _not_there(inner_node.mark, full, inner_node.text, why, f"name a {wanted}, relative to this file", faults)
+        else:
+            may_be_sent(inner_node.mark, full, directory, inner_node.text.removeprefix("file:"), project, faults)
 
 
 def _not_there(mark: Mark, name: str, text: str, why: str, remedy: str, faults: Faults) -> None:

@@ -22,7 +22,7 @@ from aml_train.config.compute_grammar import check_nodes
 from aml_train.config.gate_grammar import baseline_config, check_gate, gate_rules
 from aml_train.config.grammar import DOCUMENT
 from aml_train.config.image_assemble import image_config
-from aml_train.config.job import JobSource, check_job, name_of, read_tree
+from aml_train.config.job import JobSource, check_job, may_be_sent, name_of, read_tree
 from aml_train.config.model import CommandJob, Config
 from aml_train.config.nodes import Entry, Faults, MapNode, Mark, ScalarNode, find, place, shown
 from aml_train.config.overrides import Overrides, apply, parse_overrides
@@ -328,6 +328,8 @@ class _Loader:
             if kind_of(folder)[0] != "folder":
                 what = f"`runconfig.source-directory` names `{shown(source.text)}`"
                 self.faults.add(source.mark, what, why="it is no folder there")
+            else:
+                may_be_sent(source.mark, "runconfig.source-directory", directory, source.text, self.base, self.faults)
         more = {key: entry for key, entry in entries.items() if key in OF_THE_JOB}
         return RunConfigSource(tree=inner, file=path, directory=folder, more=more)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from aml_train.boundary import why_not_sent
 from aml_train.config.nodes import Faults, MapNode, ScalarNode, find, place, shown
 from aml_train.config.source import kind_of
 
@@ -49,9 +50,12 @@ def environment_of(tree: MapNode, values: Mapping[str, Any], directory: Path, fa
     found = {"image": f"{registry['address']}/{image}" if registry.get("address") else image}
     if python.get("userManagedDependencies") or not conda:
         return found
-    if isinstance(conda, str) and kind_of(directory / conda)[0] != "file":
+    if isinstance(conda, str):
+        why = "it is no file there" if kind_of(directory / conda)[0] != "file" else ""
+        why = why or why_not_sent(directory, conda, directory)
         remedy = "write a path relative to the source directory"
-        _fault(tree, faults, f"names `{shown(conda)}`", *_CONDA, why="it is no file there", remedy=remedy)
+        if why:
+            _fault(tree, faults, f"names `{shown(conda)}`", *_CONDA, why=why, remedy=remedy)
     return {**found, "conda_file": conda}
 
 

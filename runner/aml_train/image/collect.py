@@ -9,14 +9,15 @@ import datetime
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from aml_train.boundary import boundaries
 from aml_train.config.image_model import CopyConfig, DockerfileConfig, ImageConfig
 from aml_train.errors import Fault, InvalidError
-from aml_train.files import CACHES, SECRETS, FileEntry, FileSet
+from aml_train.files import CACHES, SECRETS, FileEntry, FileId, FileSet
 from aml_train.image.inputs import (
     CONSTRAINTS,
     ENVIRONMENT,
@@ -50,6 +51,7 @@ def collect_inputs(
     resolve_base: BaseResolver,
     read_os: OsReader | None,
     now: datetime.datetime,
+    own: Collection[FileId] = (),
 ) -> tuple[BaseImage, ImageInputs]:
     """Return the resolved base of *config*, and what its build needs.
 
@@ -60,13 +62,14 @@ def collect_inputs(
         resolve_base: finds the digests of base and other images.
         read_os: finds the base's distribution; None where it must have been given.
         now: the time, for ``refresh``.
+        own: files that this process writes to, which are no part of the image.
 
     Raises:
         ImageError: if an image is nowhere to be found, or the base does not tell its distribution.
         InvalidError: if a file cannot be read, or cannot be used.
     """
     if config.dockerfile is not None:
-        return _own(config.dockerfile, platform, resolve_base)
+        return _own(config.dockerfile, platform, resolve_base, own)
     if config.base is None:
         raise ValueError("an image has a base or a Dockerfile")
     base = resolve_base(config.base, platform)
@@ -92,7 +95,7 @@ def collect_inputs(
         os_name = read_os(base, platform)
     return base, ImageInputs(
         files=files,
-        trees={f"copy/{number}": _copied(item) for number, item in enumerate(config.copy)},
+        trees={f"copy/{number}": _copied(item, project, own) for number, item in enumerate(config.copy)},
         requirements=requirements,
         os=os_name,
         micromamba=resolve_base(config.conda.micromamba, platform).pinned if config.conda is not None else None,
@@ -189,13 +192,18 @@ def _certificate(path: Path) -> bytes:
     return content
 
 
-def _copied(item: CopyConfig) -> FileSet:
+def _copied(item: CopyConfig, project: Path, own: Collection[FileId]) -> FileSet:
     """Return the files of one of ``image.copy``: without ``.git``, secrets and caches."""
     leave_out = (*SECRETS, *CACHES)
     if item.source.is_dir():
-        return FileSet.collect(item.source, ignore_files=(), leave_out=leave_out)
+        return FileSet.collect(item.source, ignore_files=(), leave_out=leave_out, own=own)
     found = FileSet.collect(
-        item.source.parent, [f"/{_literal(item.source.name)}"], ignore_files=(), leave_out=leave_out, links="follow"
+        item.source.parent,
+        [f"/{_literal(item.source.name)}"],
+        ignore_files=(),
+        leave_out=leave_out,
+        links="follow",
+        within=boundaries(project),
     )
     if not found.entries:
         what = "the file looks like a secret, by its name"
@@ -210,41 +218,75 @@ def _literal(name: str) -> str:
     return re.sub(r"([\\*?\[\]!# ])", r"\\\1", name)
 
 
-def _own(config: DockerfileConfig, platform: str, resolve_base: BaseResolver) -> tuple[BaseImage, ImageInputs]:
+def _own(
+    config: DockerfileConfig, platform: str, resolve_base: BaseResolver, own: Collection[FileId]
+) -> tuple[BaseImage, ImageInputs]:
     """Read a Dockerfile of the user's own and its context, and resolve every image that it names."""
     text = read_file(config.file).decode("utf-8", "replace")
     parsed = parse_dockerfile(text, args=config.args, target=config.target, name=config.file.name)
     bases = {image.reference: resolve_base(image.reference, platform) for image in parsed.images}
-    own = OwnDockerfile(
+    dockerfile = OwnDockerfile(
         text=parsed.pinned({reference: base.pinned for reference, base in bases.items()}),
         images={reference.familiar: base.identity for reference, base in bases.items()},
     )
-    return bases[parsed.base.reference], ImageInputs(trees={"": collect_context(config)}, own=own)
+    return bases[parsed.base.reference], ImageInputs(trees={"": collect_context(config, own)}, own=dockerfile)
 
 
-def collect_context(config: DockerfileConfig) -> FileSet:
-    """Return what Docker would send of the context: everything but what its ignore file leaves out, and never ``.git``.
+def collect_context(config: DockerfileConfig, own: Collection[FileId] = ()) -> FileSet:
+    """Return what Docker would send of the context: everything but what its ignore file leaves out, and never ``.git`` or *own*.
 
     The ignore file is ``NAME.dockerignore`` beside the Dockerfile, else ``.dockerignore`` in the context.
 
     Raises:
-        InvalidError: if there are devices, sockets or pipes.
+        InvalidError: if there are devices, sockets or pipes, something cannot be read, or a pattern is none.
     """
     from docker.utils.build import PatternMatcher
 
     beside = config.file.with_name(f"{config.file.name}.dockerignore")
     ignore = beside if beside.is_file() else config.context / ".dockerignore"
-    lines = read_file(ignore).decode("utf-8", "replace").splitlines() if ignore.is_file() else []
-    patterns = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    patterns = _dockerignore(ignore) if ignore.is_file() else []
     matcher = PatternMatcher([*patterns, ".git"])
-    paths = sorted(matcher.walk(str(config.context)), key=os.fsencode)
-    return FileSet(root=config.context, entries=tuple(_entries(config.context, paths)))
+    try:
+        paths = sorted(matcher.walk(str(config.context)), key=os.fsencode)
+        entries = tuple(_entries(config.context, paths, own))
+    except OSError as error:
+        where, remedy = str(error.filename or config.context), "make it readable, or list it in .dockerignore"
+        raise InvalidError(
+            [Fault(where=where, what=f"it cannot be read: {error.strerror}", remedy=remedy)]
+        ) from error
+    return FileSet(root=config.context, entries=entries)
 
 
-def _entries(root: Path, paths: list[str]) -> Iterator[FileEntry]:
+def _dockerignore(file: Path) -> list[str]:
+    """Return the patterns of a .dockerignore file.
+
+    Raises:
+        InvalidError: one of them is no pattern: Docker would not build either.
+    """
+    from docker.utils.build import PatternMatcher
+
+    patterns = []
+    for number, line in enumerate(read_file(file).decode("utf-8", "replace").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            PatternMatcher([line.strip()]).matches("a")  # type: ignore[arg-type]  # it takes text, as walk() does
+        except re.error as error:
+            fault = Fault(where=f"{file}:{number}", what=f"`{line.strip()[:60]}` is no pattern", why=str(error))
+            raise InvalidError([fault]) from error
+        patterns.append(line.strip())
+    return patterns
+
+
+def _entries(root: Path, paths: list[str], own: Collection[FileId]) -> Iterator[FileEntry]:
     for path in paths:
         file = root / path
-        status = file.lstat()
+        try:
+            status = file.lstat()
+        except FileNotFoundError:  # gone since it was listed
+            continue
+        if (status.st_dev, status.st_ino) in own:
+            continue
         if stat.S_ISLNK(status.st_mode):
             yield FileEntry(path=path, executable=False, size=0, link=os.readlink(file))  # noqa: PTH115 - as it is written
         elif stat.S_ISREG(status.st_mode):

@@ -1,0 +1,71 @@
+"""Paths that a configuration names may not lead out of the repository by a link, nor to the kernel's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aml_train.config.load import load_config
+from aml_train.errors import InvalidError
+
+JOB = "command: python train.py\ncode: {code}\nenvironment: {environment}\ninputs:\n  x: {{type: {kind}, path: {path}}}\n"
+
+
+def _project(tmp_path: Path, **values: str) -> Path:
+    outside, project = tmp_path / "outside", tmp_path / "repo" / "project"
+    for folder in (outside / "data", project / "src", project.parent / "shared", project.parent / ".git"):
+        folder.mkdir(parents=True)
+    for file in (outside / "passwd", outside / "conda.yml", project / "src" / "train.py", project / "data.csv"):
+        file.write_text("name: x\n")
+    (outside / "env.yml").write_text("image: python:3.11\n")
+    (project / "out").symlink_to(outside)
+    (project / "shared").symlink_to("../shared")
+    (project / "far.csv").symlink_to(outside / "passwd")
+    (project / "env.yml").write_text("image: python:3.11\nconda_file: out/conda.yml\n")
+    given = {"code": "src", "environment": "azureml:e:1", "kind": "uri_file", "path": "data.csv", **values}
+    (project / "job.yml").write_text(JOB.format(**given))
+    return project
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"code": "out"}, r"job\.yml:2: `code` names `out`: a link leads out of .*/repo; name the place itself"),
+        ({"code": "out/data"}, r"job\.yml:2: `code` names `out/data`: a link leads out of"),
+        ({"path": "far.csv"}, r"job\.yml:5: `inputs\.x\.path` names `far\.csv`: a link leads out of"),
+        ({"path": "out/passwd"}, r"job\.yml:5: `inputs\.x\.path` names `out/passwd`: a link leads out of"),
+        ({"kind": "uri_folder", "path": "out/data"}, r"job\.yml:5: .* a link leads out of"),
+        ({"path": "/proc/self/environ"}, r"job\.yml:5: .*`/proc/self/environ`: it is a file of the kernel"),
+        ({"code": "/proc"}, r"job\.yml:2: `code` names `/proc`: it is a file of the kernel"),
+        ({"environment": "file:out/env.yml"}, r"job\.yml:3: `environment` names .*: a link leads out of"),
+        ({"environment": "file:env.yml"}, r"env\.yml:2: `conda_file` names `out/conda\.yml`: a link leads out of"),
+        ({"environment": "{image: x, conda_file: out/conda.yml}"}, r"job\.yml:3: .* a link leads out of"),
+        ({"environment": "{build: {path: out/data}}"}, r"job\.yml:3: .* a link leads out of"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, values: dict[str, str], fault: str) -> None:
+    project = _project(tmp_path, **values)
+    with pytest.raises(InvalidError, match=fault):
+        load_config(None, directory=project)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"code": "shared"},
+        {"code": ".."},
+        {"path": "../../outside/passwd"},
+        {"kind": "uri_folder", "path": "../../outside/data"},
+    ],
+)
+def test_what_is_written_may_lead_anywhere(tmp_path: Path, values: dict[str, str]) -> None:
+    project = _project(tmp_path, **values)
+    (project / "out").unlink()
+    assert load_config(None, directory=project).job.code is not None
+
+
+def test_a_project_that_is_reached_by_a_link(tmp_path: Path) -> None:
+    project = _project(tmp_path)
+    (tmp_path / "here").symlink_to(project)
+    assert load_config(None, directory=tmp_path / "here").job.code == tmp_path / "here" / "src"

@@ -1,0 +1,143 @@
+"""What of a project is no part of a job's code, though it lies in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from aml_train.config.image_model import DockerfileConfig
+from aml_train.config.load import load_config
+from aml_train.config.model import Config
+from aml_train.errors import InvalidError
+from aml_train.files import FileId
+from aml_train.image.collect import collect_context, unresolved
+from aml_train.resolve import Resolved, resolve
+from aml_train.run_files import own_output
+
+JOB = "command: python train.py\ncode: .\nenvironment: azureml:e:1\n"
+CONFIG = "job: job.yml\ngate: {accuracy: '>= 0.9'}\n"
+
+
+def _project(folder: Path, files: Mapping[str, str]) -> Path:
+    for name, text in {"job.yml": JOB, "aml-train.yml": CONFIG, "train.py": "pass", **files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def _resolved(config: Config, own: frozenset[FileId] = frozenset()) -> Resolved:
+    return resolve(config, platform="linux/amd64", resolve_base=unresolved, commit=lambda _: None, own=own)
+
+
+def _sent(config: Config) -> list[str]:
+    found = _resolved(config)
+    assert found.code is not None
+    return [entry.path for entry in found.code.entries]
+
+
+def _digest(project: Path) -> str | None:
+    return _resolved(load_config(None, directory=project)).code_digest
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("aml-train.yml", CONFIG.replace("0.9", "0.95")),
+        ("aml-train.yml", CONFIG + "model: {name: m, path: outputs/m}\npromote: {production: {from: [staging]}}\n"),
+        ("aml-train.yml", f"# A comment.\n{CONFIG}"),
+        ("job.yml", f"# A comment.\n{JOB}display_name: again\n"),
+        (".github/workflows/train.yml", "on: push\n"),
+    ],
+)
+def test_what_changes_nothing_of_the_job_is_no_other_code(tmp_path: Path, file: str, text: str) -> None:
+    before = _digest(_project(tmp_path, {}))
+    assert _digest(_project(tmp_path, {file: text})) == before
+    assert _digest(_project(tmp_path, {"train.py": "print()"})) != before
+
+
+@pytest.mark.parametrize(
+    ("files", "sent"),
+    [
+        ({}, ["train.py"]),
+        (
+            {"aml-train.yml": f"{CONFIG}baseline: {{file: gate/baseline.json}}\n", "gate/baseline.json": "{}"},
+            ["train.py"],
+        ),
+        (
+            {
+                "aml-train.yml": "job: job.yml\nimage: {dockerfile: docker/Dockerfile, secrets: {token: {file: t.txt}}}\n",
+                "docker/Dockerfile": "FROM x",
+                "docker/Dockerfile.dockerignore": "",
+                "docker/entry.sh": "",
+                "t.txt": "secret",
+            },
+            ["docker/entry.sh", "train.py"],
+        ),
+        # What the image is made of may be read by the job, too: MLflow records it with a model.
+        (
+            {"aml-train.yml": "job: job.yml\nimage: {base: x, pip: r.txt}\n", "r.txt": ""},
+            ["r.txt", "train.py"],
+        ),
+        # The job's own file, by its name.
+        ({"job.yml": JOB.replace("train.py", "train.py --config job.yml")}, ["job.yml", "train.py"]),
+        ({"aml-train.yml": f"{CONFIG}setup: [cat aml-train.yml]\n"}, ["aml-train.yml", "train.py"]),
+        (
+            {"job.yml": f"{JOB}environment_variables: {{BASELINE: b.json}}\n", "b.json": "{}",
+             "aml-train.yml": f"{CONFIG}baseline: {{file: b.json}}\n"},
+            ["b.json", "train.py"],
+        ),
+        ({"aml-train.yml": f"{CONFIG}code: {{include: [/aml-train.yml, .github/]}}\n", ".github/x.yml": ""},
+         [".github/x.yml", "aml-train.yml", "train.py"]),
+        # Names that only look alike.
+        ({"lib/job.yml": "", "lib/.github": "", "aml-train.yml.txt": ""},
+         ["aml-train.yml.txt", "lib/.github", "lib/job.yml", "train.py"]),
+    ],
+)  # fmt: skip
+def test_what_is_sent(tmp_path: Path, files: dict[str, str], sent: list[str]) -> None:
+    assert _sent(load_config(None, directory=_project(tmp_path, files))) == sent
+
+
+def test_a_configuration_below_the_code(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    project = _project(tmp_path / "azure ml", {"job.yml": JOB.replace("code: .", "code: ..")})
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github" / "x.yml").touch()
+    assert _sent(load_config(None, directory=project)) == ["azure ml/train.py"]
+
+
+def test_the_configuration_of_a_run_configuration(tmp_path: Path) -> None:
+    folder = tmp_path / ".azureml"
+    folder.mkdir()
+    (folder / "gpu.runconfig").write_text("script: train.py\ntarget: gpu\nenvironment: {docker: {baseImage: x}}\n")
+    (tmp_path / "train.py").touch()
+    (tmp_path / "aml-train.yml").write_text("runconfig: .azureml/gpu.runconfig\n")
+    assert _sent(load_config(None, directory=tmp_path)) == ["train.py"]
+
+
+def test_the_log_of_the_run_belongs_to_neither_code_nor_tests_nor_image(tmp_path: Path) -> None:
+    config = "job: job.yml\nimage: {dockerfile: Dockerfile}\ntests: {command: pytest}\n"
+    project = _project(tmp_path, {"aml-train.yml": config, "Dockerfile": "FROM x", "run.log": "", "record.json": ""})
+    own = own_output(project / "run.log", project / "record.json", project / "absent")
+    found = _resolved(load_config(None, directory=project), own)
+    assert found.code is not None
+    assert found.test_files is not None
+    assert found.inputs is not None
+    context = found.inputs.trees[""]
+    for files in (found.code, found.test_files, context):
+        paths = [entry.path for entry in files.entries]
+        assert "train.py" in paths
+        assert not {"run.log", "record.json"} & set(paths)
+
+
+def test_streams_that_are_no_files() -> None:
+    assert own_output(Path("/dev/null"), None) == own_output()
+
+
+@pytest.mark.parametrize(("line", "number"), [("[z-a]", 2), ("a/[z-a]/b", 2)])
+def test_a_dockerignore_that_docker_refuses(tmp_path: Path, line: str, number: int) -> None:
+    (tmp_path / ".dockerignore").write_text(f"# A comment.\n{line}\n")
+    config = DockerfileConfig(file=tmp_path / "Dockerfile", context=tmp_path)
+    with pytest.raises(InvalidError, match=rf"\.dockerignore:{number}: `.*` is no pattern: bad character range"):
+        collect_context(config)
