@@ -40,7 +40,15 @@ from aml_train.masking import Masker
 from aml_train.outcome import Options, Outcome
 from aml_train.plan import Plan
 from aml_train.spending import Spending, placement_of
-from aml_train.submit import choose_attempt, grouped, latest_attempt, named_job, supersede, tagged
+from aml_train.submit import (
+    choose_attempt,
+    grouped,
+    latest_attempt,
+    named_job,
+    supersede,
+    tagged,
+    why_submitted,
+)
 from aml_train.units import size
 from aml_train.verdict import Verdict
 
@@ -241,9 +249,14 @@ class Execution:
             if self._options.name is not None:
                 job = named_job(self._job, service, image, self._options.name)
             else:
-                job, found = choose_attempt(
-                    self._job, service, image, fresh=self._options.fresh, lost=lambda view: self._stop(service, view)
+                fresh = self._options.fresh
+                choice = choose_attempt(
+                    self._job, service, image, fresh=fresh, lost=lambda view: self._stop(service, view)
                 )
+                job, found = choice.job, choice.found
+                if found is None:
+                    why = why_submitted(self._job, service, image, choice.before, fresh=fresh)
+                    self._listener(Notice(text=why))
             self._held.spec = tagged(
                 grouped(job, self._options.group), baseline_tags(self._plan.baseline, self._at_start)
             )

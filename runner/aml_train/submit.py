@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aml_train.errors import InvalidError, ServiceError
@@ -11,12 +13,38 @@ from aml_train.events import Listener, Notice
 from aml_train.image.spec import JobImage
 from aml_train.jobs.cancel import tell_to_cancel
 from aml_train.jobs.clock import Clock
-from aml_train.jobs.job import TAG_FINGERPRINT, TAG_GROUP, TAG_SEQUENCE, JobSpec, JobTemplate, make_job
+from aml_train.jobs.job import (
+    TAG_FINGERPRINT,
+    TAG_GROUP,
+    TAG_SEQUENCE,
+    JobSpec,
+    JobTemplate,
+    job_parts,
+    make_job,
+)
+from aml_train.jobs.parts import difference, in_one_line
 from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
 from aml_train.outcome import Group
 
 _MOST_ATTEMPTS: Final = 1000
+#: So many jobs of the workspace are looked at for one that this run could be compared with.
+_MOST_LOOKED_AT: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The attempt of a job that is to be followed.
+
+    Attributes:
+        job: what it is, or is to be, submitted as.
+        found: the job that is attached to; None where it is to be submitted.
+        before: the latest attempt where it is not attached to.
+    """
+
+    job: JobSpec
+    found: JobView | None = None
+    before: JobView | None = None
 
 
 def attempts(template: JobTemplate, service: JobService, image: JobImage) -> Iterator[tuple[JobSpec, JobView | None]]:
@@ -48,7 +76,7 @@ def choose_attempt(
     *,
     fresh: bool,
     lost: Callable[[JobView], None] = lambda _view: None,
-) -> tuple[JobSpec, JobView | None]:
+) -> Choice:
     """Find the attempt to attach to, or the number of the next one. The latest attempt decides.
 
     One that is running or has completed is attached to, unless *fresh*; one that failed or was cancelled is followed by
@@ -58,13 +86,62 @@ def choose_attempt(
         ServiceError: if a job of that name exists which is not ours.
     """
     *known, (job, _) = attempts(template, service, image)
-    if known and not fresh:
-        latest, view = known[-1]
-        if view is not None and _attachable(view.status):
-            return latest, view
-        if view is not None and view.status is JobStatus.NOT_RESPONDING:
+    latest, view = known[-1] if known else (job, None)
+    if view is not None and not fresh:
+        if _attachable(view.status):
+            return Choice(job=latest, found=view)
+        if view.status is JobStatus.NOT_RESPONDING:
             lost(view)
-    return job, None
+    return Choice(job=job, before=view)
+
+
+def why_submitted(
+    template: JobTemplate, service: JobService, image: JobImage, before: JobView | None, *, fresh: bool
+) -> str:
+    """Tell in one line why there is no job to attach to.
+
+    Args:
+        template: what is to be submitted.
+        service: the workspace; that it does not answer is no failure.
+        image: what it runs in.
+        before: the latest attempt of the same job; None where there is none.
+        fresh: whether another attempt was asked for.
+    """
+    if before is not None:
+        ended = f"{before.name}, which is {before.status.value}"
+        return (
+            f"Trains again, as --fresh says: nothing differs from {ended}."
+            if fresh
+            else f"Trains again after {ended}."
+        )
+    try:
+        last = _last_named(template.stem, service)
+    except ServiceError as error:
+        return (
+            f"Trains: there is no job of this content. What differs from the last one is not known: {error.message}"
+        )
+    if last is None:
+        return (
+            f"Trains for the first time: there is no earlier job {template.stem}-… among the last of this workspace."
+        )
+    files = template.code.contents if template.code is not None else None
+    found = difference(last.tags, job_parts(template, image), files)
+    if found is None:
+        return (
+            f"Trains: there is no job of this content. {last.name} is the last one; its tags do not say what differs."
+        )
+    if not found:
+        return (
+            f"Trains: there is no job of this content. What differs from the last one, {last.name}, is not recorded."
+        )
+    return f"Trains, as these differ from the last job, {last.name}: {in_one_line(found)}."
+
+
+def _last_named(stem: str, service: JobService) -> JobView | None:
+    """Return the newest job whose name was computed with *stem*; None where there is none among the newest."""
+    name = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{12}}-\d+")
+    newest = itertools.islice(service.tagged_jobs(TAG_FINGERPRINT), _MOST_LOOKED_AT)
+    return next((view for view in newest if name.fullmatch(view.name)), None)
 
 
 def named_job(template: JobTemplate, service: JobService, image: JobImage, name: str) -> JobSpec:

@@ -421,6 +421,26 @@ def test_older_runs_of_the_group_are_superseded_and_nobody_else() -> None:
     assert (tags["aml-train.group"], tags["aml-train.sequence"]) == ("octo/digits#7", "42")
 
 
+def why(events: Sequence[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice) and event.text.startswith("Trains")]
+
+
+def test_a_run_that_submits_says_why_it_could_not_attach() -> None:
+    service, plan = good_service(), make_plan()
+    _, first = run(plan, service)
+    assert why(first) == ["Trains for the first time: there is no earlier job digits-… among the last of this workspace."]
+    outcome, second = run(plan, service)
+    assert why(second) == []
+    assert outcome.job is not None
+    document = {**plan.job.document, "inputs": {"epochs": 3}}
+    _, third = run(replace(plan, job=replace(plan.job, document=document)), service)
+    assert why(third) == [f"Trains, as these differ from the last job, {outcome.job.name}: the input epochs."]
+    _, fresh = run(plan, service, fresh=True)
+    assert why(fresh) == [f"Trains again, as --fresh says: nothing differs from {outcome.job.name}, which is Completed."]
+    _, named = run(plan, service, fresh=True, name="of-its-own")
+    assert why(named) == []
+
+
 def test_nothing_is_superseded_unless_asked() -> None:
     service = good_service()
     grouped_job(service, "digits-older-1", "octo/digits#7", "41")

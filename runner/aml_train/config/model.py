@@ -313,7 +313,7 @@ class CodeConfig:
     Attributes:
         max_size: bytes of all files together.
         max_files: how many files.
-        include: gitignore patterns of what is sent although it looks like a secret or a cache.
+        include: gitignore patterns of what is sent although it looks like a secret or a cache, or belongs to the run.
 
     The bounds are those that AzureML has had for snapshots: 300 MB and 2,000 files
     (https://learn.microsoft.com/azure/machine-learning/how-to-save-write-experiment-files).

@@ -48,7 +48,7 @@ CODE: Final = Record(
         ),
         "include": Key(
             Items(item=Text(noun="a gitignore pattern"), noun="a list of gitignore patterns", least=1),
-            "Files that belong to the snapshot although they look like secrets or caches, as gitignore patterns.",
+            "Files that belong to the snapshot although they are left out by default, as gitignore patterns.",
         ),
     },
 )

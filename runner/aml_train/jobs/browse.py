@@ -12,6 +12,7 @@ from urllib.parse import quote
 from aml_train.errors import ServiceError
 from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.logged_reads import read_tables
+from aml_train.jobs.parts import TAG_FILES
 from aml_train.jobs.states import JobStatus, parse_status
 from aml_train.tables import Table
 
@@ -147,7 +148,7 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
         "resources": {k: v for k, v in (properties.get("resources") or {}).items() if v not in (None, {}, "")},
         "limits": properties.get("limits"),
         "metrics": metrics,
-        "tags": dict(row.tags),
+        "tags": {key: value for key, value in row.tags.items() if not key.startswith(TAG_FILES)},
         "logs": sorted(details.log_files),
         "studio": studio.get("endpoint"),
     }

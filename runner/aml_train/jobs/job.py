@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aml_train.files import FileSet
 from aml_train.image.spec import Given, JobImage, Tested
+from aml_train.jobs.parts import part_tags, parts_of
 
 #: Part of every job's name, so that a change of what the name covers never attaches to a job of older make.
 NAME_FORMAT: Final = 1
@@ -113,19 +114,39 @@ def fingerprint(template: JobTemplate, image: JobImage) -> str:
 
     The job's own name, and the tags with the commit, are left out: they change nothing of the result.
     """
-    document = {key: value for key, value in template.document.items() if key not in ("name", "tags", "display_name")}
     content = {
         "format": NAME_FORMAT,
-        "document": document,
+        "document": _counted(template),
         "code": template.code_digest,
         "local": dict(template.local_digests),
-        "image": image.digest if isinstance(image, Tested) else "given",
+        "image": _identity(image),
         "scope": template.scope,
     }
     if template.runconfig is not None:
         content["runconfig"] = dict(template.runconfig)
     text = json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _counted(template: JobTemplate) -> dict[str, Any]:
+    """Return what of the document counts for the fingerprint."""
+    return {key: value for key, value in template.document.items() if key not in ("name", "tags", "display_name")}
+
+
+def _identity(image: JobImage) -> str:
+    return image.digest if isinstance(image, Tested) else "given"
+
+
+def job_parts(template: JobTemplate, image: JobImage) -> dict[str, str]:
+    """Return the parts of what :func:`fingerprint` covers; see :mod:`aml_train.jobs.parts`."""
+    return parts_of(
+        _counted(template),
+        code=template.code_digest,
+        local=template.local_digests,
+        image=_identity(image),
+        scope=template.scope,
+        runconfig=template.runconfig,
+    )
 
 
 def job_name(template: JobTemplate, image: JobImage, attempt: int) -> str:
@@ -151,7 +172,8 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
             tags[TAG_TESTED] = "given, not tested"
     name = job_name(template, image, attempt)
     document["name"] = name
-    document["tags"] = tags
+    files = template.code.contents if template.code is not None else None
+    document["tags"] = tags | part_tags(job_parts(template, image), files, len(tags))
     return JobSpec(
         name=name,
         document=document,
