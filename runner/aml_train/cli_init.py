@@ -12,6 +12,7 @@ import click
 if TYPE_CHECKING:
     from aml_train.init.candidates import Candidate
     from aml_train.init.draft import Line
+    from aml_train.init.ignore import IgnoreFile
     from aml_train.init.project import Project
 
 NAME = "aml-train.yml"
@@ -44,6 +45,7 @@ def init(directory: Path, *, job: str | None, workflow: bool, example: bool, dry
     aml-train init --job jobs/train.yml   where there are several jobs
     aml-train init --example              where there is nothing yet
     """
+    from aml_train.init.ignore import lines_of as ignore_lines
     from aml_train.init.samples import EXAMPLE, WORKFLOW, WORKFLOW_PATH
     from aml_train.init.write import write_files
 
@@ -51,13 +53,16 @@ def init(directory: Path, *, job: str | None, workflow: bool, example: bool, dry
         raise click.UsageError("--example writes a job of its own: leave --job out.")
     guesses: Sequence[Line] = ()
     notes: Sequence[str] = ()
+    ignore: IgnoreFile | None = None
     if example:
         files = dict(EXAMPLE)
     else:
-        text, guesses, notes = _propose(directory, job)
+        text, guesses, notes, ignore = _propose(directory, job)
         files = {NAME: text}
     if workflow:
         files[WORKFLOW_PATH] = WORKFLOW
+    if ignore is not None:
+        files[ignore.path] = ignore.text
     if dry_run:
         for path, text in files.items():
             click.echo(f"# {path}\n{text}" if len(files) > 1 else text, nl=False)
@@ -67,6 +72,8 @@ def init(directory: Path, *, job: str | None, workflow: bool, example: bool, dry
         click.echo(
             f"{NAME}:{line.number}: {line.key}{f' = {line.text}' if line.text else ''} ({line.reason})", err=True
         )
+    for shown in ignore_lines(ignore) if ignore is not None else ():
+        click.echo(shown, err=True)
     for note in notes:
         click.echo(f"note: {note}", err=True)
     if not dry_run:
@@ -74,12 +81,13 @@ def init(directory: Path, *, job: str | None, workflow: bool, example: bool, dry
         click.echo("Next: aml-train validate, then aml-train run", err=True)
 
 
-def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Sequence[str]]:
-    """Return the configuration's text, its guesses and notes; it has been checked."""
+def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Sequence[str], IgnoreFile | None]:
+    """Return the configuration's text, its guesses and notes, and an .amlignore; the configuration has been checked."""
     from aml_train.config.load import check_text
     from aml_train.errors import InvalidError
     from aml_train.init.draft import render
     from aml_train.init.guess import propose
+    from aml_train.init.ignore import propose_ignore
     from aml_train.init.project import scan
 
     project = scan(directory)
@@ -87,12 +95,12 @@ def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Seq
     draft = propose(project, chosen, asked=job is not None)
     text, guesses = render(draft)
     try:
-        check_text(text, NAME, directory=directory)
+        config = check_text(text, NAME, directory=directory)
     except InvalidError as error:
         raise InvalidError(
             error.faults, hint="These are to be mended before there can be a configuration; nothing was written."
         ) from error
-    return text, guesses, draft.notes
+    return text, guesses, draft.notes, propose_ignore(directory, config, project)
 
 
 def _choose(project: Project, directory: Path, job: str | None) -> Candidate:

@@ -24,8 +24,8 @@ def not_code(config: Config, code: Path) -> tuple[str, ...]:
     A change of these files changes nothing of what the job computes, so that it must not make another job. The job's YAML is
     part of the job's hash by its content. A file whose name the job mentions is the job's, too.
     """
-    mentioned = _mentioned(config)
-    files = [path for path in _configuration(config) if path.name not in mentioned]
+    texts = mentioned(config)
+    files = [path for path in _configuration(config) if path.name not in texts]
     folders = [config.directory / WORKFLOWS, (repository_top(config.directory) or config.directory) / WORKFLOWS]
     names = [*(_pattern(path, code) for path in files), *(_pattern(path, code, "/") for path in folders)]
     return tuple(dict.fromkeys(name for name in names if name))
@@ -49,7 +49,7 @@ def _configuration(config: Config) -> Iterator[Path]:
         yield from (secret.file for secret in image.secrets.values() if secret.file is not None)
 
 
-def _mentioned(config: Config) -> str:
+def mentioned(config: Config) -> str:
     """Return the texts of the job in which it may name a file of its code."""
     document = config.job.document
     literals = [value for value in (document.get("inputs") or {}).values() if not isinstance(value, dict)]

@@ -428,7 +428,9 @@ def why(events: Sequence[Event]) -> list[str]:
 def test_a_run_that_submits_says_why_it_could_not_attach() -> None:
     service, plan = good_service(), make_plan()
     _, first = run(plan, service)
-    assert why(first) == ["Trains for the first time: there is no earlier job digits-… among the last of this workspace."]
+    assert why(first) == [
+        "Trains for the first time: there is no earlier job digits-… among the last of this workspace."
+    ]
     outcome, second = run(plan, service)
     assert why(second) == []
     assert outcome.job is not None
@@ -436,7 +438,9 @@ def test_a_run_that_submits_says_why_it_could_not_attach() -> None:
     _, third = run(replace(plan, job=replace(plan.job, document=document)), service)
     assert why(third) == [f"Trains, as these differ from the last job, {outcome.job.name}: the input epochs."]
     _, fresh = run(plan, service, fresh=True)
-    assert why(fresh) == [f"Trains again, as --fresh says: nothing differs from {outcome.job.name}, which is Completed."]
+    assert why(fresh) == [
+        f"Trains again, as --fresh says: nothing differs from {outcome.job.name}, which is Completed."
+    ]
     _, named = run(plan, service, fresh=True, name="of-its-own")
     assert why(named) == []
 
