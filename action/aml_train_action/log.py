@@ -30,7 +30,7 @@ from aml_train.events import (
     StageStarted,
     TestsFinished,
 )
-from aml_train.masking import Masker, MaskingStream
+from aml_train.masking import Masker, Scrubber
 from aml_train.units import duration, size, slowest
 from aml_train_action.commands import annotation, command
 from aml_train_action.text import harmless, harmless_lines, lines_of, pieces
@@ -87,8 +87,9 @@ class Channel:
         """Write *text*, of whatever origin, so that nothing in it takes effect. Nothing of it is lost."""
         with self._lock:
             self._pause()
-            for line in lines_of(text):
-                for piece in pieces(self._masker.mask(line), _WIDEST):
+            # All lines at once: a secret may be divided between two.
+            for line in self._masker.mask("\n".join(lines_of(text))).split("\n"):
+                for piece in pieces(line, _WIDEST):
                     self._stream.write(f"{sign} {piece}\n")
             self._stream.flush()
 
@@ -171,6 +172,37 @@ class ChannelText(io.TextIOBase):
             self._rest = ""
 
 
+class ForeignText:
+    """The lines of one source, without the secrets in them, also those that two lines or two pieces of a line divide.
+
+    Args:
+        masker: knows the secrets.
+    """
+
+    def __init__(self, masker: Masker) -> None:
+        self._scrubber = Scrubber(masker, across=True)
+        self._rest = ""
+        #: Whether the last line is not complete yet.
+        self.open = False
+
+    def feed(self, text: str, *, more: bool) -> list[str]:
+        """Return the lines that may be shown now, and with *more*, the piece of a line that follows them."""
+        self.open = more
+        data = "\n".join(lines_of(text)) + ("" if more else "\n")
+        return self._shown(self._scrubber.feed(data.encode()), piece=more)
+
+    def finish(self) -> list[str]:
+        """Return what was held back."""
+        return self._shown(self._scrubber.feed(b"", final=True), piece=True)
+
+    def _shown(self, data: bytes, *, piece: bool) -> list[str]:
+        *lines, self._rest = (self._rest + data.decode("utf-8", "replace")).split("\n")
+        if piece and self._rest:
+            lines.append(self._rest)
+            self._rest = ""
+        return lines
+
+
 class GitHubLog:
     """Shows events in GitHub's log.
 
@@ -186,7 +218,7 @@ class GitHubLog:
         self._level = level
         self._group: str | None = None
         self._told: dict[str, datetime.datetime] = {}
-        self._pieces: dict[tuple[str, str], tuple[MaskingStream, io.BytesIO]] = {}
+        self._foreign: dict[tuple[str, str], ForeignText] = {}
 
     def __call__(self, event: Event) -> None:
         """Show one event."""
@@ -196,6 +228,7 @@ class GitHubLog:
                 self._channel.command(command("group", harmless(f"{event.stage}: {self._masker.mask(event.title)}")))
                 self._group = event.stage
             case StageFinished():
+                self._release()
                 if self._group == event.stage:
                     self._end_group()
                 self._say("✓", f"{event.stage}: {event.summary} ({duration(event.seconds)})")
@@ -203,7 +236,7 @@ class GitHubLog:
                 self._progress(event)
             case LogLine():
                 if self._level != "warning":
-                    self._foreign(event)
+                    self._line(event.source, event.origin, "", event.text, more=event.more)
             case LogLines():
                 if self._level != "warning":
                     self._lines(event)
@@ -219,10 +252,16 @@ class GitHubLog:
 
     def close(self) -> None:
         """End the group, show what was held back, and let commands take effect again."""
-        for source, origin in list(self._pieces):
-            self._channel.text(self._whole(source, origin, ""), sign="│")
+        self._release()
         self._end_group()
         self._channel.resume()
+
+    def _release(self) -> None:
+        """Show what was held back: its source says no more."""
+        for foreign in self._foreign.values():
+            for line in foreign.finish():
+                self._channel.text(line, sign="│")
+        self._foreign.clear()
 
     def _say(self, sign: str, text: str) -> None:
         self._channel.text(text, sign=sign)
@@ -276,14 +315,12 @@ class GitHubLog:
             of = f" of {total}" if event.total else ""
             self._say("·", f"{event.label}: {done}{of}{'' if event.unit == 'bytes' else ' ' + event.unit}")
 
-    def _foreign(self, event: LogLine) -> None:
-        self._line(event.source, event.origin, "", event.text, more=event.more)
-
     def _lines(self, event: LogLines) -> None:
         """Show lines of a job's log: all that are whole at once, and a line that comes in pieces by itself."""
         label = f"{harmless(event.label)}: " if event.label else ""
         lines = event.text.split("\n")
-        if (event.source, event.origin) in self._pieces:
+        foreign = self._foreign.get((event.source, event.origin))
+        if foreign is not None and foreign.open:
             first = lines.pop(0)
             self._line(event.source, event.origin, label, first, more=event.more and not lines)
         last = lines.pop() if event.more and lines else None
@@ -293,36 +330,12 @@ class GitHubLog:
             self._line(event.source, event.origin, label, last, more=True)
 
     def _line(self, source: str, origin: str, label: str, text: str, *, more: bool) -> None:
+        """Show a line of foreign text, or a piece of one; a secret may be divided between pieces, and between lines."""
         key = source, origin
-        if not more and key not in self._pieces:
-            self._channel.text(label + text, sign="│")
-            return
-        # A piece of a longer line: a secret may be cut in two.
-        for line in (self._part(*key, text) if more else self._whole(*key, text)).split("\n"):
+        if key not in self._foreign:
+            self._foreign[key] = ForeignText(self._masker)
+        for line in self._foreign[key].feed(text, more=more):
             self._channel.text(label + line, sign="│")
-
-    def _part(self, source: str, origin: str, text: str) -> str:
-        """Return what may be shown of a line's piece by now."""
-        if (source, origin) not in self._pieces:
-            sink = io.BytesIO()
-            self._pieces[source, origin] = MaskingStream(sink, self._masker), sink
-        stream, sink = self._pieces[source, origin]
-        stream.write("\n".join(lines_of(text)).encode())
-        return self._drained(sink)
-
-    def _whole(self, source: str, origin: str, text: str) -> str:
-        """Return the rest of a line, with its last piece."""
-        shown = self._part(source, origin, text)
-        stream, sink = self._pieces.pop((source, origin))
-        stream.close()
-        return shown + self._drained(sink)
-
-    @staticmethod
-    def _drained(sink: io.BytesIO) -> str:
-        text = sink.getvalue().decode("utf-8", "replace")
-        sink.seek(0)
-        sink.truncate()
-        return text
 
     def _finish(self, event: RunFinished) -> None:
         self.close()

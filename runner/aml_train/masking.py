@@ -8,26 +8,47 @@ from __future__ import annotations
 
 import base64
 import binascii
+import bisect
 import contextlib
 import io
 import json
 import re
+import string
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, Protocol
 from urllib.parse import quote, quote_plus, unquote
 
 MASK: Final = "***"
 _SHORTEST: Final = 4
 _SHORTEST_DERIVED: Final = 6
+#: A form of fewer characters is not looked for across the ends of lines: it would be found by chance.
+_SHORTEST_CUT: Final = 8
+#: So much of a form at the end of a line has the line wait for the next one.
+_CUT_PREFIX: Final = 4
+#: Longer texts are not looked for as numeric entities, which are six times as long.
+_MOST_ENTITIES: Final = 256
+#: How the name of a secret ends: with the word itself, and perhaps with which of several it is. A name that only holds such a word,
+#: as ``SSH_KEY_NAME`` or ``MAX_TOKENS``, says something about a secret, or nothing.
 _SECRET_NAME: Final = re.compile(
-    r"TOKEN(?!I[SZ])|SECRET|PASSWORD|PASSWD|PASSPHRASE|KEY|CREDENTIAL|CREDS|CONNECTION.?STRING|(?:^|[_-])SAS(?:$|[_-])",
+    r"""(?:
+      (?:TOKEN|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASES?|PASSCODE|CREDENTIALS?|CREDS|CONNECTION[_.-]?STRINGS?)
+    | (?:^|[_.-]|API|ACCESS|ACCOUNT|PRIVATE|SECRET|SHARED|SIGNING|SSH|STORAGE|ENCRYPTION|MASTER|DEPLOY)KEY
+    | (?-i:(?<=[a-z0-9])Key)
+    | (?:API|ACCESS|AUTH|REFRESH|SSH)[_.-]?(?:TOKENS|KEYS)
+    | (?:^|[_.-])(?:SAS|PAT|JWT|PSK|DSN) | [_.-]PWD
+    )(?:[_.-](?:[0-9]+|PROD(?:UCTION)?|DEV(?:ELOPMENT)?|TEST|STAGING|PRIMARY|SECONDARY|OLD|NEW|BASE(?:64)?|JSON|PEM|VALUE))*\Z""",
+    re.I | re.X,
+)
+#: Names that end like that, and mean what everybody may know: a public key, the name of a field, a token of a language model.
+_PUBLIC_NAME: Final = re.compile(
+    r"GPG_KEY|(?:.*[_.-])?(?:PUBLIC|METRIC|SORT|LABEL|FEATURE|PARTITION|CACHE|GROUP|INDEX|FOREIGN|ROUTING)[_.-]?KEY"
+    r"|(?:.*[_.-])?(?:BOS|EOS|PAD|UNK|MASK|SEP|CLS)[_.-]TOKEN",
     re.I,
 )
-#: Azure's variables count as secret, but for those that only say how its command line behaves.
-_AZURE: Final = re.compile(r"AZURE_(?!CONFIG_DIR|EXTENSION_DIR|DEVOPS_CACHE_DIR|HTTP_USER_AGENT|CORE_|ENVIRONMENT$)")
-#: Names that hold such a word and are no secrets: a public key's fingerprint in Python's own image, and paths.
-_PUBLIC: Final = frozenset({"GPG_KEY", "INPUT_SECRET-PATH", "AML_TRAIN_SECRET_PATH"})
+#: Secrets whose names do not tell: Docker's logins, the address at which the runner gives tokens.
+_KNOWN: Final = frozenset({"DOCKER_AUTH_CONFIG", "ACTIONS_ID_TOKEN_REQUEST_URL"})
 #: Identifiers are hidden in the log, as users expect, and kept in outputs: a studio link without them leads nowhere.
 _IDENTIFIERS: Final = frozenset(
     name
@@ -55,6 +76,11 @@ _TRIVIAL: Final = frozenset(
         "latest",
     }
 )
+#: A text that holds a form with one of these holds the mark itself, which is found sooner.
+_MARKERS: Final = (b"&#", b"&amp;", b"&lt;", b"&gt;", b"&quot;", b"&apos;", b"%", b"\\")
+#: The same for forms that are upper-case letters and digits alone: a run of so many of them.
+_RUN: Final = 12
+_RUNS: Final = bytes(65 if chr(code) in string.ascii_uppercase + string.digits else 32 for code in range(256))
 _SIGNATURE: Final = re.compile(r"([?&]sig=)[^&\s\"'<>]+", re.I)
 
 
@@ -65,7 +91,9 @@ def maskable(value: str) -> bool:
 
 def named_secret(name: str) -> bool:
     """Tell whether a variable or an input of this name holds a secret."""
-    return name not in _PUBLIC and bool(_SECRET_NAME.search(name) or _AZURE.match(name) or name in _IDENTIFIERS)
+    if name in _IDENTIFIERS or name in _KNOWN:
+        return True
+    return bool(_SECRET_NAME.search(name)) and not _PUBLIC_NAME.fullmatch(name)
 
 
 def identifier(name: str) -> bool:
@@ -113,8 +141,9 @@ def _but_identifiers(value: str) -> Iterator[str]:
 def derive(secret: str) -> set[str]:
     """Return everything that must be masked for *secret*: itself and the disguises in which it is written.
 
-    Its lines, the fields of JSON, the signature of a SAS address; each of them also in base64 (both alphabets, at all three
-    offsets that it can have in a longer text), URL-quoted, and as JSON writes it.
+    Its lines, the fields of JSON, the signature of a SAS address; each of them also in base64 and base32 (at all offsets that it
+    can have in a longer text), in hexadecimal digits, URL-quoted once and twice, as JSON and as JSON in JSON, and with HTML's
+    entities.
     """
     found: set[str] = set()
     for part in parts_of(secret):
@@ -158,27 +187,192 @@ def _json_texts(text: str) -> Iterator[str]:
 
 def _forms(part: str) -> Iterator[str]:
     data = part.encode("utf-8", "surrogatepass")
-    for offset in range(3):
-        # The first characters depend on what stands before, the last one on what follows: the middle is sure.
-        encoded = base64.b64encode(b"\x00" * offset + data).decode().rstrip("=")
-        end = len(encoded) - (1 if (offset + len(data)) % 3 else 0)
-        for form in (encoded[(0, 2, 3)[offset] : end], encoded if offset == 0 else ""):
-            yield form
-            yield form.replace("+", "-").replace("/", "_")
+    yield from _base64(data)
+    yield from _base32(data)
     for quoted in (
         quote(part, safe="", errors="replace"),
         quote(part, safe="/", errors="replace"),
         quote_plus(part, errors="replace"),
     ):
-        yield quoted
-        yield re.sub(r"%[0-9A-F]{2}", lambda match: match[0].lower(), quoted)
+        yield from _cases(quoted)
+        yield from _cases(quote(quoted, safe=""))
     for escaped in (json.dumps(part), json.dumps(part, ensure_ascii=False)):
-        yield escaped[1:-1]
+        yield from _nested_json(escaped[1:-1])
+        # As Go and .NET write JSON that may stand in HTML.
+        yield escaped[1:-1].replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     yield repr(part)[1:-1]
+    yield from _entities(part)
     data_of_a_command = part.replace("%", "%25")
     yield data_of_a_command
     yield data_of_a_command.replace(":", "%3A").replace(",", "%2C")  # as a command's property
-    yield binascii.hexlify(data).decode() if len(data) >= 8 else ""
+    if len(data) >= 8:
+        yield binascii.hexlify(data).decode()
+        yield binascii.hexlify(data).decode().upper()
+
+
+def _base64(data: bytes) -> Iterator[str]:
+    """Yield *data* in base64 (RFC 4648, both alphabets), at each offset that it can have in a longer text."""
+    for offset in range(3):
+        # The first characters depend on what is before, the last one on what follows: the middle is sure.
+        encoded = base64.b64encode(b"\x00" * offset + data).decode().rstrip("=")
+        end = len(encoded) - (1 if (offset + len(data)) % 3 else 0)
+        for form in (encoded[(0, 2, 3)[offset] : end], encoded if offset == 0 else ""):
+            yield form
+            yield form.replace("+", "-").replace("/", "_")
+
+
+def _base32(data: bytes) -> Iterator[str]:
+    """Yield *data* in base32 (RFC 4648), at each offset that it can have in a longer text: five bytes are eight characters."""
+    for offset in range(5):
+        encoded = base64.b32encode(b"\x00" * offset + data).decode().rstrip("=")
+        end = len(encoded) - (1 if (offset + len(data)) % 5 else 0)
+        yield encoded[-(-8 * offset // 5) : end]
+    yield base64.b32encode(data).decode().rstrip("=")
+
+
+def _cases(quoted: str) -> Iterator[str]:
+    """Yield a URL-quoted text, and the same with lower-case hexadecimal digits."""
+    yield quoted
+    yield re.sub(r"%(?:25)*[0-9A-F]{2}", lambda match: match[0].lower(), quoted)
+
+
+def _nested_json(escaped: str) -> Iterator[str]:
+    """Yield a text as JSON has it, and as JSON in JSON, and that in JSON again."""
+    for _ in range(3):
+        yield escaped
+        escaped = json.dumps(escaped)[1:-1]
+
+
+def _entities(part: str) -> Iterator[str]:
+    """Yield *part* as HTML and XML have it: with entities for what they must not hold, and with all characters as numbers."""
+    plain = part.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for double in ('"', "&quot;", "&#34;"):
+        for single in ("'", "&#x27;", "&#39;", "&apos;"):
+            yield plain.replace('"', double).replace("'", single)
+    if len(part) <= _MOST_ENTITIES:
+        yield "".join(f"&#{ord(char)};" for char in part)
+        yield "".join(f"&#x{ord(char):x};" for char in part)
+        yield "".join(f"&#x{ord(char):X};" for char in part)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Patterns that can only be where *marker* is, or a run of upper-case letters and digits; the shortest pattern first."""
+
+    marker: bytes
+    run: bool
+    patterns: tuple[bytes, ...]
+
+    def possible(self, data: bytes) -> bool:
+        """Tell whether any of the patterns can be in *data*: one look for all of them."""
+        if self.run:
+            return self.marker in data.translate(_RUNS)
+        # One byte is found many times as fast as two.
+        return self.marker[:1] in data and self.marker in data
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is looked for. It is replaced as a whole: another thread may be looking meanwhile.
+
+    Attributes:
+        patterns: all of them; the values are None.
+        short: those that are not looked for across the ends of lines.
+        groups: the others.
+        heads: all of them, and *kept*, by their first byte.
+        prefixes: those of *groups* by their first bytes, :data:`_CUT_PREFIX` of them.
+        kept: identifiers that are shown, whatever they hold.
+        longest: length in bytes of the longest of all these.
+    """
+
+    patterns: Mapping[bytes, None] = field(default_factory=dict)
+    short: tuple[bytes, ...] = ()
+    groups: tuple[_Group, ...] = ()
+    heads: Mapping[int, tuple[bytes, ...]] = field(default_factory=dict)
+    prefixes: Mapping[bytes, tuple[bytes, ...]] = field(default_factory=dict)
+    kept: tuple[bytes, ...] = ()
+    longest: int = 0
+
+
+def _known(patterns: Iterable[bytes], kept: Iterable[bytes]) -> _Known:
+    """Sort *patterns* for the search. The shortest come first: tokens are longer than most lines."""
+    ordered, kept = sorted(set(patterns), key=len), tuple(dict.fromkeys(kept))
+    groups: dict[tuple[bytes, bool], list[bytes]] = {}
+    heads: dict[int, list[bytes]] = {}
+    prefixes: dict[bytes, list[bytes]] = {}
+    for pattern in (*ordered, *kept):
+        heads.setdefault(pattern[0], []).append(pattern)
+    for pattern in ordered:
+        if len(pattern) >= _SHORTEST_CUT:
+            groups.setdefault(_marker(pattern), []).append(pattern)
+            prefixes.setdefault(pattern[:_CUT_PREFIX], []).append(pattern)
+    return _Known(
+        patterns=dict.fromkeys(ordered),
+        short=tuple(pattern for pattern in ordered if len(pattern) < _SHORTEST_CUT),
+        groups=tuple(_Group(*key, tuple(found)) for key, found in groups.items()),
+        heads={first: tuple(found) for first, found in heads.items()},
+        prefixes={first: tuple(found) for first, found in prefixes.items()},
+        kept=kept,
+        longest=max(map(len, (*ordered, *kept)), default=0),
+    )
+
+
+def _marker(pattern: bytes) -> tuple[bytes, bool]:
+    """Return what a text holds wherever it holds *pattern*, and whether that is a run; nothing for what is found by itself."""
+    for marker in _MARKERS:
+        if marker in pattern:
+            return marker, False
+    # Base32 and hexadecimal digits. Few texts have such long words in upper case.
+    if len(pattern) >= _RUN and pattern.translate(_RUNS) == b"A" * len(pattern):
+        return b"A" * _RUN, True
+    return b"", False
+
+
+def _occurrences(patterns: Iterable[bytes], data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where *data* holds *patterns*, which come in the order of their lengths."""
+    for pattern in patterns:
+        if len(pattern) > len(data):
+            return
+        start = data.find(pattern)
+        while start >= 0:
+            end = start + len(pattern)
+            # One that repeats itself ("aaaa") is one span, however long the text.
+            after = data.find(pattern, start + 1)
+            while 0 <= after < end:
+                end = after + len(pattern)
+                after = data.find(pattern, after + 1)
+            yield start, end
+            start = after
+
+
+def _has_line_end(data: bytes) -> bool:
+    return b"\n" in data or b"\r" in data
+
+
+def _without_line_ends(data: bytes) -> bytes:
+    return data.replace(b"\n", b"").replace(b"\r", b"")
+
+
+class _LineEnds:
+    """Where the line ends of *data* are: leads from places in the text without them to places in *data*."""
+
+    def __init__(self, data: bytes) -> None:
+        self._places = [match.start() for match in re.finditer(rb"[\r\n]", data)]
+        #: How many other bytes come before each line end.
+        self._before = [place - number for number, place in enumerate(self._places)]
+
+    def place(self, joined: int) -> int:
+        """Return where in the data the byte is that is at *joined* in the text without line ends."""
+        return joined + bisect.bisect_right(self._before, joined)
+
+    def pieces(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the parts of a span of the text without line ends: one for each line that it is in."""
+        here = self.place(start)
+        for number in range(bisect.bisect_right(self._before, start), bisect.bisect_left(self._before, end)):
+            if here < self._places[number]:
+                yield here, self._places[number]
+            here = self._places[number] + 1
+        yield here, self.place(end - 1) + 1
 
 
 class Masker:
@@ -190,8 +384,7 @@ class Masker:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._lock = threading.Lock()
-        self._patterns: dict[bytes, None] = {}
-        self._heads: dict[int, list[bytes]] = {}
+        self._known = _Known()
         #: What GitHub must be told of the secrets that were given here.
         self.told = [part for secret in sorted(secrets) for part in self.add(secret)]
 
@@ -202,62 +395,99 @@ class Masker:
             what is new and must be told to GitHub. It derives encoded forms itself (``ValueEncoders.cs``).
         """
         with self._lock:
-            new = [part for part in sorted(parts_of(secret)) if _encode(part) not in self._patterns]
-            fresh = [pattern for pattern in sorted(map(_encode, derive(secret))) if pattern not in self._patterns]
-            heads = dict(self._heads)
-            for pattern in fresh:
-                heads[pattern[0]] = [*heads.get(pattern[0], ()), pattern]
-            # What others are reading stays as it is.
-            self._heads = heads
-            # The shortest first: a line is looked through for what fits into it, and tokens are longer than most lines.
-            self._patterns = dict.fromkeys(sorted({*self._patterns, *fresh}, key=len))
+            known = self._known
+            new = [part for part in sorted(parts_of(secret)) if _encode(part) not in known.patterns]
+            self._known = _known((*known.patterns, *map(_encode, derive(secret))), known.kept)
         return new
+
+    def keep(self, identifier: str) -> None:
+        """Show *identifier* from now on, whatever it holds: a name that was computed tells nothing of a secret.
+
+        Half an identifier would lead nowhere. A secret that begins or ends outside of it is masked all the same.
+        """
+        with self._lock:
+            if maskable(identifier) and not _has_line_end(_encode(identifier)):
+                self._known = _known(self._known.patterns, (*self._known.kept, _encode(identifier)))
 
     @property
     def longest(self) -> int:
         """Length in bytes of the longest pattern."""
-        return len(next(reversed(self._patterns), b""))
+        return self._known.longest
 
-    def spans(self, data: bytes) -> list[tuple[int, int]]:
-        """Return where *data* holds secrets, in order; those that overlap are one."""
-        found: list[tuple[int, int]] = []
-        for pattern in self._patterns:
-            if len(pattern) > len(data):
-                break
-            start = data.find(pattern)
-            while start >= 0:
-                end = start + len(pattern)
-                # One that repeats itself ("aaaa") is one span, however long the text.
-                after = data.find(pattern, start + 1)
-                while 0 <= after < end:
-                    end = after + len(pattern)
-                    after = data.find(pattern, after + 1)
-                found.append((start, end))
-                start = after
-        merged: list[tuple[int, int]] = []
-        for start, end in sorted(found):
-            if merged and start < merged[-1][1]:
-                merged[-1] = merged[-1][0], max(end, merged[-1][1])
-            else:
-                merged.append((start, end))
-        return merged
+    def holds(self, text: str) -> bool:
+        """Tell whether there is a secret in *text*, in an identifier or not."""
+        data = _encode(text)
+        return next(_occurrences(self._known.patterns, data), None) is not None
 
-    def unfinished(self, data: bytes) -> int:
-        """Return where the longest ending of *data* starts that may grow into a secret; its length where none does."""
-        if not data or data[-1:] == b"\n":  # no pattern holds a line end
-            return len(data)
-        first = max(0, len(data) - self.longest + 1, data.rfind(b"\n") + 1)
-        for start in range(first, len(data)):
+    def spans(self, data: bytes, *, across: bool = True) -> list[tuple[int, int]]:
+        """Return where *data* holds secrets, in order; those that overlap are one.
+
+        Args:
+            across: also find a secret that line ends divide, as base64 has them; its parts are spans of their own.
+        """
+        known = self._known
+        across = across and _has_line_end(data)
+        joined = _without_line_ends(data) if across else data
+        found = list(_occurrences(known.short, data))
+        long = [
+            span
+            for group in known.groups
+            if not group.marker or group.possible(joined)
+            for span in _occurrences(group.patterns, joined)
+        ]
+        if long and across:
+            ends = _LineEnds(data)
+            found += [piece for span in long for piece in ends.pieces(*span)]
+        else:
+            found += long
+        return _merged(self._without_kept(found, data) if found and known.kept else found)
+
+    def _without_kept(self, found: list[tuple[int, int]], data: bytes) -> list[tuple[int, int]]:
+        """Leave out what is inside of an identifier that is shown."""
+        kept = list(_occurrences(sorted(self._known.kept, key=len), data))
+        return [(start, end) for start, end in found if not any(s <= start and end <= e for s, e in kept)]
+
+    def unfinished(self, data: bytes, *, across: bool = False) -> int:
+        """Return where the longest ending of *data* starts that may grow into a secret; its length where none does.
+
+        Args:
+            across: also look for one that line ends divide. Else nothing grows behind the end of a line.
+        """
+        found = self._divided(data) if across and _has_line_end(data) else len(data)
+        if not data or data[-1:] == b"\n":
+            return found
+        known = self._known
+        first = max(0, len(data) - known.longest + 1, data.rfind(b"\n") + 1)
+        for start in range(first, min(found, len(data))):
             tail = data[start:]
             if any(
-                pattern.startswith(tail) for pattern in self._heads.get(data[start], ()) if len(pattern) > len(tail)
+                pattern.startswith(tail) for pattern in known.heads.get(data[start], ()) if len(pattern) > len(tail)
             ):
                 return start
-        return len(data)
+        return found
+
+    def _divided(self, data: bytes) -> int:
+        """Return where an ending of *data* starts that has a line end in it and may grow into a secret; its length if none does."""
+        # However many empty lines follow, no more than this is held back.
+        window = data[-2 * self._known.longest :]
+        joined = _without_line_ends(window)
+        first = len(joined)
+        for prefix, patterns in self._known.prefixes.items():
+            at = joined.find(prefix, max(0, len(joined) - len(patterns[-1]) + 1), first + _CUT_PREFIX)
+            while 0 <= at < first:
+                tail = joined[at:]
+                if any(len(pattern) > len(tail) and pattern.startswith(tail) for pattern in patterns):
+                    first = at
+                    break
+                at = joined.find(prefix, at + 1)
+        if first == len(joined):
+            return len(data)
+        place = _LineEnds(window).place(first)
+        return len(data) - len(window) + place if _has_line_end(window[place:]) else len(data)
 
     def mask(self, text: str) -> str:
         """Return *text* with its secrets, and the signatures of SAS addresses, replaced."""
-        data = without_signatures(text).encode("utf-8", "surrogatepass")
+        data = _encode(without_signatures(text))
         out, position = bytearray(), 0
         for start, end in self.spans(data):
             out += data[position:start] + MASK.encode()
@@ -269,6 +499,17 @@ def without_signatures(text: str) -> str:
     """Return *text* with the signatures of SAS addresses replaced."""
     # Most text has none, and a search for the fixed part is many times as quick.
     return _SIGNATURE.sub(rf"\1{MASK}", text) if "sig=" in text or ("=" in text and "sig=" in text.lower()) else text
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return *spans* in order, those that overlap as one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _encode(value: str) -> bytes:
@@ -288,21 +529,27 @@ class Sink(Protocol):
 class Scrubber:
     """Takes secrets out of a stream of bytes, also one that arrives in pieces.
 
-    At most the length of the longest secret is held back, and nothing after the end of a line.
+    At most the length of the longest secret is held back, and nothing after the end of a line. With *across*, secrets that line
+    ends divide are found too: the end of a line waits for the next one where it is the beginning of a secret, at most twice as
+    much.
     """
 
-    def __init__(self, masker: Masker) -> None:
+    def __init__(self, masker: Masker, *, across: bool = False) -> None:
         self._masker = masker
+        self._across = across
         self._held = b""
         self._covered = 0  # how much of what is held back belongs to a mask that is already written
+        self._before = b""  # the end of the last line that was shown, in which a secret may have begun
 
     def feed(self, data: bytes, *, final: bool = False) -> bytes:
         """Return what of *data*, and of what was held back before, may be shown now; with *final* all of it."""
-        data = self._held + data
-        keep = len(data) if final else self._masker.unfinished(data)
-        spans = self._masker.spans(data)
-        covered = self._covered
-        if covered:
+        first = len(self._before)
+        data = self._before + self._held + data
+        keep = len(data) if final else max(first, self._masker.unfinished(data, across=self._across))
+        # Nothing is of two lines: what begins in the last one ends there.
+        spans = [span for span in self._masker.spans(data, across=self._across) if span[0] >= first]
+        covered = first + self._covered
+        if self._covered:
             while spans and spans[0][0] < covered:
                 covered = max(covered, spans.pop(0)[1])
         out, position = bytearray(), covered
@@ -314,7 +561,12 @@ class Scrubber:
         out += data[position:keep]
         self._held = data[keep:]
         self._covered = max(0, position - keep)
+        self._before = self._context(data[:keep])
         return bytes(out)
+
+    def _context(self, shown: bytes) -> bytes:
+        """Return the last bytes of *shown* if a line ends there: of a secret that begins in them, the rest is still to come."""
+        return shown[-2 * _CUT_PREFIX :] if self._across and shown[-1:] in (b"\n", b"\r") else b""
 
 
 class MaskingStream(io.RawIOBase):

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import base64
+import html
 import io
 import json
+import re
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_train.masking import MASK, Masker, MaskingStream, derive, known_secrets, maskable, parts_of
+from aml_train.masking import MASK, Masker, MaskingStream, Scrubber, derive, known_secrets, maskable, parts_of
 from aml_train_action.commands import annotation
 
 SECRET = "s3cr3t/Val+ue~with=signs"
@@ -47,15 +50,48 @@ def test_short_and_trivial_words_are_never_masked(value: str, expected: bool) ->
     ("name", "identifiers", "expected"),
     [
         ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", False, True),
+        ("ACTIONS_ID_TOKEN_REQUEST_URL", False, True),
+        ("ACTIONS_RUNTIME_TOKEN", False, True),
         ("INPUT_CLIENT-SECRET", False, True),
         ("INPUT_AZURE_CREDENTIALS", False, True),
+        ("INPUT_CREDS", False, True),
         ("db_password", False, True),
+        ("DB_PWD", False, True),
         ("SSH_KEY", False, True),
+        ("WANDB_API_KEY", False, True),
+        ("APIKEY", False, True),
+        ("storageAccountKey", False, True),
+        ("clientSecret", False, True),
+        ("DEPLOY_KEY_2", False, True),
+        ("API_TOKEN_PROD", False, True),
+        ("SECRET_KEY_BASE", False, True),
+        ("DOCKER_AUTH_CONFIG", False, True),
         ("MY_SAS", False, True),
-        ("AZURE_STORAGE_ACCOUNT", False, True),
+        ("AZURE_DEVOPS_EXT_PAT", False, True),
+        ("AZURE_CLIENT_SECRET", False, True),
+        ("AZURE_CREDENTIALS", False, True),
+        ("AZURE_STORAGE_KEY", False, True),
+        ("AZURE_STORAGE_CONNECTION_STRING", False, True),
         ("AZURE_SUBSCRIPTION_ID", True, True),
         ("AZURE_SUBSCRIPTION_ID", False, False),
         ("AZURE_CONFIG_DIR", True, False),
+        ("AZURE_LOCATION", True, False),
+        ("AZURE_RESOURCE_GROUP", True, False),
+        ("AZURE_STORAGE_ACCOUNT", True, False),
+        ("AZURE_FEDERATED_TOKEN_FILE", True, False),
+        ("SSH_KEY_NAME", True, False),
+        ("SSH_PUBLIC_KEY", True, False),
+        ("KEY_VAULT_NAME", True, False),
+        ("SECRET_NAME", True, False),
+        ("PASSWORD_LENGTH", True, False),
+        ("TOKEN_LIFETIME", True, False),
+        ("MAX_TOKENS", True, False),
+        ("PAD_TOKEN", True, False),
+        ("METRIC_KEY", True, False),
+        ("MONKEY", True, False),
+        ("KEYBOARD_LAYOUT", True, False),
+        ("PWD", True, False),
+        ("OLDPWD", True, False),
         ("GPG_KEY", True, False),
         ("SASQUATCH", True, False),
         ("TOKENIZERS_PARALLELISM", True, False),
@@ -160,3 +196,138 @@ def test_secrets_that_come_later_are_told_once() -> None:
     assert masker.add("first-secret") == ["first-secret"]
     assert masker.add("first-secret") == []
     assert Masker(["b-secret", "a-secret"]).told == ["a-secret", "b-secret"]
+
+
+PLANTED = """p&ss<w>'o"rd/+=%"""
+
+
+def entities(text: str, kind: str = "d") -> str:
+    return "".join(f"&#{kind.lower().strip('d')}{ord(char):{kind}};" for char in text)
+
+
+def twice_quoted(text: str) -> str:
+    return quote(quote(text, safe=""), safe="")
+
+
+@pytest.mark.parametrize(
+    "disguise",
+    [
+        html.escape,
+        lambda text: html.escape(text, quote=False),
+        lambda text: html.escape(text, quote=False).replace("'", "&apos;"),
+        lambda text: html.escape(text, quote=False).replace("'", "&#39;").replace('"', "&#34;"),
+        entities,
+        lambda text: entities(text, "x"),
+        lambda text: entities(text, "X"),
+        lambda text: json.dumps({"a": json.dumps({"b": text})}),
+        lambda text: json.dumps([json.dumps([json.dumps([text])])]),
+        lambda text: json.dumps(text).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"),
+        twice_quoted,
+        lambda text: quote(quote(text), safe=""),
+        lambda text: re.sub("%25..", lambda match: match[0].lower(), twice_quoted(text)),
+        lambda text: text.encode().hex(),
+        lambda text: text.encode().hex().upper(),
+        lambda text: base64.b32encode(text.encode()).decode(),
+        *(lambda text, lead=lead: base64.b32encode(b"x" * lead + text.encode() + b"yz").decode() for lead in range(5)),
+    ],
+)  # fmt: skip
+def test_more_disguises(disguise: Callable[[str], str]) -> None:
+    frame = len(disguise(""))
+    masked = Masker([PLANTED]).mask(disguise(PLANTED))
+    assert MASK in masked
+    # Of base32, the characters at both ends belong to what is around the secret as well.
+    assert len(masked.replace(MASK, "")) <= frame + 8
+
+
+LONG = "".join(f"{number:02d}x" for number in range(60))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("width", [20, 57, 64, 76])
+@pytest.mark.parametrize("lead", range(0, 90, 7))
+def test_base64_in_lines(end: str, width: int, lead: int) -> None:
+    encoded = base64.b64encode(f"{'u' * lead}{LONG}tail".encode()).decode()
+    text = end.join(encoded[at : at + width] for at in range(0, len(encoded), width))
+    masked = Masker([LONG]).mask(f"before{end}{text}{end}after")
+    assert masked.startswith(f"before{end}")
+    assert masked.endswith(f"{end}after")
+    assert masked.count(end) == text.count(end) + 2, "no line goes, and none comes"
+    sure = encoded[(lead * 4 + 2) // 3 + 1 : ((lead + len(LONG)) * 4) // 3 - 1]
+    assert not any(sure[at : at + 8] in masked for at in range(len(sure) - 8))
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("cut", range(1, len("s3cr3t-Value-of-26-letters")))
+def test_a_secret_cut_by_a_line_end(end: bytes, cut: int) -> None:
+    secret = b"s3cr3t-Value-of-26-letters"
+    data = b"say " + secret[:cut] + end + secret[cut:] + b" now"
+    assert Masker([secret.decode()]).mask(data.decode()).encode() == b"say ***" + end + b"*** now"
+    for chunks in (
+        [data],
+        [data[: 4 + cut], data[4 + cut :]],
+        [data[: 4 + cut + len(end)], data[4 + cut + len(end) :]],
+    ):
+        scrubber = Scrubber(Masker([secret.decode()]), across=True)
+        shown = b"".join(scrubber.feed(chunk) for chunk in chunks) + scrubber.feed(b"", final=True)
+        # What a line begins with waits for nothing: up to three characters of it may be shown.
+        assert shown in (b"say ***" + end + b"*** now", b"say " + secret[: min(cut, 3)] + end + b"*** now")
+
+
+def test_words_that_are_divided_by_chance_are_left_alone() -> None:
+    assert Masker(["east", "wine"]).mask("we\nast e\nast wi\nne") == "we\nast e\nast wi\nne"
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_divided_secrets_in_any_chunks(data: st.DataObject) -> None:
+    secret = data.draw(st.text("abc", min_size=8, max_size=20))
+    parts = st.one_of(st.text("abc\n\r", max_size=6), st.just(secret), st.just(secret[:9] + "\n" + secret[9:]))
+    text = "".join(data.draw(st.lists(parts, max_size=8)))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    scrubber = Scrubber(Masker([secret]), across=True)
+    shown = b""
+    for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        shown += scrubber.feed(text[start:end].encode())
+        assert len(scrubber._held) <= 2 * len(secret) * 8
+    shown += scrubber.feed(b"", final=True)
+    left = shown.replace(b"\n", b"").replace(b"\r", b"").decode()
+    assert secret not in left
+    # What a divided secret begins with may be shown, and nothing else of it.
+    whole = Masker([secret]).mask(text).replace("\n", "").replace("\r", "")
+    assert len(left.replace(MASK, "")) - len(whole.replace(MASK, "")) <= 3 * text.count("\n") + 3 * text.count("\r")
+
+
+def test_empty_lines_are_not_held_back_for_ever() -> None:
+    masker = Masker(["password-1"])
+    scrubber = Scrubber(masker, across=True)
+    scrubber.feed(b"my pass\n")
+    for _ in range(1_000):
+        scrubber.feed(b"\n" * 100)
+        assert len(scrubber._held) <= 2 * masker.longest
+    assert scrubber.feed(b"", final=True).strip() == b""
+
+
+def test_an_identifier_is_shown_whatever_it_holds() -> None:
+    masker = Masker(["wine", "east-us-secret"])
+    masker.keep("wine-771f00-1")
+    assert masker.mask("job wine-771f00-1: wine, wine-771f00-2") == "job wine-771f00-1: ***, ***-771f00-2"
+    assert masker.mask("east-us-secretwine-771f00-1") == "***wine-771f00-1"
+    assert masker.holds("wine-771f00-1")
+    assert not masker.holds("beer-771f00-1")
+
+
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("cut", range(28))
+def test_an_identifier_is_shown_in_any_chunks(cut: int, across: bool) -> None:
+    masker = Masker(["wine-secret", "771f"])
+    masker.keep("wine-771f00-1")
+    data = b"job wine-771f00-1: 771f wine-secret\n"
+    scrubber = Scrubber(masker, across=across)
+    shown = scrubber.feed(data[:cut]) + scrubber.feed(data[cut:]) + scrubber.feed(b"", final=True)
+    assert shown == b"job wine-771f00-1: *** ***\n"
+
+
+def test_a_secret_that_an_identifier_only_touches_is_masked() -> None:
+    masker = Masker(["xwine", "wine-7"])
+    masker.keep("wine-1")
+    assert masker.mask("xwine-1 wine-7") == "***-1 ***"
