@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from aml_train.masking import secret_variables
 from aml_train_action.annotations import Annotations, Places
 from aml_train_action.configuration import load
 from aml_train_action.file_commands import append, write_outputs
 from aml_train_action.inputs import Inputs, read_inputs
 from aml_train_action.log import GitHubLog
-from aml_train_action.outputs import outputs_of
+from aml_train_action.outputs import COMPUTED, outputs_of
 from aml_train_action.process import library_logs, signals
 from aml_train_action.proposals import Checkout, Event, branch_of, read_checkout, why_proposed
 from aml_train_action.record import Record
@@ -54,12 +55,35 @@ def main(environment: Mapping[str, str], stdout: BinaryIO) -> int:
 def _report(here: Session) -> None:
     mask = here.files.mask
     State(here.step.state).end(here.record.status)
-    write_outputs(here.step.output, {name: mask(value) for name, value in outputs_of(here.record).items()})
+    names = here.files.mask_name
+    outputs = {
+        name: names(value) if name in COMPUTED else mask(value) for name, value in outputs_of(here.record).items()
+    }
+    write_outputs(here.step.output, outputs)
+    _remark_altered(here, outputs)
     if here.step.summary is not None:
         summary = render_summary(
             here.record, title=here.step.title, reproduce=mask(here.reproduce), text=mask(here.text)
         )
         append(here.step.summary, mask(summary))
+
+
+def _remark_altered(here: Session, outputs: Mapping[str, str]) -> None:
+    """Say which *outputs* hold a secret, and which variable's: those that were altered, and those that GitHub will not pass on."""
+    held = {name: value for name, value in outputs_of(here.raw).items() if here.files.holds(value)}
+    altered = [name for name in held if outputs[name] != held[name]]
+    for names, what in (
+        (altered, "Altered outputs, in which a secret is `***`"),
+        (
+            [name for name in held if name not in altered],
+            "Outputs with a secret in a name, which GitHub gives to no other job",
+        ),
+    ):
+        if names:
+            variables = secret_variables(here.environment, "\n".join(held[name] for name in names))
+            which = f" ({', '.join(variables)})" if variables else ""
+            remedy = "Give the secret a longer value, or what has it another name."
+            here.annotate("warning", f"{what}: {', '.join(names)}{which}. {remedy}")
 
 
 def _command(here: Session) -> None:
@@ -187,6 +211,6 @@ def _listeners(here: Session, inputs: Inputs, config: Config) -> Iterator[tuple[
     )
     log = GitHubLog(here.channel, here.masker, level=inputs.log_level)
     try:
-        yield here.record, log, Annotations(here.channel, here.masker, places)
+        yield here.identify, here.record, here.raw, log, Annotations(here.channel, here.masker, places)
     finally:
         log.close()

@@ -35,6 +35,9 @@ OUTPUTS: Final = (
     "gpu-hours",
     "cost",
 )
+#: Outputs that are words of this product, numbers, and names that were computed or are in the configuration. A part of a name
+#: leads nowhere, and that a short secret occurs in it tells nothing of the secret.
+COMPUTED: Final = frozenset(OUTPUTS) - {"run-url", "run-metrics", "run-metrics-markdown", "gate-report", "baseline"}
 #: GitHub takes 1 MB of outputs from a whole job, counted in UTF-16.
 _MOST_CHARACTERS: Final = 100_000
 

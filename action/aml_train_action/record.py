@@ -35,21 +35,36 @@ from aml_train.events import (
 from aml_train.tables import Table
 
 _MOST_NOTICES: Final = 100
+#: Names that were computed, and words of this product: what a short secret may occur in by chance.
+_COMPUTED: Final[Mapping[str, frozenset[str]]] = {
+    "JobSubmitted": frozenset({"job"}),
+    "ImageReady": frozenset({"reference", "digest"}),
+    "ModelRegistered": frozenset({"model", "version"}),
+    "ModelPromoted": frozenset({"model", "version", "stage", "previous"}),
+    "RuleDecided": frozenset({"verdict"}),
+    "RunFinished": frozenset({"status"}),
+}
+#: The same of what a run reports at its end.
+_COMPUTED_FACTS: Final = frozenset(
+    {"experiment", "model", "promoted_version", "previous_version", "stage", "promotion"}
+)
 _Value = TypeVar("_Value")
 
 
-def masked(value: _Value, mask: Callable[[str], str]) -> _Value:
-    """Return *value*, an event or a part of one, with every text in it masked."""
+def masked(value: _Value, mask: Callable[[str], str], mask_name: Callable[[str], str]) -> _Value:
+    """Return *value*, an event or a part of one, with every text in it masked; names by *mask_name*."""
     changed: Any = value
     if isinstance(value, str):
         changed = mask(value)
     elif isinstance(value, tuple | list):
-        changed = type(value)(masked(one, mask) for one in value)
+        changed = type(value)(masked(one, mask, mask_name) for one in value)
     elif isinstance(value, Mapping):
-        changed = {masked(key, mask): masked(one, mask) for key, one in value.items()}
+        changed = {masked(key, mask, mask_name): masked(one, mask, mask_name) for key, one in value.items()}
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        changed = dataclasses.replace(value, **{name: masked(one, mask) for name, one in fields.items()})
+        names = _COMPUTED.get(type(value).__name__, frozenset())
+        parts = {name: masked(one, mask_name if name in names else mask, mask_name) for name, one in fields.items()}
+        changed = dataclasses.replace(value, **parts)
     return changed  # type: ignore[no-any-return]
 
 
@@ -57,11 +72,13 @@ def masked(value: _Value, mask: Callable[[str], str]) -> _Value:
 class Record:
     """A listener that keeps the last word on everything. What never happened is None or empty.
 
-    A run that ends early leaves what it had reached. *facts* are what it told at its end; *reason* is why a model is promoted. *directory* is the project folder, once it is known. *mask* replaces
-    secrets in every text before it is kept: once it is escaped for Markdown or JSON, nobody would know it again.
+    A run that ends early leaves what it had reached. *facts* are what it told at its end; *reason* is why a model is promoted.
+    *directory* is the project folder, once it is known. *mask* replaces secrets in every text before it is kept: escaped for
+    Markdown or JSON, not every one would be found. *mask_name* does it in names that were computed.
     """
 
     mask: Callable[[str], str] = str
+    mask_name: Callable[[str], str] = str
     directory: Path | None = None
     ended: bool = False
     status: str = "error"
@@ -110,7 +127,13 @@ class Record:
         """Take note of one event."""
         if isinstance(event, LogLine | LogLines | Progress):
             return
-        event = masked(event, self.mask)
+        if isinstance(event, RunFinished):
+            facts = {name: fact for name, fact in event.facts.items() if name in _COMPUTED_FACTS}
+            self.facts = {
+                **masked(event.facts, self.mask, self.mask_name),
+                **masked(facts, self.mask_name, self.mask_name),
+            }
+        event = masked(event, self.mask, self.mask_name)
         match event:
             case StageStarted():
                 self.started[event.stage] = event.title
@@ -148,6 +171,6 @@ class Record:
                     self.notices.append(event.text)
             case RunFinished():
                 self.end(event.status, event.exit_code, event.message, event.hint)
-                self.facts, self.experiment = event.facts, event.facts.get("experiment")
+                self.experiment = self.facts.get("experiment")
             case _:
                 pass

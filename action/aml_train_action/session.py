@@ -6,15 +6,17 @@ import contextlib
 import io
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from aml_train.errors import AmlTrainError, CancelledError
+from aml_train.events import Event, ImageReady, JobNamed, JobSubmitted, ModelPromoted, ModelRegistered
 from aml_train.masking import Masker, MaskingStream, known_secrets
 from aml_train_action.annotations import Annotations, Places
 from aml_train_action.commands import Level, annotation, command
 from aml_train_action.inputs import Step, read_step
 from aml_train_action.log import Channel, ChannelText
+from aml_train_action.markdown import escape
 from aml_train_action.record import Record
 
 
@@ -29,6 +31,7 @@ class Session:
         masker: hides secrets and identifiers in the log.
         files: hides secrets in outputs and summary, where links need identifiers.
         record: what it has come to.
+        raw: the same with nothing masked: it tells which outputs had to be altered, and is shown nowhere.
         text: what a command printed that is no run.
         reproduce: the command that does the same elsewhere.
     """
@@ -39,6 +42,7 @@ class Session:
     masker: Masker
     files: Masker
     record: Record
+    raw: Record = field(default_factory=lambda: Record(exit_code=0))
     text: str = ""
     reproduce: str = "aml-train run"
 
@@ -46,6 +50,24 @@ class Session:
         """Mask what was learnt just now, everywhere."""
         self.files.add(secret)
         self.channel.hide(secret)
+
+    def identify(self, event: Event) -> None:
+        """Show the names that *event* brings, although short secrets occur in them: a listener that comes before all others."""
+        names: tuple[str, ...] = ()
+        match event:
+            case JobNamed() | JobSubmitted():
+                names = (event.job,)
+            case ImageReady():
+                names = event.reference, event.digest
+            case ModelRegistered() | ModelPromoted():
+                names = event.model, f"{event.model}:{event.version}"
+            case _:
+                pass
+        for name in names:
+            self.masker.keep(name)
+            self.files.keep(name)
+            # As the summary has it.
+            self.files.keep(escape(name))
 
     def annotate(self, level: Level, text: str, *, title: str = "aml-train") -> None:
         """Show *text* as an annotation without a place."""
@@ -111,7 +133,7 @@ def session(environment: Mapping[str, str], stdout: BinaryIO) -> Iterator[Sessio
                 channel=channel,
                 masker=masker,
                 files=files,
-                record=Record(mask=files.mask),
+                record=Record(mask=files.mask, mask_name=files.mask_name),
             )
     finally:
         printed.finish()

@@ -15,7 +15,7 @@ import json
 import re
 import string
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, Protocol
 from urllib.parse import quote, quote_plus, unquote
@@ -27,6 +27,8 @@ _SHORTEST_DERIVED: Final = 6
 _SHORTEST_CUT: Final = 8
 #: So much of a form at the end of a line has the line wait for the next one.
 _CUT_PREFIX: Final = 4
+#: A secret of so many bytes is in no name by chance.
+_LONGEST_CHANCE: Final = 16
 #: Longer texts are not looked for as numeric entities, which are six times as long.
 _MOST_ENTITIES: Final = 256
 #: How the name of a secret ends: with the word itself, and perhaps with which of several it is. A name that only holds such a word,
@@ -116,6 +118,12 @@ def known_secrets(environment: Mapping[str, str], *, identifiers: bool) -> set[s
     if identifiers:
         return values
     return {part for value in values for part in _but_identifiers(value)}
+
+
+def secret_variables(environment: Mapping[str, str], text: str) -> list[str]:
+    """Return the names of the variables whose secrets *text* holds."""
+    named = ((name, value) for name, value in environment.items() if named_secret(name) and not identifier(name))
+    return sorted(name for name, value in named if Masker(_but_identifiers(value)).holds(text))
 
 
 def _set(lines: str) -> Iterator[tuple[str, str]]:
@@ -294,9 +302,11 @@ class _Known:
     longest: int = 0
 
 
-def _known(patterns: Iterable[bytes], kept: Iterable[bytes]) -> _Known:
+def _known(patterns: Collection[bytes], kept: Iterable[bytes]) -> _Known:
     """Sort *patterns* for the search. The shortest come first: tokens are longer than most lines."""
-    ordered, kept = sorted(set(patterns), key=len), tuple(dict.fromkeys(kept))
+    ordered = sorted(set(patterns), key=len)
+    # A name that is a secret as a whole is one.
+    kept = tuple(dict.fromkeys(one for one in kept if one not in patterns))
     groups: dict[tuple[bytes, bool], list[bytes]] = {}
     heads: dict[int, list[bytes]] = {}
     prefixes: dict[bytes, list[bytes]] = {}
@@ -401,9 +411,9 @@ class Masker:
         return new
 
     def keep(self, identifier: str) -> None:
-        """Show *identifier* from now on, whatever it holds: a name that was computed tells nothing of a secret.
+        """Show *identifier* from now on, although a short secret occurs in it: half a name leads nowhere, and tells nothing.
 
-        Half an identifier would lead nowhere. A secret that begins or ends outside of it is masked all the same.
+        A secret that begins or ends outside of it is masked all the same, and so is one that is too long for chance.
         """
         with self._lock:
             if maskable(identifier) and not _has_line_end(_encode(identifier)):
@@ -443,9 +453,13 @@ class Masker:
         return _merged(self._without_kept(found, data) if found and known.kept else found)
 
     def _without_kept(self, found: list[tuple[int, int]], data: bytes) -> list[tuple[int, int]]:
-        """Leave out what is inside of an identifier that is shown."""
+        """Leave out what is inside of an identifier by chance."""
         kept = list(_occurrences(sorted(self._known.kept, key=len), data))
-        return [(start, end) for start, end in found if not any(s <= start and end <= e for s, e in kept)]
+        return [
+            (start, end)
+            for start, end in found
+            if end - start >= _LONGEST_CHANCE or not any(first <= start and end <= last for first, last in kept)
+        ]
 
     def unfinished(self, data: bytes, *, across: bool = False) -> int:
         """Return where the longest ending of *data* starts that may grow into a secret; its length where none does.
@@ -488,17 +502,28 @@ class Masker:
     def mask(self, text: str) -> str:
         """Return *text* with its secrets, and the signatures of SAS addresses, replaced."""
         data = _encode(without_signatures(text))
-        out, position = bytearray(), 0
-        for start, end in self.spans(data):
-            out += data[position:start] + MASK.encode()
-            position = end
-        return (bytes(out) + data[position:]).decode("utf-8", "surrogatepass")
+        return _replaced(data, self.spans(data))
+
+    def mask_name(self, text: str) -> str:
+        """Return *text*, a name that was computed: secrets that may occur in it by chance are left; see :meth:`keep`."""
+        data = _encode(text)
+        spans = _occurrences((one for one in self._known.patterns if len(one) >= _LONGEST_CHANCE), data)
+        return _replaced(data, _merged(spans))
 
 
 def without_signatures(text: str) -> str:
     """Return *text* with the signatures of SAS addresses replaced."""
     # Most text has none, and a search for the fixed part is many times as quick.
     return _SIGNATURE.sub(rf"\1{MASK}", text) if "sig=" in text or ("=" in text and "sig=" in text.lower()) else text
+
+
+def _replaced(data: bytes, spans: Iterable[tuple[int, int]]) -> str:
+    """Return *data* as text, with a mask for each of *spans*."""
+    out, position = bytearray(), 0
+    for start, end in spans:
+        out += data[position:start] + MASK.encode()
+        position = end
+    return (bytes(out) + data[position:]).decode("utf-8", "surrogatepass")
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -83,6 +83,8 @@ def test_short_and_trivial_words_are_never_masked(value: str, expected: bool) ->
         ("SSH_PUBLIC_KEY", True, False),
         ("KEY_VAULT_NAME", True, False),
         ("SECRET_NAME", True, False),
+        ("INPUT_SECRET-PATH", True, False),
+        ("AML_TRAIN_SECRET_PATH", True, False),
         ("PASSWORD_LENGTH", True, False),
         ("TOKEN_LIFETIME", True, False),
         ("MAX_TOKENS", True, False),

@@ -18,6 +18,7 @@ import pytest
 
 from aml_train.errors import GateFailedError, ImageError
 from aml_train.events import (
+    ImageReady,
     JobNamed,
     JobSubmitted,
     Listener,
@@ -26,6 +27,7 @@ from aml_train.events import (
     LogsEnded,
     LogTail,
     MetricsSettled,
+    ModelRegistered,
     Notice,
     RunFinished,
     StageStarted,
@@ -227,7 +229,8 @@ def test_a_run_sets_outputs_also_when_it_fails(act: Callable[..., Ran], monkeypa
         "e",
     )
     assert ran.outputs["run-url"] == "https://x/***"
-    assert [command.name for command in ran.runner.done] == ["add-mask", "group", "endgroup", "error"]
+    assert [command.name for command in ran.runner.done] == ["add-mask", "group", "endgroup", "error", "warning"]
+    assert done(ran, "warning")[0].startswith("Altered outputs, in which a secret is `***`: run-url (MY_TOKEN).")
     assert SECRET not in ran.summary
     assert ran.log.count(SECRET) == 1
     assert ran.runner.token is None
@@ -507,3 +510,54 @@ def test_the_step_leaves_its_job_and_its_end_to_the_post_action(
     state.unlink()
     act(command="attach", more={"GITHUB_STATE": str(state)})
     assert "job" not in _read_outputs(state.read_text()), "who attaches does not answer for the job"
+
+
+def everything(listeners: Sequence[Listener], _options: Options) -> None:
+    """Report a run whose names are made of words that secrets may be, too."""
+    image = f"amllocal.azurecr.io/octo/wine@sha256:{'0' * 60}wine"
+    for event in (
+        JobNamed(job="wine-771f00aa-1"),
+        ImageReady(reference=image, digest=f"sha256:{'0' * 60}wine", how="built", address="a"),
+        JobSubmitted(job="wine-771f00aa-1", attached=False, studio_url="https://ml.azure.com/runs/wine-771f00aa-1?wsid=wine-ws"),
+        LogLine(source="job", text="run wine-771f00aa-1 says wine and eastus"),
+        MetricsSettled(job="wine-771f00aa-1", metrics={"wine/accuracy": 0.5}),
+        ModelRegistered(model="wine", version="3", found=False),
+        RunFinished(status="passed", exit_code=0, message="wine-771f00aa-1 in wine", facts={"experiment": "wine"}),
+    ):  # fmt: skip
+        for listener in listeners:
+            listener(event)
+
+
+def test_variables_that_are_no_secrets_leave_outputs_alone(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline(monkeypatch, everything)
+    plain = act()
+    named = act(more={"AZURE_LOCATION": "eastus", "AZURE_RESOURCE_GROUP": "wine-ws", "SSH_KEY_NAME": "wine"})
+    assert named.outputs == plain.outputs
+    assert named.outputs["job-name"] == "wine-771f00aa-1"
+    assert named.log.count("::add-mask::") == plain.log.count("::add-mask::") == 1, "MY_TOKEN alone"
+    assert "│ run wine-771f00aa-1 says wine and eastus" in named.runner.shown
+    assert not done(named, "warning")
+
+
+def test_names_that_were_computed_are_never_masked_and_what_is_altered_is_reported(
+    act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline(monkeypatch, everything)
+    plain = act()
+    ran = act(more={"DB_PASSWORD": "wine"})
+    changed = {name: value for name, value in ran.outputs.items() if value != plain.outputs[name]}
+    assert changed == {
+        "run-url": "https://ml.azure.com/runs/wine-771f00aa-1?wsid=***-ws",
+        "run-metrics": '{"***/accuracy": 0.5}',
+        "run-metrics-markdown": "| metric | value |\n|---|---:|\n| &#42;&#42;&#42;&#47;accuracy | 0.5 |",
+    }
+    assert (ran.outputs["model-id"], ran.outputs["experiment-name"]) == ("wine:3", "wine")
+    assert "│ run wine-771f00aa-1 says *** and eastus" in ran.runner.shown
+    altered, dropped = done(ran, "warning")
+    assert altered.startswith(
+        "Altered outputs, in which a secret is `***`: run-url, run-metrics, run-metrics-markdown (DB_"
+    )
+    assert ": job-name, run-id, experiment-name, image, digest, model-name, model-id (DB_PASSWORD)." in dropped
+    assert "wine-771f00aa-1 in ***" in html.unescape(ran.summary), "the model's name is a secret as a whole"
