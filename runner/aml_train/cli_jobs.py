@@ -241,7 +241,7 @@ def cancel(names: tuple[str, ...], directory: Path, config: Path | None, target:
     from aml_train.jobs.states import parse_status
 
     service, clock = _open(directory, config, target), _clock()
-    before = {name: parse_status(read_job(service, name)["properties"].get("status")) for name in names}
+    before = {name: parse_status(read_job(service, name).optional_text("properties.status")) for name in names}
     live = [name for name, status in before.items() if not status.terminal]
     for name in live:
         tell_to_cancel(service, name, clock=clock)

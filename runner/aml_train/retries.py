@@ -28,6 +28,9 @@ FEW: Final = 4
 PATIENCE_SECONDS: Final = 120.0
 #: ...but for one that the service itself has put off, by no more than this.
 LONGEST_WAIT_SECONDS: Final = 60.0
+#: Characters of a header that are read, and seconds (thirty years) that are more than anyone waits.
+_LONGEST_HEADER: Final = 100
+_FAR: Final = 1e9
 #: Answers that may be others in a moment.
 TRANSIENT_STATUS: Final = frozenset({408, 429, 500, 502, 503, 504})
 
@@ -39,11 +42,15 @@ def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> floa
         headers: of an answer; the header is in seconds or a date (RFC 9110, section 10.2.3).
         now: seconds since the epoch; the present by default.
     """
-    text = headers.get("Retry-After", "").strip()
-    if text.isdecimal():
-        return float(text)
-    date = email.utils.parsedate_tz(text)
-    return None if date is None else max(0.0, email.utils.mktime_tz(date) - (time.time() if now is None else now))
+    text = (headers.get("Retry-After") or "").strip()[:_LONGEST_HEADER]
+    if text.isascii() and text.isdecimal():
+        return min(float(text), _FAR)
+    try:
+        date = email.utils.parsedate_tz(text)
+        until = None if date is None else email.utils.mktime_tz(date)
+    except (ValueError, OverflowError, TypeError, IndexError):  # a date that no calendar has
+        return None
+    return None if until is None else min(max(0.0, until - (time.time() if now is None else now)), _FAR)
 
 
 def backoff(error: Exception) -> bool | float:

@@ -14,6 +14,7 @@ from typing import Final
 import requests
 
 from aml_train.errors import ServiceError
+from aml_train.http_client import answer_of, exchange
 from aml_train.image.registry_auth import RegistryAuth
 
 TOKEN_USER: Final = "00000000-0000-0000-0000-000000000000"  # noqa: S105 - a user's name
@@ -83,7 +84,11 @@ class AcrLogin:
             if attempt:
                 self._sleep(2.0**attempt)
             try:
-                response = self._session.post(f"https://{self._host}/oauth2/exchange", data=form, timeout=_TIMEOUT)
+                # A redirection would take the token elsewhere.
+                address = f"https://{self._host}/oauth2/exchange"
+                response = exchange(
+                    self._session, "POST", address, data=form, timeout=_TIMEOUT, allow_redirects=False
+                )
             except requests.RequestException as error:
                 problem = f"does not answer: {type(error).__name__}"
                 continue
@@ -102,10 +107,10 @@ class AcrLogin:
                 f"The registry {self._host} refused the sign-in: it answered {response.status_code}.",
                 hint=f"Check the registry's name; the identity needs the role AcrPush on {self._host}.",
             )
-        try:
-            token = response.json().get("refresh_token")
-        except (ValueError, AttributeError):
-            token = None
-        if not isinstance(token, str) or not token:
-            raise ServiceError(f"What answers as {self._host} is no Azure Container Registry: it gave no token.")
-        return token
+
+        def fail(problem: str) -> ServiceError:
+            return ServiceError(
+                f"What answers as {self._host} is no Azure Container Registry: it gave no token, and its answer {problem}."
+            )
+
+        return answer_of(response, fail, fail).text("refresh_token")

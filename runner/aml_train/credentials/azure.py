@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train import retries
+from aml_train.answers import UndecodableError, decode
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.refusals import claims_of, reason, remedy
 from aml_train.errors import InvalidError, ServiceError
@@ -303,8 +304,8 @@ def _creds(environment: Mapping[str, str], cloud: Cloud, options: Mapping[str, A
     """Return the credential of the JSON that ``az ad sp create-for-rbac --json-auth`` writes."""
     (text,) = _needed(environment, "creds", "AZURE_CREDENTIALS")
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = decode(text.encode(errors="replace"))
+    except UndecodableError:
         found = None
     names = ("tenantId", "clientId", "clientSecret")
     if not isinstance(found, dict) or not all(isinstance(found.get(name), str) and found[name] for name in names):

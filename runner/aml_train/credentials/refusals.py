@@ -19,6 +19,7 @@ _TAIL: Final = re.compile(r"\s*(?:Trace ID|Correlation ID|Timestamp):.*", re.DOT
 _AROUND: Final = re.compile(r"Microsoft Entra ID error '\(\w+\) (?P<said>.*?)'?\s*", re.DOTALL)
 _JWT: Final = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]*")
 _LONGEST: Final = 600
+_LONGEST_READ: Final = 8000
 
 _REMEDIES: Final[Mapping[str, str]] = {
     "90002": "Check the tenant id (AZURE_TENANT_ID) and the cloud (AZURE_ENVIRONMENT).",
@@ -35,7 +36,9 @@ _UNTRUSTED: Final = frozenset({"70021", "700211", "700212", "700213", "700223"})
 
 def reason(message: str) -> str:
     """Return what Azure said, in one line: without ids of the request, without anything like a token."""
-    said = _TAIL.sub("", message.removeprefix("Authentication failed: "))
+    # In one line and cut first: the patterns below are quick for text of this form alone.
+    said = " ".join(message[:_LONGEST_READ].split())
+    said = _TAIL.sub("", said.removeprefix("Authentication failed: "))
     found = _AROUND.fullmatch(said)
     said = found["said"] if found else said
     return " ".join(_JWT.sub("(token)", said).split())[:_LONGEST] or "no reason was given"
@@ -78,7 +81,7 @@ def claims_of(assertion: str) -> dict[str, Any]:
     try:
         part = assertion.split(".")[1]
         found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except (IndexError, ValueError, binascii.Error):
+    except (IndexError, ValueError, binascii.Error, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from typing import Final
+from urllib.parse import quote
 
+from aml_train.answers import Answer, split
 from aml_train.credentials.azure import SignIn
 from aml_train.data.address import Asset, DatastorePath, JobOutput, Remote, Scope, parse_address
 from aml_train.data.storage import Storage
@@ -77,14 +78,15 @@ class DataWorkspace:
     def datastores(self) -> Iterator[DatastoreView]:
         """Yield the workspace's datastores."""
         for item in self._rest.items(self._rest.arm("/datastores"), "Listing the datastores", params=_API):
-            properties = item["properties"]
-            inner = properties.get("containerName") or properties.get("filesystem") or properties.get("fileShareName")
+            properties = item.at("properties")
+            keys = ("containerName", "filesystem", "fileShareName")
+            inner = next((found for key in keys if (found := properties.optional_text(key))), None)
             yield DatastoreView(
-                name=item["name"],
-                kind=properties["datastoreType"],
-                place="/".join(str(part) for part in (properties.get("accountName"), inner) if part),
-                credentials=(properties.get("credentials") or {}).get("credentialsType") or "None",
-                default=bool(properties.get("isDefault")),
+                name=item.text("name"),
+                kind=properties.text("datastoreType"),
+                place="/".join(part for part in (properties.optional_text("accountName"), inner) if part),
+                credentials=properties.optional_text("credentials.credentialsType") or "None",
+                default=properties.flag("isDefault"),
             )
 
     def default_datastore(self) -> str:
@@ -93,7 +95,7 @@ class DataWorkspace:
         for item in self._rest.items(
             self._rest.arm("/datastores"), "Looking for the default datastore", params=params
         ):
-            return str(item["name"])
+            return item.text("name")
         raise ServiceError(f"The workspace {self._rest.workspace.name} has no default datastore.")
 
     def locate(self, address: Remote) -> DatastorePath:
@@ -138,10 +140,8 @@ class DataWorkspace:
                 f"There is no data asset {address.name}:{version} in the workspace {self._rest.workspace.name}.",
                 hint=f"Versions: aml-train data ls azureml:{address.name}; or register it: aml-train data upload … --name {address.name}",
             )
-        properties = found["properties"]
-        return AssetView(
-            name=address.name, version=version, type=properties["dataType"], uri=properties.get("dataUri") or ""
-        )
+        uri = found.optional_text("properties.dataUri") or ""
+        return AssetView(name=address.name, version=version, type=found.text("properties.dataType"), uri=uri)
 
     def has_asset(self, name: str, version: str) -> bool:
         """Tell whether that version is registered."""
@@ -151,7 +151,7 @@ class DataWorkspace:
     def next_version(self, name: str) -> str:
         """Return the version that the next registration of *name* takes, as azure-ai-ml chooses it."""
         found = self._container(name)
-        return "1" if found is None else str(found.get("nextVersion") or "1")
+        return (None if found is None else found.literal("nextVersion")) or "1"
 
     def register(self, name: str, version: str, *, type_: str, where: DatastorePath) -> AssetView:
         """Register what lies at *where* as a data asset; the same again is no error.
@@ -174,32 +174,33 @@ class DataWorkspace:
 
     def _latest(self, name: str) -> str:
         found = self._container(name)
-        if found is None or not found.get("latestVersion"):
+        latest = None if found is None else found.literal("latestVersion")
+        if not latest:
             raise ServiceError(
                 f"There is no data asset {name} in the workspace {self._rest.workspace.name}.",
                 hint=f"Register it: aml-train data upload … --name {name}",
             )
-        return str(found["latestVersion"])
+        return latest
 
-    def _container(self, name: str) -> Mapping[str, Any] | None:
+    def _container(self, name: str) -> Answer | None:
         found = self._rest.read(
             self._rest.arm(f"/data/{quote(name)}"), f"Looking for the data asset {name}", params=_API
         )
-        return None if found is None else found["properties"]
+        return None if found is None else found.at("properties")
 
     def _job_output(self, address: JobOutput) -> DatastorePath:
         url = self._rest.arm(f"/jobs/{quote(address.job)}")
         found = self._rest.read(url, f"Looking for the job {address.job}", params=_JOBS_API)
         if found is None:
             raise ServiceError(f"There is no job {address.job} in the workspace {self._rest.workspace.name}.")
-        outputs = found["properties"].get("outputs") or {}
+        outputs = dict(found.members("properties.outputs"))
         name = "default" if address.output in _ARTIFACTS else address.output
         if name not in outputs:
             known = ", ".join(sorted(outputs)) or "none"
             raise ServiceError(
                 f"The job {address.job} has no output {address.output!r}.", hint=f"Its outputs are: {known}."
             )
-        uri = (outputs[name] or {}).get("uri") or (
+        uri = outputs[name].optional_text("uri") or (
             # Where AzureML puts an output whose job does not say.
             f"azureml://datastores/{self.default_datastore()}/paths/azureml/{address.job}/{name}/"
         )
@@ -221,7 +222,9 @@ class DataWorkspace:
 
     def _by_url(self, uri: str, what: str) -> DatastorePath:
         """Return the path in the datastore that stands for the container of an address of Blob storage."""
-        parts = urlsplit(uri)
+        parts = split(uri)
+        if parts is None:
+            raise ServiceError(f"{what} has an address that is none.")
         account = (parts.hostname or "").partition(".")[0]
         container, _, path = parts.path.lstrip("/").partition("/")
         for one in self.datastores():
@@ -242,31 +245,31 @@ class DataWorkspace:
                 f"There is no datastore {datastore!r} in the workspace {self._rest.workspace.name}.",
                 hint=f"There are: {known}.",
             )
-        properties = found["properties"]
-        if properties["datastoreType"] != "AzureBlob":
+        properties = found.at("properties")
+        if (type_ := properties.text("datastoreType")) != "AzureBlob":
             raise InvalidError(
-                f"The datastore {datastore!r} is of type {properties['datastoreType']}: only AzureBlob is supported.",
+                f"The datastore {datastore!r} is of type {type_}: only AzureBlob is supported.",
                 hint="A Data Lake Gen2 account answers as Blob storage, too: register its file system as an azure_blob datastore.",
             )
-        kind = (properties.get("credentials") or {}).get("credentialsType") or "None"
-        secrets = self._secrets(datastore) if kind != "None" else {}
+        kind = properties.optional_text("credentials.credentialsType") or "None"
+        secrets = self._secrets(datastore) if kind != "None" else None
+        account_url = (
+            f"{properties.optional_text('protocol') or 'https'}://{properties.text('accountName')}.blob."
+            f"{properties.optional_text('endpoint') or 'core.windows.net'}"
+        )
+        if split(account_url) is None:
+            raise found.fail("names an account whose address is none")
         return Access(
-            account_url=f"{properties.get('protocol') or 'https'}://{properties['accountName']}.blob."
-            f"{properties.get('endpoint') or 'core.windows.net'}",
-            container=properties["containerName"],
-            key=secrets.get("key"),
-            sas=(secrets.get("sasToken") or "").lstrip("?") or None,
+            account_url=account_url,
+            container=properties.text("containerName"),
+            key=secrets.optional_text("key") if secrets is not None else None,
+            sas=(secrets.optional_text("sasToken") or "").lstrip("?") or None if secrets is not None else None,
         )
 
-    def _secrets(self, datastore: str) -> Mapping[str, Any]:
+    def _secrets(self, datastore: str) -> Answer:
         what = f"Asking for the credentials of the datastore {datastore}"
-        response = self._rest.call(
-            "POST", self._rest.arm(f"/datastores/{quote(datastore)}/listSecrets"), what, params=_API, body={}
-        )
-        if not response.ok:
-            raise error_for(response, what)
-        found: Mapping[str, Any] = response.json()
-        return found
+        url = self._rest.arm(f"/datastores/{quote(datastore)}/listSecrets")
+        return self._rest.need("POST", url, what, params=_API, body={})
 
     def _check_scope(self, scope: Scope | None) -> None:
         here = self._rest.workspace

@@ -12,6 +12,7 @@ from typing import Final
 from aml_train.errors import ImageError
 from aml_train.image.manifest import OCI_MANIFEST
 from aml_train.image.registry import Registry
+from aml_train.references import is_digest
 
 _EMPTY: Final = b"{}"
 _EMPTY_TYPE: Final = "application/vnd.oci.empty.v1+json"
@@ -54,9 +55,11 @@ def load(registry: Registry, repository: str, tag: str, *, media_type: str, noun
         return None
     where = f"{registry.host}/{repository}:{tag}"
     try:
-        config = manifest.document["config"]
-        if config["mediaType"] != media_type:
-            raise ImageError(f"{where} is not a {noun} but {config['mediaType']}", hint=hint)
-        return registry.get_blob(repository, config["digest"])
-    except (KeyError, TypeError) as error:
-        raise ImageError(f"the {noun} {where} is damaged: {error}", hint=hint) from error
+        found, digest = manifest.answer.text("config.mediaType"), manifest.answer.text("config.digest")
+    except ImageError as error:
+        raise ImageError(f"the {noun} {where} is damaged: {error.message}", hint=hint) from error
+    if found != media_type:
+        raise ImageError(f"{where} is not a {noun} but {found[:200]}", hint=hint)
+    if not is_digest(digest):
+        raise ImageError(f"the {noun} {where} is damaged: its manifest names no digest", hint=hint)
+    return registry.get_blob(repository, digest)

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from aml_train.answers import decode
 from aml_train.errors import ImageError
 from aml_train.events import ImageChecked, Listener, StageFinished, StageStarted
 from aml_train.image import artifact
@@ -84,7 +85,7 @@ def load_facts(registry: Registry, repository: str, digest: str) -> Facts | None
         return None
     where = f"the record of facts {registry.host}/{repository}:{tag}"
     try:
-        document = json.loads(content)
+        document = decode(content)
         if document["digest"] != digest:
             raise ImageError(f"{where} is about another image", hint=_HINT)
         check_facts(document["facts"])

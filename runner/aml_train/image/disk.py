@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from aml_train.answers import Answer, UndecodableError, decode
 from aml_train.data_root import Room, find_room
 from aml_train.errors import ImageError
 from aml_train.events import Listener, Notice
@@ -109,13 +109,15 @@ def _need(registry: Registry, base: BaseImage, platform: str, engine: DockerClie
     manifest = _manifest(registry, repository, digest)
     if manifest.is_index:
         manifest = _manifest(registry, repository, child_for(manifest, platform))
-    document = json.loads(registry.get_blob(repository, str(manifest.config_digest)))
+
+    def fail(problem: str) -> ImageError:
+        return ImageError(f"the configuration of {base.reference.familiar} is not an image's: it {problem}")
+
     try:
-        diff_ids: list[str] = document["rootfs"]["diff_ids"]
-        sizes = [layer["size"] for layer in manifest.document["layers"]]
-    except (KeyError, TypeError) as error:
-        raise ImageError(f"the configuration of {base.reference.familiar} is not an image's: {error!r}") from error
-    return missing(sizes, diff_ids, _chains(engine))
+        document = Answer(decode(registry.get_blob(repository, str(manifest.config_digest))), fail)
+    except UndecodableError as error:
+        raise fail(str(error)) from error
+    return missing(manifest.layer_sizes, document.list_of_texts("rootfs.diff_ids"), _chains(engine))
 
 
 def _chains(engine: DockerClient) -> Iterator[list[str]]:

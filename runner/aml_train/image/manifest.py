@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aml_train.answers import Answer, UndecodableError, decode
 from aml_train.errors import ImageError
 from aml_train.references import is_digest
 
@@ -33,13 +33,19 @@ class Manifest:
     @property
     def document(self) -> dict[str, Any]:
         """The parsed contents."""
+        return self.answer.mapping()
+
+    @property
+    def answer(self) -> Answer:
+        """The parsed contents, to be read with care: whoever may push can write anything into it."""
+
+        def fail(problem: str) -> ImageError:
+            return ImageError(f"the manifest {self.digest} cannot be used: it {problem}")
+
         try:
-            document = json.loads(self.content)
-        except ValueError as error:
-            raise ImageError(f"the manifest {self.digest} is not JSON: {error}") from error
-        if not isinstance(document, dict):
-            raise ImageError(f"the manifest {self.digest} is not a JSON object")
-        return document
+            return Answer(decode(self.content), fail)
+        except UndecodableError as error:
+            raise fail(str(error)) from error
 
     @property
     def is_index(self) -> bool:
@@ -49,33 +55,43 @@ class Manifest:
     @property
     def config_digest(self) -> str | None:
         """Digest of the image's configuration, which classic engines call the image id; None for an index."""
-        return None if self.is_index else self._entries()[0]["digest"]
+        return None if self.is_index else self._entries()[0].text("digest")
 
     @property
     def blobs(self) -> list[str]:
         """Digests of configuration and layers that the registry keeps; layers kept elsewhere (``urls``) are left out."""
-        return [] if self.is_index else [entry["digest"] for entry in self._entries() if not entry.get("urls")]
+        return (
+            [] if self.is_index else [one.text("digest") for one in self._entries() if not one.list_of_texts("urls")]
+        )
 
     @property
     def children(self) -> list[str]:
         """Digests of the manifests that an index lists."""
-        return [entry["digest"] for entry in self._entries()] if self.is_index else []
+        return [one.text("digest") for one in self._entries()] if self.is_index else []
 
     @property
     def layer_bytes(self) -> int | None:
         """Compressed size of all layers; None for an index."""
-        return None if self.is_index else sum(entry["size"] for entry in self._entries()[1:])
+        return None if self.is_index else sum(self.layer_sizes)
 
-    def _entries(self) -> list[dict[str, Any]]:
+    @property
+    def layer_sizes(self) -> list[int]:
+        """Compressed size of each layer; none for an index."""
+        return [] if self.is_index else [one.whole("size") or 0 for one in self._entries()[1:]]
+
+    def _entries(self) -> list[Answer]:
         """Return what is listed: an index's manifests, or an image's configuration and then its layers."""
-        document = self.document
-        try:
-            entries = document["manifests"] if self.is_index else [document["config"], *document["layers"]]
-            if not all(is_digest(entry["digest"]) and isinstance(entry["size"], int) for entry in entries):
-                raise ImageError(f"the manifest {self.digest} lists something without digest or size")
-        except (KeyError, TypeError) as error:
-            raise ImageError(f"the manifest {self.digest} is not an image's: {error!r}") from error
-        return list(entries)
+        document = self.answer
+        wanted = ("manifests",) if self.is_index else ("config", "layers")
+        if missing := [key for key in wanted if not document.has(key)]:
+            raise ImageError(f"the manifest {self.digest} is not an image's: it lacks {', '.join(missing)}")
+        entries = list(document.each(wanted[-1]))
+        entries = entries if self.is_index else [document.at("config"), *entries]
+        if not all(
+            is_digest(one.text("digest")) and (one.whole("size") or 0) >= 0 and one.has("size") for one in entries
+        ):
+            raise ImageError(f"the manifest {self.digest} lists something without digest or size")
+        return entries
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,9 @@ from urllib.parse import urljoin
 import requests
 import requests.adapters
 
+from aml_train.answers import Pages, is_within, split
 from aml_train.errors import ImageError
+from aml_train.http_client import answer_of
 from aml_train.image.manifest import (
     DOCKER_LIST,
     DOCKER_MANIFEST,
@@ -28,6 +30,7 @@ from aml_train.image.manifest import (
 )
 from aml_train.image.registry_auth import BusyError, Login, RegistryAuth, is_acr, renew
 from aml_train.image.registry_http import RegistryHttp
+from aml_train.references import is_digest
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +141,7 @@ class Registry:
         An upload is begun and given up: the one question whose answer no registry can get wrong.
         """
         start = self._begin_upload(repository)
-        where = urljoin(start.url, start.headers["Location"])
+        where = self._location(start, repository)
         scopes = _scopes(repository, "pull", "push")
         try:
             self._http.once("DELETE", where, scopes=scopes)
@@ -152,6 +155,10 @@ class Registry:
             return None
         self._http.expect(response, 200, f"look up {repository}:{reference}")
         digest = response.headers.get("Docker-Content-Digest")
+        if digest is not None and not is_digest(digest):
+            raise ImageError(
+                f"{self.host} answered with no digest of SHA-256 when asked for {repository}:{reference}"
+            )
         if digest is None:
             manifest = self.get_manifest(repository, reference)
             return None if manifest is None else ManifestHead(digest=manifest.digest, media_type=manifest.media_type)
@@ -256,9 +263,16 @@ class Registry:
 
     def stream_blob(self, repository: str, digest: str) -> Iterator[bytes]:
         """Yield a blob's contents as they arrive, unverified; the connection ends with the iterator."""
-        with self._once("GET", repository, digest) as response:
-            self._http.expect(response, 200, f"read {repository}@{digest}")
-            yield from response.iter_content(_CHUNK)
+        try:
+            with self._once("GET", repository, digest) as response:
+                self._http.expect(response, 200, f"read {repository}@{digest}")
+                yield from response.iter_content(_CHUNK)
+        except BusyError as error:
+            self._http.expect(error.response, 200, f"read {repository}@{digest}")
+        except requests.RequestException as error:
+            raise ImageError(
+                f"reading {repository}@{digest} from {self.host} broke off: {type(error).__name__}"
+            ) from error
 
     def upload_blob(self, repository: str, content: bytes) -> str:
         """Store *content*; return its digest. Nothing is sent where it is there already."""
@@ -299,15 +313,45 @@ class Registry:
         """Return the tags of *repository*, in the registry's order; none where it does not exist."""
         found: list[str] = []
         url: str | None = f"{self.url}/v2/{repository}/tags/list"
+        fail = self._fail(f"list the tags of {repository}")
+        pages = Pages(fail)
         while url is not None:
             response = self._request("GET", url, _scopes(repository, "pull"))
             if response.status_code == 404:
                 break
             self._http.expect(response, 200, f"list the tags of {repository}")
-            found += response.json().get("tags") or []
+            found += answer_of(response, fail, fail).list_of_texts("tags")
             link = response.links.get("next", {}).get("url")
-            url = urljoin(response.url, link) if link else None
+            url = pages.follow(self._joined(response, link, fail)) if link else None
         return found
+
+    def _fail(self, what: str) -> Callable[[str], ImageError]:
+        """Return what makes the error of an answer that cannot be used to *what*."""
+        return lambda problem: ImageError(
+            f"the registry {self.host} was asked to {what}, and its answer {problem}",
+            hint="Is it a registry that answers there, and no proxy or sign-in page in front of it?",
+        )
+
+    def _joined(self, response: requests.Response, link: str, fail: Callable[[str], ImageError]) -> str:
+        """Return the address of the next page, which is at the registry itself."""
+        try:
+            address = urljoin(response.url, link)
+        except ValueError:
+            raise fail("names a next page that is no address") from None
+        if not is_within(address, self.url):
+            raise fail("names a next page that is not at the same host")
+        return address
+
+    def _location(self, start: requests.Response, repository: str) -> str:
+        """Return where an upload that was begun goes."""
+        fail = self._fail(f"take an upload to {repository}")
+        try:
+            address = urljoin(start.url, start.headers.get("Location") or "")
+        except ValueError:
+            raise fail("has a Location that is no address") from None
+        if not start.headers.get("Location") or split(address) is None:
+            raise fail("has no Location that is an address")
+        return address
 
     def _begin_upload(self, repository: str) -> requests.Response:
         scopes = _scopes(repository, "pull", "push")
@@ -325,7 +369,7 @@ class Registry:
             start = self._begin_upload(repository)
             return self._http.once(
                 "PUT",
-                urljoin(start.url, start.headers["Location"]),
+                self._location(start, repository),
                 scopes=_scopes(repository, "pull", "push"),
                 params={"digest": digest},
                 data=body(),

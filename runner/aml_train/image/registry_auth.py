@@ -13,18 +13,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
-from urllib.parse import urlsplit
 
 import requests
 
+from aml_train.answers import split
 from aml_train.errors import ImageError
+from aml_train.http_client import answer_of, exchange
 
 _TOKEN_SECONDS: Final = 60.0
 """What a token is good for at least, and where its answer does not say for how long
 (https://distribution.github.io/distribution/spec/auth/token/)."""
 
 _TOKEN_MARGIN: Final = 5.0
-_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+#: Possessive, and begun at the edge of a word alone: the time grows with the length of the header, not with its square.
+_PARAMETER: Final = re.compile(r'\b(\w++)="([^"]*+)"')
+_TOKEN: Final = re.compile(r"[!-~]+")
+#: Seconds; no registry's token lasts longer, whatever its answer says.
+_LONGEST_TOKEN: Final = 24 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +171,10 @@ class Authenticator:
     def _token(self, parameters: dict[str, str], scopes: Sequence[str]) -> tuple[str, float]:
         """Return a token and the seconds that it is good for."""
         realm = parameters.get("realm", "")
-        parts = urlsplit(realm)
-        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
+        parts = split(realm)
+        if parts is None or (
+            parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+        ):
             raise ImageError(
                 f"the registry {self._host} sends its visitors to {realm!r} to sign in, which is not https"
             )
@@ -184,17 +191,20 @@ class Authenticator:
                 f"the registry {self._host} refused to sign in {who}: HTTP {response.status_code}",
                 hint=sign_in_hint(self._host),
             )
-        try:
-            document = response.json()
-            token = document.get("token") or document.get("access_token")
-            seconds = float(document.get("expires_in") or _TOKEN_SECONDS)
-        except (AttributeError, TypeError, ValueError):
-            token, seconds = None, 0.0
-        if not isinstance(token, str):
-            raise ImageError(f"the registry {self._host} gave no token when signing in")
+        token, seconds = self._read(response)
         if auth is not None:
             auth.fetched(token)
-        return token, max(seconds, _TOKEN_SECONDS) - _TOKEN_MARGIN
+        return token, min(max(seconds, _TOKEN_SECONDS), _LONGEST_TOKEN) - _TOKEN_MARGIN
+
+    def _read(self, response: requests.Response) -> tuple[str, float]:
+        def fail(problem: str) -> ImageError:
+            return ImageError(f"the registry {self._host} gave no token when signing in: the answer {problem}")
+
+        document = answer_of(response, fail, fail)
+        token = document.optional_text("token") or document.text("access_token")
+        if not _TOKEN.fullmatch(token):
+            raise fail("has one with characters that no token has")
+        return token, document.number("expires_in") if document.has("expires_in") else _TOKEN_SECONDS
 
     def _ask(self, realm: str, service: str, scopes: Sequence[str], auth: RegistryAuth | None) -> requests.Response:
         if auth is not None and auth.identity_token:
@@ -205,7 +215,8 @@ class Authenticator:
                 "scope": " ".join(scopes),
                 "refresh_token": auth.identity_token,
             }
-            return self._session.post(realm, data=form, timeout=30)
+            # A redirection would take the credentials elsewhere.
+            return exchange(self._session, "POST", realm, data=form, timeout=30, allow_redirects=False)
         query = [("service", service), *(("scope", scope) for scope in scopes)]
         headers = {"Authorization": auth.basic} if auth is not None else {}
-        return self._session.get(realm, params=query, headers=headers, timeout=30)
+        return exchange(self._session, "GET", realm, params=query, headers=headers, timeout=30)

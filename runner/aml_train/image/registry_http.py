@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -10,13 +10,17 @@ import requests
 import requests.adapters
 import stamina
 
+from aml_train.answers import UndecodableError, clean, decode
 from aml_train.errors import ImageError
+from aml_train.http_client import TooLargeError, exchange, host_of, new_session
 from aml_train.image.registry_auth import Authenticator, BusyError, Login, RegistryAuth, is_loopback, sign_in_hint
 from aml_train.retries import retry_after
 
 _CONNECT_TIMEOUT, _READ_TIMEOUT = 10.0, 120.0
 _PATIENCE: Final = 300.0
 _LONGEST_WAIT: Final = 120.0
+_LONGEST_WORDS: Final = 300
+_MOST_REASONS: Final = 10
 
 
 class RegistryHttp:
@@ -45,7 +49,7 @@ class RegistryHttp:
         self.url = url.rstrip("/")
         self.host = parts.netloc
         self._attempts = attempts
-        self._session = requests.Session()
+        self._session = new_session()
         self._session.trust_env = False
         self._session.verify = verify
         if transport is not None:
@@ -71,6 +75,8 @@ class RegistryHttp:
                     return work()
         except BusyError as error:
             return error.response
+        except TooLargeError as error:
+            raise ImageError(f"the registry {self.host} sends {error}") from error
         except requests.RequestException as error:
             raise ImageError(
                 f"the registry {self.host} cannot be reached: {_reason(error)}",
@@ -100,11 +106,11 @@ class RegistryHttp:
             requests.RequestException: the connection fails.
         """
         timeout = (_CONNECT_TIMEOUT, _READ_TIMEOUT)
-        if urlsplit(url).netloc != self.host:  # an upload or a next page elsewhere
-            return _unless_busy(self._session.request(method, url, headers=headers, timeout=timeout, **options))
+        if host_of(url) != self.host:  # an upload elsewhere
+            return _unless_busy(exchange(self._session, method, url, headers=headers, timeout=timeout, **options))
         authorization = self._authenticator.header(scopes)
         sent = {**(headers or {}), **({"Authorization": authorization} if authorization else {})}
-        response = self._session.request(method, url, headers=sent, timeout=timeout, **options)
+        response = exchange(self._session, method, url, headers=sent, timeout=timeout, **options)
         challenge = response.headers.get("WWW-Authenticate", "")
         if response.status_code == 401 and (fresh := self._authenticator.answer(challenge, scopes, authorization)):
             response.close()
@@ -112,7 +118,7 @@ class RegistryHttp:
             if data is not None and hasattr(data, "seek"):
                 data.seek(0)
             sent["Authorization"] = fresh
-            response = self._session.request(method, url, headers=sent, timeout=timeout, **options)
+            response = exchange(self._session, method, url, headers=sent, timeout=timeout, **options)
         return _unless_busy(response)
 
     def expect(self, response: requests.Response, status: int, what: str) -> None:
@@ -147,22 +153,30 @@ def _unless_busy(response: requests.Response) -> requests.Response:
 
 def _complaint(response: requests.Response) -> str:
     """Return status and the registry's own words, which it gives as ``{"errors": [{"code", "message"}]}``."""
-    words: Iterator[str] = iter(())
-    try:
-        document = response.json() if response.content else {}
-        words = (f"{e.get('code', '')} {e.get('message', '')}".strip() for e in document.get("errors", ()))
-    except (ValueError, AttributeError):
-        words = iter([response.text[:200]])
     asked = response.headers.get("Retry-After")
-    wait = [f"(it asks to wait: Retry-After {asked})"] if asked else []
-    return " ".join([f"HTTP {response.status_code}", *words, *wait]).strip()
+    wait = [f"(it asks to wait: Retry-After {asked[:_LONGEST_WORDS]})"] if asked else []
+    return " ".join([f"HTTP {response.status_code}", *_words(response), *wait]).strip()
+
+
+def _words(response: requests.Response) -> list[str]:
+    """Return what the registry says of its errors, the beginning of its answer if that has another form; nothing is trusted here."""
+    try:
+        document = decode(response.content)
+    except UndecodableError:
+        return [response.text[:_LONGEST_WORDS]]
+    errors = document.get("errors") if isinstance(document, dict) else None
+    if not isinstance(errors, list):
+        return [] if document == {} else [response.text[:_LONGEST_WORDS]]
+    said = (f"{one.get('code', '')} {one.get('message', '')}" for one in errors[:5] if isinstance(one, dict))
+    return [clean(one).strip()[:_LONGEST_WORDS] for one in said]
 
 
 def _reason(error: requests.RequestException) -> str:
     """Return the innermost reason; requests and urllib3 wrap it."""
     reason: BaseException = error
-    while (inner := getattr(reason, "reason", None) or (reason.args[0] if reason.args else None)) is not None:
+    for _ in range(_MOST_REASONS):
+        inner = getattr(reason, "reason", None) or (reason.args[0] if reason.args else None)
         if not isinstance(inner, BaseException):
             break
         reason = inner
-    return str(reason)
+    return clean(str(reason))[:_LONGEST_WORDS]

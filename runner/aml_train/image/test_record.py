@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from aml_train.answers import clean, decode
 from aml_train.errors import ImageError
 from aml_train.image.artifact import load, store
 from aml_train.image.readiness_facts import check_facts
@@ -58,7 +59,7 @@ def parse_record(content: bytes) -> TestRecord:
     Raises:
         ValueError: if it is not a record of this format whose tests passed.
     """
-    document = json.loads(content)
+    document = decode(content)
     if not isinstance(document, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - foreign input, not a caller's mistake
     if document.get("format") != TEST_FORMAT:
@@ -69,7 +70,10 @@ def parse_record(content: bytes) -> TestRecord:
     if unknown := sorted(document.keys() - fields):
         raise ValueError(f"it has the unknown field {', '.join(unknown)}")
     _check_types(document)
-    return TestRecord(**document)
+    fields_of: dict[str, Any] = {
+        key: clean(part) if isinstance(part, str) else part for key, part in document.items()
+    }
+    return TestRecord(**fields_of)
 
 
 def _check_types(document: Mapping[str, Any]) -> None:
@@ -80,7 +84,7 @@ def _check_types(document: Mapping[str, Any]) -> None:
     for name in ("passed", "failed", "skipped"):
         if document[name] is not None and (not isinstance(document[name], int) or isinstance(document[name], bool)):
             raise ValueError(f"{name} must be a whole number or null")
-    if not isinstance(document["seconds"], int | float):
+    if not isinstance(document["seconds"], int | float) or isinstance(document["seconds"], bool):
         raise ValueError("seconds must be a number")  # noqa: TRY004 - foreign input
     check_facts(document["facts"])
     if document["failed"]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
-
-import requests
 
 from aml_train.errors import ServiceError
 from aml_train.jobs.azure_http import error_for
@@ -53,7 +51,7 @@ class AzureCatalogue:
     def names(self) -> Iterator[str]:
         """See :meth:`aml_train.promotion.catalogue.Catalogue.names`."""
         for item in self._rest.items(self._rest.arm("/models"), "Listing the models", params=_API):
-            yield str(item["name"])
+            yield item.text("name")
 
     def version(self, name: str, version: str) -> ModelView | None:
         """See :meth:`aml_train.promotion.catalogue.Catalogue.version`."""
@@ -84,8 +82,8 @@ class AzureCatalogue:
         found = self._rest.read(self._address(name, version), what, params=_API)
         if found is None:
             raise ServiceError(f"{what}: there is no such version any more.")
-        properties: Mapping[str, Any] = found["properties"]
-        before = properties.get("tags") or {}
+        properties = found.mapping("properties")
+        before = found.texts("properties.tags")
         merged = {**before, **changes}
         tags = {key: value for key, value in merged.items() if value is not None}
         if tags == before:
@@ -102,16 +100,11 @@ class AzureCatalogue:
         """See :meth:`aml_train.promotion.catalogue.Catalogue.environment_image`."""
         what = f"Looking for the environment of the job {job}"
         found = self._rest.read(self._rest.arm(f"/jobs/{quote(job)}"), what, params=_JOBS_API)
-        environment = str(((found or {}).get("properties") or {}).get("environmentId") or "")
+        environment = "" if found is None else found.optional_text("properties.environmentId") or ""
         if not _ENVIRONMENT.fullmatch(environment):
             return None
-        response = self._rest.call("GET", f"{self._rest.cloud.arm}{environment}", what, params=_API)
-        if response.status_code == requests.codes.not_found:
-            return None
-        if not response.ok:
-            raise error_for(response, what)
-        image = (response.json().get("properties") or {}).get("image")
-        return str(image) if image else None
+        known = self._rest.read(f"{self._rest.cloud.arm}{environment}", what, params=_API)
+        return None if known is None else known.optional_text("properties.image") or None
 
     def has_data(self, name: str, version: str) -> bool:
         """See :meth:`aml_train.promotion.catalogue.Catalogue.has_data`."""

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from typing import Final, TypeVar
+from urllib.parse import quote
 
 import requests
 
 from aml_train import retries
+from aml_train.answers import MOST_PAGES, Answer, Pages, UndecodableError, clean, decode, is_within, trace_of
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import ServiceError
+from aml_train.http_client import TooLargeError, answer_of, exchange, host_of, new_session
 
 _API: Final = "2024-10-01-preview"
 TIMEOUT: Final = (10.0, 60.0)
 """Seconds for connecting, and between two pieces of an answer."""
 #: A workflow that is cancelled has ten seconds, all in all: https://docs.github.com/actions/reference/workflows-and-actions/workflow-cancellation
 _URGENT: Final = (3.0, 5.0)
+_LONGEST_MESSAGE: Final = 2000
+_Found = TypeVar("_Found")
+#: What a connection that fails on Azure's side of a private network has in common.
+REACH: Final = (
+    "Check the network, HTTPS_PROXY and NO_PROXY; if the service has a private endpoint or a firewall, run where these let you in:"
+    " docs/azure.md."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,16 +50,15 @@ class Workspace:
 def _message(response: requests.Response) -> str:
     """Return the service's explanation; AzureML puts it under ``error.message``, MLflow under ``message``."""
     try:
-        body = response.json()
-    except ValueError:
-        return response.text[:300].strip() or response.reason
+        body = decode(response.content)
+    except UndecodableError:
+        return response.text[:300].strip() or str(response.reason or "no reason given")
     if isinstance(body, dict):
         error = body.get("error")
-        if isinstance(error, dict) and error.get("message"):
-            return str(error["message"])
-        if body.get("message"):
-            return str(body["message"])
-    return json.dumps(body)[:300]
+        for one in (error if isinstance(error, dict) else {}, body):
+            if isinstance(one.get("message"), str) and one["message"]:
+                return clean(one["message"])[:_LONGEST_MESSAGE]
+    return response.text[:300]
 
 
 #: Status of a refusal → the remedy, whoever sent the request.
@@ -65,15 +72,51 @@ HINTS: Final[Mapping[int, str]] = {
 
 def error_for(response: requests.Response, what: str) -> ServiceError:
     """Return the error for an answer that is not a success. Its query, which may carry a signature, is not shown."""
-    address = urlsplit(response.url)
-    place = f"{response.request.method} {address.netloc}{address.path}"
-    message = f"{what}: AzureML answered {response.status_code} to {place}: {_message(response)}"
+    asked = retries.retry_after(response.headers)
+    wait = "" if asked is None else f"; it asks to wait {asked:.0f} seconds"
+    message = f"{what}: AzureML answered {response.status_code} to {_place(response)}: {_message(response)}{wait}"
     return ServiceError(
-        message,
+        f"{message} ({trace_of(response.headers)})",
         hint=HINTS.get(response.status_code),
         transient=response.status_code in retries.TRANSIENT_STATUS,
-        retry_after=retries.retry_after(response.headers),
+        retry_after=asked,
     )
+
+
+def _place(response: requests.Response) -> str:
+    path = str(response.url).partition("?")[0].partition("://")[2].partition("/")[2]
+    return f"{response.request.method} {host_of(response.url)}/{path}"
+
+
+def wrong_answer(response: requests.Response, what: str, *, transient: bool = False) -> Callable[[str], ServiceError]:
+    """Return what makes the error of an answer that succeeded, and cannot be used.
+
+    Args:
+        response: the answer.
+        what: for messages.
+        transient: whether another answer may come to the same request: a proxy's page may, another type of a value does not.
+    """
+
+    def fail(problem: str) -> ServiceError:
+        return ServiceError(
+            f"{what}: the answer {response.status_code} to {_place(response)} {problem} ({trace_of(response.headers)})",
+            hint="If a proxy answers instead of Azure, correct HTTPS_PROXY and NO_PROXY; else report it to Azure's support.",
+            transient=transient,
+        )
+
+    return fail
+
+
+def read_answer(response: requests.Response, what: str) -> Answer:
+    """Return the JSON of an answer.
+
+    Raises:
+        ServiceError: it is no success, or no JSON.
+    """
+    if not response.ok:
+        raise error_for(response, what)
+    fail = wrong_answer(response, what)
+    return answer_of(response, fail, wrong_answer(response, what, transient=True))
 
 
 def _check_whole(response: requests.Response, what: str) -> None:
@@ -85,9 +128,9 @@ def _check_whole(response: requests.Response, what: str) -> None:
     if length_told or not response.ok or "json" not in response.headers.get("Content-Type", ""):
         return
     try:
-        response.json()
-    except ValueError as error:
-        host = urlsplit(response.url).netloc
+        decode(response.content)
+    except UndecodableError as error:
+        host = host_of(response.url)
         raise ServiceError(f"{what}: the answer of {host} broke off.", transient=True) from error
 
 
@@ -112,10 +155,10 @@ class AzureHttp:
         self.workspace = workspace
         self.cloud = cloud
         self._credential = credential
-        self.session = session or requests.Session()
-        self._resource: Mapping[str, Any] | None = None
+        self.session = session or new_session()
+        self._resource: Answer | None = None
         self._location = ""
-        self._hosts: Mapping[str, str] | None = None
+        self._hosts: Answer | None = None
 
     @property
     def credential(self) -> SignIn:
@@ -143,15 +186,51 @@ class AzureHttp:
         Raises:
             ServiceError: if nobody answers, or the answers stay transient failures.
         """
-        response = self._answer(method, url, what, params, body, attempts)
-        if response.status_code == requests.codes.unauthorized:
-            self._credential.forget()
-            response = self._answer(method, url, what, params, body, attempts)
-        return response
+        return self._called(method, url, what, params, body, attempts, lambda response: response)
 
-    def _answer(
-        self, method: str, url: str, what: str, params: Mapping[str, str] | None, body: object, attempts: int
-    ) -> requests.Response:
+    def ask(
+        self,
+        method: str,
+        url: str,
+        what: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        attempts: int = retries.ATTEMPTS,
+    ) -> Answer | None:
+        """Send one request as :meth:`call` does, and return its JSON; None for 404.
+
+        What is no JSON is asked for again: proxies answer with pages of their own while they fail.
+
+        Raises:
+            ServiceError: for any other answer that is not a success.
+        """
+
+        def use(response: requests.Response) -> Answer | None:
+            return None if response.status_code == requests.codes.not_found else read_answer(response, what)
+
+        return self._called(method, url, what, params, body, attempts, use)
+
+    def need(
+        self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
+    ) -> Answer:
+        """Send one request as :meth:`ask` does; 404 is an error as well."""
+        return self._called(
+            method, url, what, params, body, retries.ATTEMPTS, lambda response: read_answer(response, what)
+        )
+
+    def _called(
+        self,
+        method: str,
+        url: str,
+        what: str,
+        params: Mapping[str, str] | None,
+        body: object,
+        attempts: int,
+        use: Callable[[requests.Response], _Found],
+        *,
+        renewed: bool = False,
+    ) -> _Found:
         token = self._token()
         for attempt in retries.repeated(attempts):
             with attempt:
@@ -159,7 +238,10 @@ class AzureHttp:
                 if response.status_code in retries.TRANSIENT_STATUS:
                     raise error_for(response, what)
                 _check_whole(response, what)
-        return response
+                if response.status_code != requests.codes.unauthorized or renewed:
+                    return use(response)
+        self._credential.forget()
+        return self._called(method, url, what, params, body, attempts, use, renewed=True)
 
     def _token(self) -> str:
         return self._credential.token(self.cloud.scope)
@@ -176,10 +258,12 @@ class AzureHttp:
     ) -> requests.Response:
         headers = {"Authorization": f"Bearer {token}"}
         try:
-            return self.session.request(method, url, params=params, json=body, headers=headers, timeout=timeout)
+            return exchange(self.session, method, url, params=params, json=body, headers=headers, timeout=timeout)
+        except TooLargeError as error:
+            raise ServiceError(f"{what}: {host_of(url)} sends {error}.") from error
         except requests.RequestException as error:
-            host = urlsplit(url).netloc
-            raise ServiceError(f"{what}: {host} does not answer: {type(error).__name__}", transient=True) from error
+            why = f"{what}: {host_of(url)} does not answer: {type(error).__name__}"
+            raise ServiceError(why, hint=REACH, transient=True) from error
 
     def once(
         self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
@@ -197,7 +281,7 @@ class AzureHttp:
 
     def read(
         self, url: str, what: str, *, params: Mapping[str, str] | None = None, attempts: int = retries.ATTEMPTS
-    ) -> Any:
+    ) -> Answer | None:
         """GET *url* and return its JSON; None for 404.
 
         Args:
@@ -206,39 +290,40 @@ class AzureHttp:
         Raises:
             ServiceError: for any other answer that is not a success.
         """
-        response = self.call("GET", url, what, params=params, attempts=attempts)
-        if response.status_code == requests.codes.not_found:
-            return None
-        if not response.ok:
-            raise error_for(response, what)
-        return response.json()
+        return self.ask("GET", url, what, params=params, attempts=attempts)
 
     def items(
         self, url: str, what: str, *, params: Mapping[str, str], most_pages: int | None = None
-    ) -> Iterator[Mapping[str, Any]]:
+    ) -> Iterator[Answer]:
         """Yield the items of a list of Azure Resource Manager, page by page; nothing where the list is not there.
 
+        The next page is looked for at the same host alone: our token goes there.
+
         Args:
-            most_pages: no more pages are read than these; None for all.
+            most_pages: no more pages are read than these; None for all, of which there are at most :data:`MOST_PAGES`.
 
         Raises:
-            ServiceError: for an answer that is neither a page nor 404.
+            ServiceError: for an answer that is neither a page nor 404, and for pages that do not end.
         """
-        address: str | None = url
-        asked: Mapping[str, str] | None = params
-        pages = 0
-        while address and (most_pages is None or pages < most_pages):
-            found = self.read(address, what, params=asked) or {}
-            yield from found.get("value") or ()
-            # The link to the next page holds the query.
-            address, asked = found.get("nextLink"), None
-            pages += 1
+        found = self.read(url, what, params=params)
+        pages = Pages(found.fail, MOST_PAGES) if found is not None else None
+        read = 1
+        while found is not None and pages is not None:
+            yield from found.each("value")
+            link = found.optional_text("nextLink")
+            if not link or (most_pages is not None and read >= most_pages):
+                return
+            if not is_within(link, url):
+                raise found.fail("names a next page that is not at the same host")
+            # The link holds the query.
+            found = self.read(pages.follow(link), what)
+            read += 1
 
     def arm(self, path: str) -> str:
         """Return the address of *path* below the workspace in Azure Resource Manager."""
         return f"{self.cloud.arm}{self.workspace.path}{path}"
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Answer:
         """Return the properties of the workspace's resource; asked once.
 
         Raises:
@@ -254,8 +339,8 @@ class AzureHttp:
                     " or this identity may not see it.",
                     hint="Check subscription-id, resource-group and workspace of the target.",
                 )
-            self._resource = found["properties"]
-            self._location = str(found.get("location") or "")
+            self._resource = found.at("properties")
+            self._location = found.optional_text("location") or ""
         return self._resource
 
     def location(self) -> str:
@@ -266,11 +351,11 @@ class AzureHttp:
     def _data_plane(self, service: str) -> str:
         """Return the address of one of the region's services, by way of the workspace's discovery."""
         if self._hosts is None:
-            hosts = self.read(self.describe()["discoveryUrl"], "Asking for the region's services")
-            if not hosts:
+            hosts = self.read(self.describe().text("discoveryUrl"), "Asking for the region's services")
+            if hosts is None:
                 raise ServiceError(f"The workspace {self.workspace.name} names no services in its discovery.")
             self._hosts = hosts
-        return self._hosts[service]
+        return self._hosts.text(service)
 
     def history(self, path: str) -> str:
         """Return the address of *path* below the workspace in run history."""

@@ -7,13 +7,11 @@ names, then the values of one name after the other. Jobs that log by MLflow have
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-import requests
-
-from aml_train.jobs.azure_http import error_for
+from aml_train.answers import Answer, Pages, clean
 from aml_train.jobs.logged import LIST, NUMBERS, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, in_order, may_mean
 
 if TYPE_CHECKING:
@@ -38,78 +36,78 @@ def read_logged(rest: AzureRest, job: str, *, known: Collection[str], first: Seq
     return LoggedSet(metrics=tuple(metrics), left=tuple(_name(item) for item in wanted[_MOST_NAMES:]))
 
 
-def _name(item: Mapping[str, Any]) -> str:
-    return str((item.get("metricKey") or {}).get("name") or "")
+def _name(item: Answer) -> str:
+    return item.optional_text("metricKey.name") or ""
 
 
-def _kind(item: Mapping[str, Any]) -> str:
-    return str((item.get("properties") or {}).get("uxMetricType") or SCALAR)
+def _kind(item: Answer) -> str:
+    return item.optional_text("properties.uxMetricType") or SCALAR
 
 
-def _is_wanted(item: Mapping[str, Any], known: Collection[str]) -> bool:
+def _is_wanted(item: Answer, known: Collection[str]) -> bool:
     """Tell whether a name is more than numbers that MLflow knows already."""
     name = _name(item)
     if not name:
         return False
-    types = {str(word).lower() for word in (item.get("columns") or {}).values()}
+    types = {word.lower() for word in item.texts("columns").values()}
     return name not in known or _kind(item) in (LIST, TABLE) or not types <= NUMBERS
 
 
-def _names(rest: AzureRest, job: str) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = []
+def _names(rest: AzureRest, job: str) -> list[Answer]:
+    found: list[Answer] = []
     body: dict[str, Any] = {}
+    pages: Pages | None = None
     for _ in range(_MOST_PAGES):
         page = _post(rest, job, "list", body, f"Listing what the job {job} logged")
         if page is None:
             return found
-        found += page.get("value") or ()
-        if not page.get("continuationToken"):
+        found += page.each("value")
+        token = page.optional_text("continuationToken")
+        if not token:
             break
-        body = {"continuationToken": page["continuationToken"]}
+        pages = pages or Pages(page.fail, _MOST_PAGES + 1)
+        body = {"continuationToken": pages.follow(token)}
     return found
 
 
-def _values(rest: AzureRest, job: str, item: Mapping[str, Any], *, most: int) -> Logged | None:
+def _values(rest: AzureRest, job: str, item: Answer, *, most: int) -> Logged | None:
     """Return what was logged under one name, at most so many rows; None where the name is gone."""
     name, rows, whole = _name(item), [], False
     body: dict[str, Any] = {"metricName": name}
-    columns = dict(item.get("columns") or {})
+    types = item.texts("columns")
+    pages: Pages | None = None
     for _ in range(_MOST_PAGES):
         page = _post(rest, job, "full", body, f"Reading the metric {name}")
         if page is None:
             return None
-        columns |= page.get("columns") or {}
-        rows += [_row(value) for value in page.get("value") or ()]
+        types |= page.texts("columns")
+        rows += [_row(value) for value in page.each("value")]
         if len(rows) > most:
             break
-        if not page.get("continuationToken"):
+        token = page.optional_text("continuationToken")
+        if not token:
             whole = True
             break
-        body = {"metricName": name, "continuationToken": page["continuationToken"]}
-    types = {str(key): str(word) for key, word in columns.items()}
+        pages = pages or Pages(page.fail, _MOST_PAGES + 1)
+        body = {"metricName": name, "continuationToken": pages.follow(token)}
     return Logged(name=name, kind=_kind(item), columns=types, rows=in_order(rows)[:most], whole=whole)
 
 
-def _row(value: Mapping[str, Any]) -> LoggedRow:
-    step = value.get("step")
+def _row(value: Answer) -> LoggedRow:
     return LoggedRow(
-        data={str(key): _plain(cell) for key, cell in (value.get("data") or {}).items()},
-        created=str(value.get("createdUtc") or ""),
-        step=None if step is None else int(step),
+        data={key: _plain(cell.value) for key, cell in value.members("data")},
+        created=value.optional_text("createdUtc") or "",
+        step=value.whole("step"),
     )
 
 
 def _plain(cell: Any) -> Any:
     """Return NaN by its name, as the service writes it: two readings are compared, and NaN equals nothing."""
+    if isinstance(cell, str):
+        return clean(cell)
     return "NaN" if isinstance(cell, float) and math.isnan(cell) else cell
 
 
-def _post(rest: AzureRest, job: str, verb: str, body: object, what: str) -> Mapping[str, Any] | None:
+def _post(rest: AzureRest, job: str, verb: str, body: object, what: str) -> Answer | None:
     """Send a question, which changes nothing; None for 404."""
-    response = rest.call("POST", rest.metrics(f"/runs/{quote(job)}/{verb}"), what, body=body)
-    if response.status_code == requests.codes.not_found:
-        return None
-    if not response.ok:
-        raise error_for(response, what)
-    found: Mapping[str, Any] = response.json()
-    return found
+    return rest.ask("POST", rest.metrics(f"/runs/{quote(job)}/{verb}"), what, body=body)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from aml_train.answers import Answer
 from aml_train.errors import ServiceError
 from aml_train.jobs.service import NodeKind, Placement
 
@@ -30,7 +30,8 @@ def node_kind(rest: AzureRest, placement: Placement) -> NodeKind:
             inner = _inner(rest, compute)
             if inner is None:
                 return NodeKind(problem=f"There is no compute {compute}.")
-            size, spot = inner.get("vmSize"), str(inner.get("vmPriority") or "").lower() == "lowpriority"
+            size = inner.optional_text("vmSize")
+            spot = (inner.optional_text("vmPriority") or "").lower() == "lowpriority"
         if not size:
             return NodeKind(spot=spot, problem="AzureML does not say what VM size the nodes have.")
         gpus = _gpus(rest, size)
@@ -53,22 +54,22 @@ def waiting_reason(rest: AzureRest, placement: Placement) -> str:
         return ""
     try:
         inner = _inner(rest, compute)
+        return f"There is no compute {compute} any more." if inner is None else _reason(compute, inner)
     except ServiceError:
         return ""
-    if inner is None:
-        return f"There is no compute {compute} any more."
-    errors = [one.get("error") or one for one in inner.get("errors") or () if isinstance(one, Mapping)]
-    said = " ".join(f"{one.get('code')}: {one.get('message')}" for one in errors)
+
+
+def _reason(compute: str, inner: Answer) -> str:
+    errors = [one.at("error") if one.has("error") else one for one in inner.each("errors")]
+    said = " ".join(f"{one.optional_text('code')}: {one.optional_text('message')}" for one in errors)
     if said:
         return f"The compute {compute} cannot grow: {said}"
-    counts, scale = inner.get("nodeStateCounts") or {}, inner.get("scaleSettings") or {}
-    if scale.get("maxNodeCount") is None or inner.get("currentNodeCount") is None:
+    most, present = inner.whole("scaleSettings.maxNodeCount"), inner.whole("currentNodeCount")
+    if most is None or present is None:
         return ""
-    busy, starting = counts.get("runningNodeCount") or 0, counts.get("preparingNodeCount") or 0
-    return (
-        f"The compute {compute} has {inner['currentNodeCount']} of at most {scale['maxNodeCount']} nodes;"
-        f" {busy} of them run jobs, {starting} are starting."
-    )
+    counts = inner.at("nodeStateCounts")
+    busy, starting = counts.whole("runningNodeCount") or 0, counts.whole("preparingNodeCount") or 0
+    return f"The compute {compute} has {present} of at most {most} nodes; {busy} of them run jobs, {starting} are starting."
 
 
 def _cluster(placement: Placement) -> str | None:
@@ -76,11 +77,11 @@ def _cluster(placement: Placement) -> str | None:
     return None if placement.compute == "serverless" else placement.compute
 
 
-def _inner(rest: AzureRest, compute: str) -> Mapping[str, Any] | None:
+def _inner(rest: AzureRest, compute: str) -> Answer | None:
     """Return what AzureML says of a cluster, None where there is none."""
     url = rest.arm(f"/computes/{quote(compute)}")
     found = rest.read(url, f"Looking for the compute {compute}", params={"api-version": _API})
-    return None if found is None else ((found.get("properties") or {}).get("properties") or {})
+    return None if found is None else found.at("properties.properties")
 
 
 def _gpus(rest: AzureRest, size: str) -> int | None:
@@ -90,7 +91,6 @@ def _gpus(rest: AzureRest, size: str) -> int | None:
         f"/locations/{rest.location()}/vmSizes"
     )
     known = rest.read(address, "Listing the sizes", params={"api-version": _API})
-    for one in (known or {}).get("value") or ():
-        if str(one.get("name")).lower() == size.lower() and one.get("gpus") is not None:
-            return int(one["gpus"])
-    return None
+    sizes = known.each("value") if known is not None else ()
+    same = (one.whole("gpus") for one in sizes if (one.optional_text("name") or "").lower() == size.lower())
+    return next((gpus for gpus in same if gpus is not None), None)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from urllib.parse import quote, urlsplit
 
 import requests
 
 from aml_train import retries
+from aml_train.answers import Answer, Pages
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
+from aml_train.http_client import exchange
 from aml_train.jobs.azure_http import TIMEOUT, AzureHttp, error_for
-from aml_train.jobs.azure_views import codes_of, date_of, job_view, model_view, time_of
+from aml_train.jobs.azure_views import codes_of, job_view, model_view
 from aml_train.jobs.logged import LoggedSet
 from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NodeKind, Placement
 from aml_train.jobs.states import JobStatus, parse_status
@@ -28,6 +30,9 @@ _API: Final = {
 }
 _CHUNK: Final = 256 * 1024
 _MOST_PAGES: Final = 10
+#: With 25,000 values each: ten times of what Azure keeps of a metric, a million
+#: (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity).
+_MOST_METRIC_PAGES: Final = 400
 
 
 class AzureRest(AzureHttp):
@@ -43,7 +48,7 @@ class AzureRest(AzureHttp):
         found = self.read(
             self.arm(f"/jobs/{quote(name)}"), f"Looking for the job {name}", params={"api-version": _API["jobs"]}
         )
-        return None if found is None else job_view(name, found["properties"])
+        return None if found is None else job_view(name, found.at("properties"))
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
         """See :meth:`aml_train.jobs.service.JobService.live_jobs`. The newest few hundred jobs with the tag are looked at."""
@@ -54,7 +59,7 @@ class AzureRest(AzureHttp):
         what = f"Listing the jobs with the tag {tag}"
         params = {"api-version": _API["jobs"], "jobType": "Command", "tag": tag}
         for item in self.items(self.arm("/jobs"), what, params=params, most_pages=most_pages):
-            view = job_view(item["name"], item["properties"])
+            view = job_view(item.text("name"), item.at("properties"))
             if tag in view.tags:
                 yield view
 
@@ -76,33 +81,29 @@ class AzureRest(AzureHttp):
         """
         what = f"Looking for the latest version of {name}"
         found = self.read(self.arm(f"/{kind}/{quote(name)}"), what, params={"api-version": _API["models"]})
-        version = None if found is None else found["properties"].get("latestVersion")
-        return None if version is None else str(version)
+        return None if found is None else found.literal("properties.latestVersion")
 
     def details(self, name: str) -> JobView:
         """See :meth:`aml_train.jobs.service.JobService.details`."""
         what = f"Watching the job {name}"
         # Who watches asks again anyway, and tells of an outage meanwhile.
-        response = self.call("GET", self.history(f"/runs/{quote(name)}/details"), what, attempts=retries.FEW)
-        if response.status_code == requests.codes.not_found:
+        found = self.read(self.history(f"/runs/{quote(name)}/details"), what, attempts=retries.FEW)
+        if found is None:
             raise ServiceError(
                 f"The job {name} is not in the workspace any more.", hint="Somebody may have deleted it."
             )
-        if not response.ok:
-            raise error_for(response, what)
-        found = response.json()
-        error = (found.get("error") or {}).get("error") or {}
+        error = found.at("error.error")
         return JobView(
             name=name,
-            status=parse_status(found.get("status")),
-            tags=found.get("tags") or {},
-            log_files=found.get("logFiles") or {},
-            error=error.get("message"),
+            status=parse_status(found.optional_text("status")),
+            tags=found.texts("tags"),
+            log_files=found.texts("logFiles"),
+            error=error.optional_text("message"),
             codes=codes_of(error),
-            created=time_of(found.get("createdTimeUtc")),
-            started=time_of(found.get("startTimeUtc")),
-            ended=time_of(found.get("endTimeUtc")),
-            observed=date_of(response),
+            created=found.time("createdTimeUtc"),
+            started=found.time("startTimeUtc"),
+            ended=found.time("endTimeUtc"),
+            observed=found.date,
         )
 
     def cancel(self, name: str) -> bool:
@@ -129,12 +130,11 @@ class AzureRest(AzureHttp):
         (https://learn.microsoft.com/rest/api/storageservices/get-blob#response-headers).
         """
         try:
-            with self.session.get(
-                url, headers={"Range": f"bytes={offset}-"}, stream=True, timeout=TIMEOUT
-            ) as response:
+            headers = {"Range": f"bytes={offset}-"}
+            with exchange(self.session, "GET", url, headers=headers, stream=True, timeout=TIMEOUT) as response:
                 if response.status_code == requests.codes.requested_range_not_satisfiable:
                     length = response.headers.get("Content-Range", "").rpartition("/")[2]
-                    if length.isdecimal() and int(length) < offset:
+                    if length.isdecimal() and len(length) < 20 and int(length) < offset:
                         raise LogBeganAnewError(f"the log has {length} bytes, of which {offset} were read")
                     return
                 if response.status_code == requests.codes.not_found:
@@ -173,34 +173,34 @@ class AzureRest(AzureHttp):
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """See :meth:`aml_train.jobs.service.JobService.last_metrics`."""
-        metrics = self._run(name)["data"].get("metrics") or []
-        return {metric["key"]: float(metric["value"]) for metric in metrics}
+        return {metric.text("key"): metric.number("value") for metric in self._run(name).at("data").each("metrics")}
 
-    def _run(self, name: str) -> Any:
+    def _run(self, name: str) -> Answer:
         found = self.read(
             self.mlflow("/runs/get"), f"Reading the run {name}", params={"run_id": name, "run_uuid": name}
         )
         if found is None:
             raise ServiceError(f"The job {name} has no MLflow run.")
-        return found["run"]
+        return found.at("run")
 
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
         """See :meth:`aml_train.jobs.service.JobService.metric_history`."""
         points: list[MetricPoint] = []
         params = {"run_id": name, "run_uuid": name, "metric_key": metric, "max_results": "25000"}
+        pages: Pages | None = None
         while True:
-            found = (
-                self.read(self.mlflow("/metrics/get-history"), f"Reading the metric {metric}", params=params) or {}
-            )
-            points += [
-                MetricPoint(
-                    step=int(m.get("step") or 0), value=float(m["value"]), timestamp=int(m.get("timestamp") or 0)
-                )
-                for m in found.get("metrics") or ()
-            ]
-            if not found.get("next_page_token"):
+            found = self.read(self.mlflow("/metrics/get-history"), f"Reading the metric {metric}", params=params)
+            if found is None:
                 return points
-            params["page_token"] = found["next_page_token"]
+            points += [
+                MetricPoint(step=m.whole("step") or 0, value=m.number("value"), timestamp=m.whole("timestamp") or 0)
+                for m in found.each("metrics")
+            ]
+            token = found.optional_text("next_page_token")
+            if not token:
+                return points
+            pages = pages or Pages(found.fail, _MOST_METRIC_PAGES)
+            params["page_token"] = pages.follow(token)
 
     def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
         """See :meth:`aml_train.jobs.service.JobService.logged`."""
@@ -210,19 +210,27 @@ class AzureRest(AzureHttp):
 
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
         """See :meth:`aml_train.jobs.service.JobService.artifact_paths`."""
-        experiment = self._run(name)["info"]["experiment_id"]
-        url = self.history(f"/experiments/{quote(experiment)}/runs/{quote(name)}/artifacts")
+        url = self._artifacts(name)
         wanted = path.strip("/")
         params: dict[str, str] = {}
+        pages: Pages | None = None
         while True:
-            found = self.read(url, f"Listing what the job {name} wrote", params=params) or {}
-            for item in found.get("value") or ():
-                written = str(item["path"]).strip("/")
+            found = self.read(url, f"Listing what the job {name} wrote", params=params)
+            if found is None:
+                return
+            for item in found.each("value"):
+                written = item.text("path").strip("/")
                 if written == wanted or written.startswith(f"{wanted}/"):
                     yield written
-            if not found.get("continuationToken"):
+            token = found.optional_text("continuationToken")
+            if not token:
                 return
-            params = {"continuationToken": found["continuationToken"]}
+            pages = pages or Pages(found.fail)
+            params = {"continuationToken": pages.follow(token)}
+
+    def _artifacts(self, name: str) -> str:
+        experiment = self._run(name).text("info.experiment_id")
+        return self.history(f"/experiments/{quote(experiment, safe='')}/runs/{quote(name)}/artifacts")
 
     def has_artifact(self, name: str, path: str) -> bool:
         """See :meth:`aml_train.jobs.service.JobService.has_artifact`."""
@@ -231,19 +239,18 @@ class AzureRest(AzureHttp):
     def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
         """See :meth:`aml_train.jobs.service.JobService.read_artifact`. A download that breaks off is begun again."""
         what = f"Reading {path}, which the job {name} wrote"
-        experiment = self._run(name)["info"]["experiment_id"]
-        url = self.history(f"/experiments/{quote(experiment)}/runs/{quote(name)}/artifacts/contentinfo")
+        url = f"{self._artifacts(name)}/contentinfo"
         for attempt in retries.repeated():
             with attempt:
                 found = self.read(url, what, params={"path": path.strip("/")})
-                return None if found is None else self._download(found["contentUri"], what, most)
+                return None if found is None else self._download(found.text("contentUri"), what, most)
         raise AssertionError("the last attempt returns or raises")
 
     def _download(self, url: str, what: str, most: int) -> bytes | None:
         """Return what lies at an address that is signed: no token goes there."""
         content = bytearray()
         try:
-            with self.session.get(url, stream=True, timeout=TIMEOUT) as response:
+            with exchange(self.session, "GET", url, stream=True, timeout=TIMEOUT) as response:
                 if response.status_code == requests.codes.not_found:
                     return None
                 if not response.ok:

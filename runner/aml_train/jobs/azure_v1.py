@@ -6,7 +6,6 @@ what they send are those of azureml-core 1.61.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any, Final
 import yaml
 
 from aml_train import retries
+from aml_train.answers import UndecodableError, decode
 from aml_train.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.image.spec import Tested
 from aml_train.jobs.azure_http import HINTS
@@ -220,8 +220,8 @@ def _answer(text: str) -> tuple[int, str] | None:
     ``_base_sdk_common/common.py``, ``get_http_exception_response_string``, writes them as JSON.
     """
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = decode(text.encode(errors="replace"))
+    except UndecodableError:
         return None
     if not isinstance(found, dict) or not isinstance(found.get("status_code"), int):
         return None

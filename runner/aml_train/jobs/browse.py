@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
+from aml_train.answers import Answer
 from aml_train.errors import ServiceError
 from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.logged_reads import read_tables
@@ -85,21 +86,21 @@ def list_jobs(rest: AzureRest, wanted: Filter) -> Iterator[JobRow]:
             yield row
 
 
-def _row(item: Mapping[str, Any]) -> JobRow:
-    properties = item["properties"]
+def _row(item: Answer) -> JobRow:
+    properties = item.at("properties")
     return JobRow(
-        name=str(item["name"]),
-        status=parse_status(properties.get("status")),
-        type=str(properties.get("jobType") or ""),
-        display_name=str(properties.get("displayName") or item["name"]),
-        experiment=str(properties.get("experimentName") or ""),
-        compute=str(properties.get("computeId") or "").rstrip("/").rpartition("/")[2],
-        created=str((item.get("systemData") or {}).get("createdAt") or ""),
-        tags=properties.get("tags") or {},
+        name=item.text("name"),
+        status=parse_status(properties.optional_text("status")),
+        type=properties.optional_text("jobType") or "",
+        display_name=properties.optional_text("displayName") or item.text("name"),
+        experiment=properties.optional_text("experimentName") or "",
+        compute=(properties.optional_text("computeId") or "").rstrip("/").rpartition("/")[2],
+        created=item.optional_text("systemData.createdAt") or "",
+        tags=properties.texts("tags"),
     )
 
 
-def read_job(rest: AzureRest, name: str) -> Mapping[str, Any]:
+def read_job(rest: AzureRest, name: str) -> Answer:
     """Return the job as Azure Resource Manager has it.
 
     Raises:
@@ -110,8 +111,7 @@ def read_job(rest: AzureRest, name: str) -> Mapping[str, Any]:
         raise ServiceError(
             f"There is no job {name} in the workspace {rest.workspace.name}.", hint="See: aml-train jobs list"
         )
-    job: Mapping[str, Any] = found
-    return job
+    return found
 
 
 def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
@@ -121,36 +121,35 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
         ServiceError: there is no such job.
     """
     found = read_job(rest, name)
-    row, properties = _row(found), found["properties"]
+    row, properties = _row(found), found.at("properties")
     details = rest.details(name)
-    studio = (properties.get("services") or {}).get("Studio") or {}
-    command = str(properties.get("command") or "")
+    command = properties.optional_text("command") or ""
     metrics = dict(rest.last_metrics(name))
     told: dict[str, Any] = {
         "name": row.name,
         "status": row.status.value,
         "error": details.error,
         "display_name": row.display_name,
-        "description": properties.get("description"),
+        "description": properties.optional_text("description"),
         "experiment": row.experiment,
         "created": row.created,
         "started": details.started.isoformat() if details.started else None,
         "ended": details.ended.isoformat() if details.ended else None,
         "compute": row.compute,
-        "environment": _short(properties.get("environmentId")),
-        "code": _short(properties.get("codeId")),
+        "environment": _short(properties.optional_text("environmentId")),
+        "code": _short(properties.optional_text("codeId")),
         "prepared": "data and setup of aml-train.yml" if _SETUP.match(command) else None,
         "command": _SETUP.sub("", command),
-        "environment_variables": dict(properties.get("environmentVariables") or {}),
-        "inputs": {key: _value(value) for key, value in (properties.get("inputs") or {}).items()},
-        "outputs": {key: _value(value) for key, value in (properties.get("outputs") or {}).items()},
-        "distribution": properties.get("distribution"),
-        "resources": {k: v for k, v in (properties.get("resources") or {}).items() if v not in (None, {}, "")},
-        "limits": properties.get("limits"),
+        "environment_variables": properties.texts("environmentVariables"),
+        "inputs": {key: _value(value) for key, value in properties.members("inputs")},
+        "outputs": {key: _value(value) for key, value in properties.members("outputs")},
+        "distribution": properties.mapping("distribution"),
+        "resources": {k: v for k, v in properties.mapping("resources").items() if v not in (None, {}, "")},
+        "limits": properties.mapping("limits"),
         "metrics": metrics,
         "tags": {key: value for key, value in row.tags.items() if not key.startswith(TAG_FILES)},
         "logs": sorted(details.log_files),
-        "studio": studio.get("endpoint"),
+        "studio": properties.optional_text("services.Studio.endpoint"),
     }
     return {key: value for key, value in told.items() if value not in (None, "", {}, [])}
 
@@ -184,7 +183,6 @@ def _short(text: object) -> str | None:
     return f"{match[1]}:{match[2]}" if match else (str(text) if text else None)
 
 
-def _value(value: Mapping[str, Any] | None) -> Any:
+def _value(value: Answer) -> str | None:
     """Return a literal's value, or where data is."""
-    value = value or {}
-    return value.get("value", value.get("uri"))
+    return value.literal("value") if value.has("value") else value.optional_text("uri")

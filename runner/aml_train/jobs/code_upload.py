@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Final, Self, cast
+from typing import Final, Self, cast
 from urllib.parse import quote, urlsplit
 
 import requests
@@ -25,10 +25,10 @@ from requests.adapters import HTTPAdapter
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from aml_train import retries
+from aml_train.answers import Answer, split
 from aml_train.background import in_background
 from aml_train.errors import CancelledError, ServiceError
 from aml_train.files import FileEntry, FileSet, changed
-from aml_train.jobs.azure_http import error_for
 from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.code_hash import HASH_VERSION, Block, Snapshot, read_snapshot
 from aml_train.jobs.submission import Submission
@@ -69,18 +69,20 @@ def ensure_code(rest: AzureRest, files: FileSet, submission: Submission) -> str:
         return found
     what = "Preparing the upload of the code"
     asset = f"/codes/{name}/versions/1"
-    place = _ask(rest, "POST", f"{asset}/startPendingUpload", what, {"pendingUploadType": "TemporaryBlobReference"})[
-        "blobReferenceForConsumption"
-    ]
+    answer = _ask(rest, "POST", f"{asset}/startPendingUpload", what, {"pendingUploadType": "TemporaryBlobReference"})
+    place = answer.at("blobReferenceForConsumption")
+    address = place.text("credential.sasUri")
+    if split(address) is None:
+        raise answer.fail("names an address to upload to that is none")
     root = files.root.name
     folder = root if _PLAIN.fullmatch(root) else "code"
-    with _Upload(place["credential"]["sasUri"], folder, snapshot) as upload:
+    with _Upload(address, folder, snapshot) as upload:
         submission.on_call_off(upload.stop)
         upload.run()
     properties = {"hash_sha256": snapshot.content_hash, "hash_version": HASH_VERSION}
     body = {
         "properties": {
-            "codeUri": f"{place['blobUri'].rstrip('/')}/{folder}",
+            "codeUri": f"{place.text('blobUri').rstrip('/')}/{folder}",
             "isAnonymous": True,
             "properties": properties,
         }
@@ -93,18 +95,15 @@ def _find(rest: AzureRest, name: str, content_hash: str) -> str | None:
     """Return the asset with that content. The service looks at the hash alone, whatever the name in the address."""
     query = {"api-version": _API, "hash": content_hash, "hashVersion": str(HASH_VERSION)}
     listed = rest.read(rest.arm(f"/codes/{name}/versions"), "Looking for the code among the assets", params=query)
-    for item in (listed or {}).get("value") or ():
-        match = _ASSET.search(item["id"])
+    for item in listed.each("value") if listed is not None else ():
+        match = _ASSET.search(item.text("id"))
         if match is not None:
             return f"azureml:{match[1]}:{match[2]}"
     return None
 
 
-def _ask(rest: AzureRest, method: str, path: str, what: str, body: object) -> Any:
-    response = rest.call(method, rest.arm(path), what, params={"api-version": _API}, body=body)
-    if not response.ok:
-        raise error_for(response, what)
-    return response.json()
+def _ask(rest: AzureRest, method: str, path: str, what: str, body: object) -> Answer:
+    return rest.need(method, rest.arm(path), what, params={"api-version": _API}, body=body)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,7 +110,7 @@ CONSEQUENCES: Final = {
 }
 
 _CAUSE: Final = re.compile(r"\s*(?:UserError: )?AzureMLCompute job failed\.\s+([A-Za-z]+):")
-_EXIT: Final = re.compile(r"exited with (?:status )?code:? (-?\d+)")
+_EXIT: Final = re.compile(r"exited with (?:status )?code:? (-?\d{1,10})\b")
 _BY_WORD: Final = {
     "preemptionerror": Ending.PREEMPTED,
     "failedpullingimage": Ending.IMAGE_PULL,

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from aml_train.answers import Answer
 from aml_train.config.model import ClusterConfig
 from aml_train.errors import ServiceError
 from aml_train.events import Listener, Notice
@@ -325,7 +326,7 @@ class MemoryService:
             listener(Notice(text=f"Making the compute {title(cluster)}."))
             self.computes[cluster.name] = cluster
             listener(Notice(text=f"The compute {cluster.name} is there."))
-        elif changes := differences(cluster, _resource(found)):
+        elif changes := differences(cluster, Answer(_resource(found), ServiceError)):
             if not cluster.update:
                 listener(Notice(text=left_alone(cluster, changes)))
                 return

@@ -12,8 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
+from aml_train.answers import Answer
+from aml_train.answers import decode as parse
+
 FORMAT: Final = 1
 Action = Literal["promote", "rollback"]
+_LISTS: Final = frozenset({"previous", "rules"})
+_OPTIONAL: Final = frozenset({"came_from", "digest", "run_url", "finished_by"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,14 +128,14 @@ def decode(content: bytes, model: str) -> Record:
     """
     if not content.strip():
         return Record(model=model)
-    document = json.loads(content)
+    document = parse(content)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else None
         raise ValueError(f"its format is {found!r}, not {FORMAT}")
     if document.get("model") != model:
         raise ValueError(f"it is about the model {document.get('model')!r}")
     revision = document.get("revision")
-    if not isinstance(revision, int):
+    if not isinstance(revision, int) or isinstance(revision, bool):
         raise ValueError("it has no revision")  # noqa: TRY004 - foreign input, not a caller's mistake
     pending = document.get("pending")
     return Record(
@@ -154,10 +159,18 @@ def _change(value: Any) -> Change:
     needed = {one.name for one in dataclasses.fields(Change) if one.default is dataclasses.MISSING}
     if missing := sorted(needed - value.keys()):
         raise ValueError(f"a change lacks {', '.join(missing)}")
-    if value["action"] not in get_args(Action):
-        raise ValueError(f"a change is a {value['action']!r}")
+    if not isinstance(value["action"], str) or value["action"] not in get_args(Action):
+        raise ValueError(f"a change is a {str(value['action'])[:40]!r}")
     # What a later version adds is left out, and not a reason to stop.
-    kept: dict[str, Any] = {
-        key: tuple(part) if isinstance(part, list) else part for key, part in value.items() if key in known
-    }
+    found = Answer(dict(value), lambda problem: ValueError(f"a change {problem}"))
+    kept: dict[str, Any] = {key: _field(found, key) for key in value if key in known}
     return Change(**kept)
+
+
+def _field(change: Answer, key: str) -> tuple[str, ...] | str | None:
+    if key in _LISTS:
+        return tuple(change.list_of_texts(key))
+    found = change.optional_text(key)
+    if found is None and key not in _OPTIONAL:
+        raise ValueError(f"a change lacks {key}")
+    return found

@@ -220,7 +220,7 @@ def _known(rest: AzureRest, address: str, kind: str, wanted: str) -> str:
     """
     try:
         listed = rest.items(address, f"Listing the {kind}", params={"api-version": _WORKSPACES_API})
-        return nearest_of(wanted, (item["name"] for item in listed))
+        return nearest_of(wanted, (item.text("name") for item in listed))
     except ServiceError as error:
         return f"Which {kind} there are cannot be told: {error.message}"
 
@@ -233,7 +233,7 @@ def login_server(rest: AzureRest) -> str:
     """
     name = rest.workspace.name
     remedy = "Write targets.NAME.registry in aml-train.yml, such as myregistry.azurecr.io."
-    resource = rest.describe().get("containerRegistry")
+    resource = rest.describe().optional_text("containerRegistry")
     if not resource:
         raise ServiceError(f"The workspace {name} has no registry of its own yet.", hint=remedy)
     what = f"Looking for the registry of the workspace {name}"
@@ -246,4 +246,4 @@ def login_server(rest: AzureRest) -> str:
         raise ServiceError(error.message, hint=hint) from None
     if found is None:
         raise ServiceError(f"The registry of the workspace {name} is not there: {resource}.", hint=remedy)
-    return str(found["properties"]["loginServer"])
+    return found.text("properties.loginServer")

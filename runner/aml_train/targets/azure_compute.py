@@ -5,10 +5,10 @@ Interrupted at any moment, it leaves a cluster that is whole or that Azure goes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from aml_train.answers import Answer
 from aml_train.config.model import ClusterConfig
 from aml_train.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.events import Listener, Notice
@@ -61,17 +61,14 @@ def ensure_cluster(service: AzureV2, cluster: ClusterConfig, *, listener: Listen
         _settled(service, cluster, listener=listener, clock=clock, wanted=True)
 
 
-def _read(service: AzureV2, cluster: ClusterConfig) -> Mapping[str, Any] | None:
+def _read(service: AzureV2, cluster: ClusterConfig) -> Answer | None:
     what = f"Looking for the compute {cluster.name}"
-    found: Mapping[str, Any] | None = service.read(
-        service.arm(f"/computes/{quote(cluster.name)}"), what, params={"api-version": API}
-    )
-    return found
+    return service.read(service.arm(f"/computes/{quote(cluster.name)}"), what, params={"api-version": API})
 
 
 def _settled(
     service: AzureV2, cluster: ClusterConfig, *, listener: Listener, clock: Clock, wanted: bool = False
-) -> Mapping[str, Any] | None:
+) -> Answer | None:
     """Return the compute once Azure is done with it; None where there is none. *wanted*: it was made just now.
 
     Raises:
@@ -82,7 +79,7 @@ def _settled(
     pause = _POLLS[-1]
     while True:
         found = _read(service, cluster)
-        state = str((found or {}).get("properties", {}).get("provisioningState") or "Succeeded")
+        state = (None if found is None else found.optional_text("properties.provisioningState")) or "Succeeded"
         if found is None and not wanted:
             return None
         if found is not None and state == "Succeeded":
@@ -106,11 +103,10 @@ def _settled(
         clock.sleep(pause)
 
 
-def _why(found: Mapping[str, Any]) -> str:
+def _why(found: Answer) -> str:
     """Return what Azure says of a compute that failed."""
-    errors = (found.get("properties") or {}).get("provisioningErrors") or []
-    said = [str((one.get("error") or one).get("message")) for one in errors if isinstance(one, Mapping)]
-    return " ".join(said) or "Azure does not say why."
+    errors = [one.at("error") if one.has("error") else one for one in found.each("properties.provisioningErrors")]
+    return " ".join(one.optional_text("message") or "" for one in errors).strip() or "Azure does not say why."
 
 
 def _check_size(service: AzureV2, cluster: ClusterConfig) -> None:
@@ -131,7 +127,7 @@ def _check_size(service: AzureV2, cluster: ClusterConfig) -> None:
         if error.transient:
             raise
         return
-    names = [str(size["name"]) for size in (known or {}).get("value") or ()]
+    names = [size.text("name") for size in known.each("value")] if known is not None else []
     if names and cluster.size.lower() not in {name.lower() for name in names}:
         near = nearest_of(cluster.size.upper(), (name.upper() for name in names))
         raise InvalidError(f"{cluster.where}: there is no VM size {cluster.size!r} in {location}. {near}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from aml_train.answers import Answer
 from aml_train.credentials.azure import Fetched, SignIn
 from aml_train.errors import InvalidError, ServiceError
 from aml_train.events import Listener, Notice
@@ -130,9 +131,9 @@ def logins_by_identity(
 
 
 def _session(verify: bool | str, proxies: Mapping[str, str]) -> requests.Session:
-    import requests
+    from aml_train.http_client import new_session
 
-    session = requests.Session()
+    session = new_session()
     session.trust_env = False
     session.verify, session.proxies = verify, dict(proxies)
     return session
@@ -182,10 +183,10 @@ def pull_doubt(rest: AzureRest, host: str, compute: str | None) -> Notice | None
                 text=f"Whether {compute or 'the job'} may pull from {host} is not known: no such registry is to be seen."
             )
         who, principals = _principals(rest, compute)
-        own = str(rest.describe().get("containerRegistry") or "").lower() == str(registry["id"]).lower()
-        if own and who == "workspace" and registry["properties"].get("adminUserEnabled"):
+        own = (rest.describe().optional_text("containerRegistry") or "").lower() == registry.text("id").lower()
+        if own and who == "workspace" and registry.flag("properties.adminUserEnabled"):
             return None
-        if any(_may_pull(rest, str(registry["id"]), principal) for principal in principals):
+        if any(_may_pull(rest, registry.text("id"), principal) for principal in principals):
             return None
     except ServiceError as error:
         return Notice(text=f"Whether {compute or 'the job'} may pull from {host} is not known: {error.message}")
@@ -195,7 +196,7 @@ def pull_doubt(rest: AzureRest, host: str, compute: str | None) -> Notice | None
         )
     assign = (
         f"az role assignment create --assignee-object-id {principals[0]} --assignee-principal-type ServicePrincipal "
-        f"--role AcrPull --scope {registry['id']}"
+        f"--role AcrPull --scope {registry.text('id')}"
     )
     return Notice(
         text=f"The {who}'s identity has no role that lets it pull from {host}: the job would fail before it starts. {assign}",
@@ -203,17 +204,18 @@ def pull_doubt(rest: AzureRest, host: str, compute: str | None) -> Notice | None
     )
 
 
-def _registry(rest: AzureRest, host: str) -> Mapping[str, Any] | None:
+def _registry(rest: AzureRest, host: str) -> Answer | None:
     """Return the registry's resource: the workspace's own, or one of the subscription's."""
     what = f"Looking for the registry {host}"
     params = {"api-version": _REGISTRY_API}
-    own = rest.describe().get("containerRegistry")
-    if own and str(own).rpartition("/")[2].lower() == host.partition(".")[0].lower():
-        found: Mapping[str, Any] | None = rest.read(f"{rest.cloud.arm}{own}", what, params=params)
-        return found
+    own = rest.describe().optional_text("containerRegistry")
+    if own and own.rpartition("/")[2].lower() == host.partition(".")[0].lower():
+        return rest.read(f"{rest.cloud.arm}{own}", what, params=params)
     subscription = f"{rest.cloud.arm}/subscriptions/{rest.workspace.subscription_id}"
     listed = rest.items(f"{subscription}/providers/Microsoft.ContainerRegistry/registries", what, params=params)
-    return next((one for one in listed if str(one["properties"].get("loginServer")).lower() == host.lower()), None)
+    return next(
+        (one for one in listed if (one.optional_text("properties.loginServer") or "").lower() == host.lower()), None
+    )
 
 
 def _principals(rest: AzureRest, compute: str | None) -> tuple[str, list[str]]:
@@ -222,17 +224,17 @@ def _principals(rest: AzureRest, compute: str | None) -> tuple[str, list[str]]:
     if name and "/" not in name and name != "serverless":
         params = {"api-version": _COMPUTE_API}
         found = rest.read(rest.arm(f"/computes/{quote(name)}"), f"Looking for the compute {name}", params=params)
-        if ids := _identities(found or {}):
+        if found is not None and (ids := _identities(found)):
             return f"compute {name}", ids
     what = f"Looking for the workspace {rest.workspace.name}"
-    return "workspace", _identities(rest.read(rest.arm(""), what, params={"api-version": _COMPUTE_API}) or {})
+    workspace = rest.read(rest.arm(""), what, params={"api-version": _COMPUTE_API})
+    return "workspace", [] if workspace is None else _identities(workspace)
 
 
-def _identities(resource: Mapping[str, Any]) -> list[str]:
-    identity = resource.get("identity") or {}
-    assigned = (identity.get("userAssignedIdentities") or {}).values()
-    found = [identity.get("principalId"), *((one or {}).get("principalId") for one in assigned)]
-    return [str(one) for one in found if one]
+def _identities(resource: Answer) -> list[str]:
+    identity = resource.at("identity")
+    assigned = [one for _, one in identity.members("userAssignedIdentities")]
+    return [found for one in (identity, *assigned) if (found := one.optional_text("principalId"))]
 
 
 def _may_pull(rest: AzureRest, registry: str, principal: str) -> bool:
@@ -241,24 +243,27 @@ def _may_pull(rest: AzureRest, registry: str, principal: str) -> bool:
     address = f"{rest.cloud.arm}{registry}/providers/Microsoft.Authorization/roleAssignments"
     params = {"api-version": _ROLES_API, "$filter": f"assignedTo('{principal}')"}
     for assignment in rest.items(address, what, params=params):
-        properties = assignment["properties"]
-        if not f"{registry}/".lower().startswith(str(properties["scope"]).rstrip("/").lower() + "/"):
+        scope = assignment.text("properties.scope")
+        if not f"{registry}/".lower().startswith(scope.rstrip("/").lower() + "/"):
             continue  # of something below the registry
-        role = rest.read(
-            f"{rest.cloud.arm}{properties['roleDefinitionId']}", what, params={"api-version": _ROLES_API}
-        )
-        permissions = ((role or {}).get("properties") or {}).get("permissions") or ()
-        if any(grants_pull(permission) for permission in permissions):
+        address = f"{rest.cloud.arm}{assignment.text('properties.roleDefinitionId')}"
+        role = rest.read(address, what, params={"api-version": _ROLES_API})
+        permissions = role.each("properties.permissions") if role is not None else ()
+        if any(grants_pull(_actions(permission)) for permission in permissions):
             return True
     return False
 
 
-def grants_pull(permission: Mapping[str, Any]) -> bool:
+def _actions(permission: Answer) -> dict[str, list[str]]:
+    return {key: permission.list_of_texts(key) for key in ("actions", "notActions", "dataActions", "notDataActions")}
+
+
+def grants_pull(permission: Mapping[str, Sequence[str]]) -> bool:
     """Return whether one of a role's permissions lets it pull. Pure."""
 
     def allowed(action: str, given: str, taken: str) -> bool:
         def among(key: str) -> bool:
-            return any(fnmatch.fnmatchcase(action.lower(), str(one).lower()) for one in permission.get(key) or ())
+            return any(fnmatch.fnmatchcase(action.lower(), one.lower()) for one in permission.get(key) or ())
 
         return among(given) and not among(taken)
 

@@ -6,13 +6,14 @@ Shapes are those of AmlCompute in Azure Resource Manager, as AzureML's REST API 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from aml_train.answers import Answer
 from aml_train.config.model import ClusterConfig
 from aml_train.errors import InvalidError
 
+_LONGEST_DURATION: Final = 40
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.\d+)?S)?)?")
 _TIERS: Final = {"dedicated": "dedicated", "lowpriority": "spot"}
 
@@ -36,19 +37,19 @@ def title(cluster: ClusterConfig) -> str:
     return f"{cluster.name} ({cluster.size}, {nodes}, {cluster.tier})"
 
 
-def differences(cluster: ClusterConfig, found: Mapping[str, Any]) -> tuple[Difference, ...]:
+def differences(cluster: ClusterConfig, found: Answer) -> tuple[Difference, ...]:
     """Return in what *found*, a compute of Azure Resource Manager, is not as *cluster* says. A case of letters is none."""
-    inner = (found.get("properties") or {}).get("properties") or {}
-    scale = inner.get("scaleSettings") or {}
-    idle = iso_seconds(str(scale.get("nodeIdleTimeBeforeScaleDown") or ""))
-    tier = str(inner.get("vmPriority") or "Dedicated")
+    inner = found.at("properties.properties")
+    scale = inner.at("scaleSettings")
+    idle = iso_seconds(scale.optional_text("nodeIdleTimeBeforeScaleDown") or "")
+    tier = inner.optional_text("vmPriority") or "Dedicated"
     pairs = (
-        ("size", cluster.size, str(inner.get("vmSize") or "unknown"), True),
+        ("size", cluster.size, inner.optional_text("vmSize") or "unknown", True),
         ("tier", cluster.tier, _TIERS.get(tier.lower(), tier), True),
-        ("min-nodes", str(cluster.min_nodes), str(scale.get("minNodeCount") or 0), False),
-        ("max-nodes", str(cluster.max_nodes), str(scale.get("maxNodeCount")), False),
+        ("min-nodes", str(cluster.min_nodes), str(scale.whole("minNodeCount") or 0), False),
+        ("max-nodes", str(cluster.max_nodes), str(scale.whole("maxNodeCount")), False),
         ("idle", f"{cluster.idle_seconds:g}s", "unknown" if idle is None else f"{idle:g}s", False),
-        ("identity", _identities(cluster.identity), _identities(_found_identity(found.get("identity") or {})), False),
+        ("identity", _identities(cluster.identity), _identities(_found_identity(found.at("identity"))), False),
         ("ssh.user", cluster.ssh.user if cluster.ssh else "none", _user(inner), True),
     )
     differing = [
@@ -56,7 +57,7 @@ def differences(cluster: ClusterConfig, found: Mapping[str, Any]) -> tuple[Diffe
         for key, wanted, there, fixed in pairs
         if wanted.lower() != there.lower()
     ]
-    subnet = str((inner.get("subnet") or {}).get("id") or "")
+    subnet = inner.optional_text("subnet.id") or ""
     if not _same_subnet(cluster.subnet, subnet):
         differing.append(
             Difference(key="subnet", wanted=cluster.subnet or "none", found=subnet or "none", fixed=True)
@@ -64,13 +65,13 @@ def differences(cluster: ClusterConfig, found: Mapping[str, Any]) -> tuple[Diffe
     return tuple(differing)
 
 
-def check_kind(cluster: ClusterConfig, found: Mapping[str, Any]) -> None:
+def check_kind(cluster: ClusterConfig, found: Answer) -> None:
     """Look whether the compute that has the cluster's name is one.
 
     Raises:
         InvalidError: it is something else.
     """
-    kind = (found.get("properties") or {}).get("computeType")
+    kind = found.optional_text("properties.computeType")
     if kind != "AmlCompute":
         raise InvalidError(
             f"{cluster.where}: the compute {cluster.name} is there and is a {kind}, not a cluster.",
@@ -102,7 +103,7 @@ def check_changes(cluster: ClusterConfig, changes: tuple[Difference, ...]) -> No
 
 def iso_seconds(text: str) -> float | None:
     """Return a duration such as ``PT2M`` in seconds, None where it is none."""
-    match = _DURATION.fullmatch(text)
+    match = _DURATION.fullmatch(text[:_LONGEST_DURATION])
     if match is None or not any(match.groups()):
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
@@ -113,13 +114,13 @@ def _identities(given: tuple[str, ...]) -> str:
     return ", ".join(sorted(one.lower() for one in given)) or "none"
 
 
-def _found_identity(identity: Mapping[str, Any]) -> tuple[str, ...]:
-    users = tuple(identity.get("userAssignedIdentities") or ())
-    return (*(("system",) if "systemassigned" in str(identity.get("type")).lower() else ()), *users)
+def _found_identity(identity: Answer) -> tuple[str, ...]:
+    users = [name for name, _ in identity.members("userAssignedIdentities")]
+    return (*(("system",) if "systemassigned" in (identity.optional_text("type") or "").lower() else ()), *users)
 
 
-def _user(inner: Mapping[str, Any]) -> str:
-    return str((inner.get("userAccountCredentials") or {}).get("adminUserName") or "none")
+def _user(inner: Answer) -> str:
+    return inner.optional_text("userAccountCredentials.adminUserName") or "none"
 
 
 def _same_subnet(wanted: str | None, found: str) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import http.client
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from aml_train.answers import MOST_BYTES, UndecodableError, decode
 from aml_train.errors import ServiceError
 from aml_train.targets.emulator_settings import EmulatorInfo, EmulatorSettings
 
@@ -35,7 +35,7 @@ def _ask_at(
     try:
         connection.request(method, f"/_emulator/{path}")
         response = connection.getresponse()
-        status, body = response.status, response.read()
+        status, body = response.status, response.read(MOST_BYTES + 1)
     except (OSError, http.client.BadStatusLine, http.client.IncompleteRead):
         return None
     except http.client.HTTPException as error:
@@ -43,8 +43,8 @@ def _ask_at(
     finally:
         connection.close()
     try:
-        answer = json.loads(body)
-    except ValueError as error:
+        answer = decode(body)
+    except UndecodableError as error:
         raise _stranger(host, port) from error
     if not isinstance(answer, dict):
         raise _stranger(host, port)

@@ -95,6 +95,9 @@ def _number(name: str, text: str, limit: int) -> int:
     return int(text)
 
 
+_TYPES: Final = {"str": str, "int": int}
+
+
 @dataclass(frozen=True, kw_only=True)
 class EmulatorInfo:
     """What a running local AzureML says of itself, and where it was found."""
@@ -137,7 +140,7 @@ class EmulatorInfo:
             "registry_login_server": registry.get("login_server"),
             "registry_engine_name": registry.get("engine"),
         }
-        missing = [item.name for item in fields(cls) if said.get(item.name) is None]
+        missing = [item.name for item in fields(cls) if not isinstance(said.get(item.name), _TYPES[str(item.type)])]
         if missing:
             raise ServiceError(
                 f"What answers at {settings.host}:{settings.reached_port} is not this version's local AzureML: "

@@ -64,9 +64,9 @@ def services(workspace: Workspace) -> dict[str, Any]:
 
 def ingredients(service: AzureV2, name: str) -> tuple[str, str, str | None]:
     """Return the ids of a job's code and of its environment, and the environment's image."""
-    found = service.read(service.arm(f"/jobs/{quote(name)}"), f"Looking at {name}", params=_JOBS)["properties"]
+    found = service.need("GET", service.arm(f"/jobs/{quote(name)}"), f"Looking at {name}", params=_JOBS)
     image = AzureCatalogue(service, CLOCK).environment_image(name)
-    return str(found.get("codeId") or ""), str(found["environmentId"]), image
+    return found.optional_text("properties.codeId") or "", found.text("properties.environmentId"), image
 
 
 def ensure_compute(service: AzureV2, cluster: ClusterConfig) -> list[str]:

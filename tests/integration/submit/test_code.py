@@ -65,8 +65,8 @@ def blobs(emulator: Emulator, asset: str, rest: AzureRest) -> dict[str, bytes]:
 
     _, name, version = asset.split(":")
     query = {"api-version": "2023-04-01"}
-    found = rest.read(rest.arm(f"/codes/{name}/versions/{version}"), "Reading the asset", params=query)
-    container, _, folder = found["properties"]["codeUri"].removeprefix("https://").partition("/")[2].partition("/")
+    found = rest.need("GET", rest.arm(f"/codes/{name}/versions/{version}"), "Reading the asset", params=query)
+    container, _, folder = found.text("properties.codeUri").removeprefix("https://").partition("/")[2].partition("/")
     store = "datastores/workspaceblobstore/listSecrets"
     secret = rest.call("POST", rest.arm(f"/{store}"), "key", params={"api-version": "2024-10-01-preview"}).json()
     account = emulator.info["storage_account"]
@@ -79,7 +79,7 @@ def blobs(emulator: Emulator, asset: str, rest: AzureRest) -> dict[str, bytes]:
 def listed(rest: AzureRest, code: Path) -> list[Any]:
     """Return the assets that carry the hash of a folder."""
     query = {"api-version": "2023-04-01", "hash": read_snapshot(FileSet.collect_code(code)).content_hash}
-    return list(rest.items(rest.arm("/codes/any/versions"), "Looking", params=query))
+    return [one.value for one in rest.items(rest.arm("/codes/any/versions"), "Looking", params=query)]
 
 
 def test_what_is_uploaded_is_whole_and_found_again(emulator: Emulator, rest: Recording, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from aml_train.data.workspace import Access, DataWorkspace, asset_type
 from aml_train.errors import InvalidError, ServiceError
 from aml_train.jobs.azure_http import Workspace
 from aml_train.jobs.azure_rest import AzureRest
+from tests.answers import answered
 from tests.memory_storage import MemoryStorage
 
 LONG = "azureml://subscriptions/sub/resourcegroups/rg/workspaces/ws"
@@ -43,17 +44,20 @@ class FakeRest:
 
     def read(self, url: str, _what: str, *, params: Mapping[str, str]) -> Any:
         assert "api-version" in params
-        return self.answers.get(url)
+        return answered(self.answers.get(url))
 
     def items(self, url: str, _what: str, *, params: Mapping[str, str]) -> Iterator[Any]:
         for item in self.answers.get(url, []):
             if "isDefault" not in params or item["properties"].get("isDefault"):
-                yield item
+                yield answered(item)
 
     def call(self, method: str, url: str, _what: str, *, params: Mapping[str, str], body: Any) -> Answer:
         assert "api-version" in params
         self.sent.append((method, url, body))
         return Answer(self.answers.get(url, {}))
+
+    def need(self, method: str, url: str, what: str, *, params: Mapping[str, str], body: Any) -> Any:
+        return answered(self.call(method, url, what, params=params, body=body).body)
 
 
 def datastore(name: str, kind: str = "AzureBlob", credentials: str = "AccountKey", **more: Any) -> dict[str, Any]:

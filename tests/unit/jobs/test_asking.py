@@ -78,7 +78,7 @@ def rest(*answers: tuple[int, Mapping[str, str], bytes] | Exception) -> tuple[Az
 )
 def test_whatever_was_no_answer_is_asked_again(fault: tuple[int, Mapping[str, str], bytes] | Exception) -> None:
     asked, adapter = rest(fault, fault, fault, fault, (200, JSON, b'{"a": 1}'))
-    assert asked.read("https://x.invalid/y", "Asking") == {"a": 1}
+    assert asked.need("GET", "https://x.invalid/y", "Asking").value == {"a": 1}
     assert not adapter.answers
 
 

@@ -11,6 +11,7 @@ from aml_train.jobs.azure_http import Workspace
 from aml_train.jobs.azure_nodes import node_kind, waiting_reason
 from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.service import NodeKind, Placement
+from tests.answers import answered
 
 SIZES = {
     "value": [{"name": "STANDARD_NC6S_V3", "gpus": 1}, {"name": "STANDARD_DS3_V2", "gpus": 0}, {"name": "STANDARD_X"}]
@@ -32,7 +33,7 @@ class Rest(AzureRest):
         answer = self.answers.get(url.rpartition("/")[2])
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return answered(answer)
 
 
 def cluster(**inner: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from aml_train.jobs.service import JobView
 from aml_train.jobs.states import JobStatus
 from aml_train.prologue import script
 from aml_train.tables import Table
+from tests.answers import answered
 
 
 def item(name: str, status: str = "Completed", **properties: Any) -> dict[str, Any]:
@@ -36,12 +37,12 @@ class FakeRest:
     def arm(self, path: str) -> str:
         return path
 
-    def items(self, url: str, what: str, *, params: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+    def items(self, url: str, what: str, *, params: Mapping[str, str]) -> Iterator[Any]:
         self.params = params
-        yield from self.jobs
+        yield from map(answered, self.jobs)
 
     def read(self, url: str, what: str, *, params: Mapping[str, str]) -> Any:
-        return next((one for one in self.jobs if url == f"/jobs/{one['name']}"), None)
+        return next((answered(one) for one in self.jobs if url == f"/jobs/{one['name']}"), None)
 
     def details(self, name: str) -> JobView:
         return JobView(name=name, status=JobStatus.FAILED, error="it broke", log_files={"user_logs/b": "", "a": ""})

@@ -12,11 +12,12 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aml_train.answers import Answer
 from aml_train.clouds import AZURE_PUBLIC
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs import azure_logged
-from aml_train.jobs.azure_http import Workspace
+from aml_train.jobs.azure_http import Workspace, read_answer
 from aml_train.jobs.azure_logged import read_logged
 from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.clock import Clock
@@ -204,6 +205,10 @@ class Rest(AzureRest):
         response._content = json.dumps(answer).encode()
         response.url, response.request = "https://h/x", requests.Request(method, "https://h/x").prepare()
         return response
+
+    def ask(self, method: str, url: str, what: str, **more: Any) -> Answer | None:
+        response = self.call(method, url, what, **more)
+        return None if response.status_code == 404 else read_answer(response, what)
 
 
 def named(name: str, kind: str, **columns: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from aml_train.jobs.azure_http import Workspace
 from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.azure_v2 import translate
 from aml_train.targets import azure as target
+from tests.answers import answered
 
 WORKSPACE = Workspace(subscription_id="sub", resource_group="group", name="space")
 GROUP = "https://management.azure.com/subscriptions/sub/resourceGroups/group"
@@ -44,7 +45,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Any]) -> li
         answer = answers.get(url)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return answered(answer)
 
     monkeypatch.setattr(AzureRest, "read", read)
     monkeypatch.setattr(target, "sign_in", lambda *_args, **_options: identity())
@@ -108,8 +109,8 @@ def test_a_missing_workspace_where_none_may_be_listed(monkeypatch: pytest.Monkey
 def test_a_missing_compute_on_the_second_page(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = {
         f"{PROVIDER}/space": THERE,
-        f"{PROVIDER}/space/computes": {"value": [{"name": "big"}], "nextLink": "https://next"},
-        "https://next": {"value": [{"name": "gpus"}]},
+        f"{PROVIDER}/space/computes": {"value": [{"name": "big"}], "nextLink": "https://management.azure.com/next"},
+        "https://management.azure.com/next": {"value": [{"name": "gpus"}]},
     }
     answering(monkeypatch, pages)
     with pytest.raises(

@@ -17,6 +17,7 @@ from aml_train.image.registry import RegistryLocation
 from aml_train.image.registry_auth import RegistryAuth
 from aml_train.jobs.azure_rest import AzureRest
 from aml_train.targets.azure_registry import grants_pull, location_of, password_of, pull_doubt
+from tests.answers import answered
 from tests.unit.targets.test_azure import WORKSPACE, identity
 
 ARM = "https://management.azure.com"
@@ -111,7 +112,7 @@ def asked(
         answer = answers.get(url)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return answered(answer)
 
     monkeypatch.setattr(AzureRest, "read", read)
     return pull_doubt(AzureRest(WORKSPACE, identity()), host, compute)

@@ -15,6 +15,7 @@ from aml_train.events import Event, Notice
 from aml_train.targets import azure_compute
 from aml_train.targets.azure_compute import ensure_cluster, public_key
 from aml_train.targets.cluster import differences, iso_seconds
+from tests.answers import answered
 from tests.fake_service import FakeClock
 
 CLUSTER = ClusterConfig(name="gpu", size="Standard_NC6s_v3", max_nodes=4, where="aml-train.yml:7")
@@ -68,9 +69,9 @@ class Service:
         if url.endswith("/vmSizes"):
             if isinstance(self.sizes, Exception):
                 raise self.sizes
-            return self.sizes
+            return answered(self.sizes)
         self._last = next(self._states, self._last)
-        return self._last
+        return answered(self._last)
 
 
 def ensure(service: Service, cluster: ClusterConfig = CLUSTER) -> list[str]:
@@ -248,13 +249,13 @@ def test_a_cluster_that_does_not_get_ready_is_told(states: list[Any], message: s
 )
 def test_differences(changes: dict[str, Any], found: dict[str, Any], keys: list[str]) -> None:
     cluster = dataclasses.replace(CLUSTER, **changes)
-    assert [one.key for one in differences(cluster, shown(**found))] == keys
+    assert [one.key for one in differences(cluster, answered(shown(**found)))] == keys
 
 
 def test_identities_are_compared_without_their_order() -> None:
     identity = {"type": "SystemAssigned,UserAssigned", "userAssignedIdentities": {USER: {}}}
     cluster = dataclasses.replace(CLUSTER, identity=(USER.upper(), "system"))
-    assert differences(cluster, shown(identity=identity)) == ()
+    assert differences(cluster, answered(shown(identity=identity))) == ()
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("PT2M", 120.0), ("P1DT1H1.5S", 90001.0), ("", None), ("2m", None)])
