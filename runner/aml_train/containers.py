@@ -2,40 +2,78 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import tarfile
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import IO, TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
 
 _LIMIT: Final = 50 << 20
+_CHUNK: Final = 1 << 20
+
+
+class TooLargeError(ValueError):
+    """A file of a container is larger than the caller takes."""
+
+
+class _Stream(io.RawIOBase):
+    """Chunks of a response, as a file to read from."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._rest = self._rest or next(self._chunks, b"")
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
+
+
+@contextlib.contextmanager
+def open_archive(container: Container, path: str) -> Iterator[IO[bytes] | None]:
+    """Open the tar stream of a path of a container, running or not; None where it is not there.
+
+    The connection is closed at the end, whether all of the stream was read or not: the engine locks a container while it sends
+    an archive of it (``containerArchivePath`` in daemon/archive.go of moby 20.10), so that every later call would wait.
+    docker-py's own ``get_archive`` does not give the response away.
+    """
+    client: Any = container.client
+    api = client.api
+    url, headers = api._url("/containers/{0}/archive", container.id), {"Accept-Encoding": "identity"}
+    with api._get(url, params={"path": path}, headers=headers, stream=True) as response:
+        if response.status_code == HTTPStatus.NOT_FOUND:
+            yield None
+            return
+        api._raise_for_status(response)
+        yield io.BufferedReader(_Stream(response.iter_content(_CHUNK)))
 
 
 def fetch_file(container: Container, path: str, *, limit: int = _LIMIT) -> bytes | None:
     """Return a file of a container, running or not; None where it is not there.
 
     Raises:
-        ValueError: if it is larger than *limit* bytes or not a file.
+        TooLargeError: if it is larger than *limit* bytes.
+        ValueError: if it is not a file.
     """
-    from docker.errors import NotFound
-
-    try:
-        chunks, _ = container.get_archive(path)
-    except NotFound:
-        return None
-    buffer = io.BytesIO()
-    for chunk in chunks:
-        buffer.write(chunk)
-        if buffer.tell() > limit:
-            raise ValueError(f"{path} in the container is larger than {limit >> 20} MiB")
-    buffer.seek(0)
-    with tarfile.open(fileobj=buffer) as archive:
-        member = archive.next()
-        file = archive.extractfile(member) if member is not None and member.isfile() else None
-        if file is None:
-            raise ValueError(f"{path} in the container is not a file")
-        return file.read()
+    with open_archive(container, path) as stream:
+        if stream is None:
+            return None
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            member = archive.next()
+            if member is not None and member.size > limit:
+                raise TooLargeError(f"{path} in the container is larger than {limit >> 20} MiB")
+            file = archive.extractfile(member) if member is not None and member.isfile() else None
+            if file is None:
+                raise ValueError(f"{path} in the container is not a file")
+            return file.read()
 
 
 def pack_files(files: dict[str, bytes], *, folder: str) -> bytes:

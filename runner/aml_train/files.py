@@ -14,7 +14,7 @@ import re
 import stat
 import tarfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Final, Literal, Self
 
@@ -96,6 +96,10 @@ FileId = tuple[int, int]
 """A file whatever its name is: its device and its inode."""
 
 _CHUNK: Final = 1 << 20
+_TEST_FILE: Final = re.compile(r"(test_.*|.*_test|conftest)\.py")
+"""What pytest looks for (https://docs.pytest.org/en/stable/reference/reference.html#confval-python_files)."""
+
+_TEST_FOLDERS: Final = ("test", "tests")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,15 +119,39 @@ class FileEntry:
     link: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True, order=True)
+class KeptOut:
+    """A file of tests, or a folder of them, that an ignore file keeps out of a selection.
+
+    Attributes:
+        path: relative to the root; a folder ends with ``/``.
+        ignore_file: the file that says so, relative to the root.
+        line: where in it, from one.
+    """
+
+    path: str
+    ignore_file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.ignore_file}:{self.line})"
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileSet:
     """Files under *root*, in order. Contents are read when they are hashed or packed, not before.
 
     Of a file that has grown since it was selected, the bytes that it had then count: another program may be writing a log.
+
+    Attributes:
+        root: a folder.
+        entries: the files.
+        kept_out: tests that ignore files keep out, in order; no part of the identity.
     """
 
     root: Path
     entries: tuple[FileEntry, ...]
+    kept_out: tuple[KeptOut, ...] = field(default=(), compare=False)
 
     @classmethod
     def collect(
@@ -165,7 +193,7 @@ class FileSet:
             root, tuple(patterns), tuple(ignore_files), nested, tuple(leave_out), links, within, frozenset(own)
         )
         entries = sorted(walker.walk(), key=lambda entry: entry.path.encode())
-        return cls(root=root, entries=tuple(entries))
+        return cls(root=root, entries=tuple(entries), kept_out=tuple(sorted(walker.kept_out)))
 
     @classmethod
     def collect_code(
@@ -364,9 +392,14 @@ def _tar_info(name: str, mode: int, *, kind: bytes = tarfile.REGTYPE) -> tarfile
 
 @dataclass(frozen=True, kw_only=True)
 class _Rules:
-    """An ignore file's rules; they are about paths from its own folder: without *strip*, and with *above* before them."""
+    """An ignore file's rules; they are about paths from its own folder: without *strip*, and with *above* before them.
+
+    *file* is the ignore file, relative to the root of the selection, and *lines* the line of each rule in it.
+    """
 
     spec: pathspec.PathSpec[Any]
+    file: str
+    lines: tuple[int, ...]
     strip: str
     above: str = ""
 
@@ -388,6 +421,8 @@ class _Walker:
         self.root = root
         self.real_root = root.resolve()
         self.wanted = _spec(patterns, git=True) if patterns else None
+        self.named = tuple(pattern.strip("/").removesuffix("/**") for pattern in patterns)
+        self.kept_out: list[KeptOut] = []
         self.leave_out = _spec(leave_out, git=True)
         self.ignore_files = ignore_files
         self.nested = nested
@@ -408,18 +443,18 @@ class _Walker:
         rules: tuple[_Rules, ...] = ()
         for folder in reversed(folders[: top + 1]):
             above = f"{self.real_root.relative_to(folder).as_posix()}/"
-            own = self._ignore_file(folder)
-            if own is not None and own.check_file(above).include:
+            own = self._ignore_file(folder, lead="../" * above.count("/"))
+            if own is not None and own.spec.check_file(above).include:
                 return ()  # the root itself is ignored, and was asked for all the same
             if own is not None:
-                rules = (*rules, _Rules(spec=own, strip="", above=above))
+                rules = (*rules, replace(own, above=above))
         return rules
 
     def _folder(
         self, folder: Path, lead: str, rules: tuple[_Rules, ...], above: tuple[Path, ...]
     ) -> Iterator[FileEntry]:
-        if (self.nested or not lead) and (own := self._ignore_file(folder)) is not None:
-            rules = (*rules, _Rules(spec=own, strip=lead))
+        if (self.nested or not lead) and (own := self._ignore_file(folder, lead=lead)) is not None:
+            rules = (*rules, replace(own, strip=lead))
         for item in _listed(folder):
             path = lead + item.name
             if item.name == ".git":
@@ -428,18 +463,22 @@ class _Walker:
             if item.is_symlink() and follow and not self._follows(path, rules):
                 continue
             if item.is_dir(follow_symlinks=follow):
-                if self.leave_out.check_file(path + "/").include or (
-                    self.nested and self._ignored(path + "/", rules)
-                ):
+                if self.leave_out.check_file(path + "/").include:
+                    continue
+                if self.nested and (rule := self._ignored(path + "/", rules)) is not None:
+                    self._note_folder(path, rule)
                     continue
                 here = Path(item.path).resolve() if item.is_symlink() else above[-1] / item.name
                 if here in above:
                     raise self._fault(path, "its link leads back to a folder above it")
                 yield from self._folder(Path(item.path), path + "/", rules, (*above, here))
                 continue
-            if self.leave_out.check_file(path).include or self._ignored(path, rules):
+            if self.leave_out.check_file(path).include:
                 continue
             if self.wanted is not None and not self.wanted.check_file(path).include:
+                continue
+            if (rule := self._ignored(path, rules)) is not None:
+                self._note_file(path, rule)
                 continue
             if (entry := self._entry(item, path)) is not None:
                 yield entry
@@ -466,8 +505,18 @@ class _Walker:
         place = self._place(real)
         return place is None or not any(self.leave_out.match_file(f"{place.as_posix()}{end}") for end in ("", "/"))
 
-    def _ignore_file(self, folder: Path) -> pathspec.PathSpec[Any] | None:
-        """Return the rules of *folder*'s own ignore file, or None where it has none."""
+    def _note_file(self, path: str, rule: tuple[str, int]) -> None:
+        if _TEST_FILE.fullmatch(path.rpartition("/")[2]) or path in self.named:
+            self.kept_out.append(KeptOut(path=path, ignore_file=rule[0], line=rule[1]))
+
+    def _note_folder(self, path: str, rule: tuple[str, int]) -> None:
+        """Note a folder that is ignored, which is not looked into: one of tests by its name, or one that a pattern names."""
+        wanted = any(name == path or name.startswith(f"{path}/") for name in self.named)
+        if wanted or path.rpartition("/")[2] in _TEST_FOLDERS:
+            self.kept_out.append(KeptOut(path=f"{path}/", ignore_file=rule[0], line=rule[1]))
+
+    def _ignore_file(self, folder: Path, *, lead: str) -> _Rules | None:
+        """Return the rules of *folder*'s own ignore file, or None where it has none; *lead* is the way to it from the root."""
         for name in self.ignore_files:
             file = folder / name
             if file.is_file():
@@ -477,17 +526,20 @@ class _Walker:
                     raise self._fault(str(file.absolute()), "it is not UTF-8") from error
                 except OSError as error:
                     raise _unreadable(file.absolute(), error) from error
-                return _spec([line for line in lines if _is_pattern(line)], git=self.nested)
+                # pathspec passes over empty lines.
+                numbered = [(number, line) for number, line in enumerate(lines, 1) if line and _is_pattern(line)]
+                spec = _spec([line for _, line in numbered], git=self.nested)
+                return _Rules(spec=spec, file=lead + name, lines=tuple(number for number, _ in numbered), strip="")
         return None
 
     @staticmethod
-    def _ignored(path: str, rules: tuple[_Rules, ...]) -> bool:
-        """Tell whether the innermost ignore file that says anything about *path* ignores it."""
+    def _ignored(path: str, rules: tuple[_Rules, ...]) -> tuple[str, int] | None:
+        """Return file and line of the rule by which *path* is ignored; the innermost ignore file that names it decides."""
         for rule in reversed(rules):
-            include: bool | None = rule.spec.check_file(rule.above + path.removeprefix(rule.strip)).include
-            if include is not None:
-                return include
-        return False
+            found = rule.spec.check_file(rule.above + path.removeprefix(rule.strip))
+            if found.include is not None:
+                return (rule.file, rule.lines[found.index or 0]) if found.include else None
+        return None
 
     def _entry(self, item: os.DirEntry[str], path: str) -> FileEntry | None:
         """Return the entry of a file or a kept link; None for what this process writes to, or what is gone meanwhile."""

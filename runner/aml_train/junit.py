@@ -13,11 +13,18 @@ _SLOWEST: Final = 5
 _TRACEBACK: Final = 100_000
 _MESSAGE: Final = 300
 _OUTPUT: Final = 6000
+_EXPECTED: Final = "pytest.xfail"
+"""The ``type`` by which pytest marks a failure that was expected as skipped (_pytest/junitxml.py, ``append_skipped``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JUnitReport:
-    """What a report says. *slowest* is test name → seconds of the slowest few."""
+    """What a report says.
+
+    Attributes:
+        slowest: test name → seconds of the slowest few.
+        expected: tests that failed as expected; they are among the *skipped*.
+    """
 
     passed: int
     failed: int
@@ -25,6 +32,12 @@ class JUnitReport:
     errors: int
     failures: tuple[TestFailure, ...]
     slowest: tuple[tuple[str, float], ...]
+    expected: int = 0
+
+    @property
+    def executed(self) -> int:
+        """How many tests ran, whatever came of it."""
+        return self.passed + len(self.failures) + self.expected
 
 
 def parse_junit(content: bytes, places: Places | None = None) -> JUnitReport:
@@ -45,9 +58,11 @@ def parse_junit(content: bytes, places: Places | None = None) -> JUnitReport:
         raise ValueError("it has a document type declaration")
     try:
         cases = list(_cases(JUnitXml.fromstring(content)))
-    except (ParseError, JUnitXmlError, SyntaxError) as error:
+        seconds = [float(case.time or 0.0) for case in cases]
+    # An encoding that Python does not know is a LookupError, one that expat cannot use a ValueError.
+    except (ParseError, JUnitXmlError, SyntaxError, LookupError, ValueError, RecursionError) as error:
         raise ValueError(f"it is not a JUnit report: {error}") from error
-    passed = failed = skipped = errors = 0
+    passed = failed = skipped = errors = expected = 0
     failures: list[TestFailure] = []
     for case in cases:
         results = list(case.result)
@@ -60,23 +75,34 @@ def parse_junit(content: bytes, places: Places | None = None) -> JUnitReport:
                 failed += 1
         elif results:
             skipped += 1
+            expected += any(result.type == _EXPECTED for result in results)
         else:
             passed += 1
-    slowest = sorted(((_name(case), float(case.time or 0.0)) for case in cases), key=lambda item: -item[1])[:_SLOWEST]
+    slowest = sorted(zip(map(_name, cases), seconds, strict=True), key=lambda item: -item[1])[:_SLOWEST]
     return JUnitReport(
-        passed=passed, failed=failed, skipped=skipped, errors=errors, failures=tuple(failures), slowest=tuple(slowest)
+        passed=passed,
+        failed=failed,
+        skipped=skipped,
+        errors=errors,
+        failures=tuple(failures),
+        slowest=tuple(slowest),
+        expected=expected,
     )
 
 
-def _cases(element: Any) -> Iterator[Any]:
-    """Yield the test cases of a report, its suites and their suites."""
+def _cases(report: Any) -> Iterator[Any]:
+    """Yield the test cases of a report, its suites and their suites, in their order."""
     from junitparser import TestCase
 
-    for part in element:
-        if isinstance(part, TestCase):
+    stack = [iter(report)]
+    while stack:
+        part = next(stack[-1], None)
+        if part is None:
+            stack.pop()
+        elif isinstance(part, TestCase):
             yield part
         else:
-            yield from _cases(part)
+            stack.append(iter(part))
 
 
 def _name(case: Any) -> str:

@@ -7,6 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from aml_train.containers import open_archive
+
 if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
@@ -24,21 +26,18 @@ def own_container(client: DockerClient) -> Container | None:
 
     The host name does not tell: under act it is the machine's.
     """
-    from docker.errors import APIError, NotFound
+    from docker.errors import APIError
 
     with tempfile.TemporaryDirectory(prefix="aml-train-") as folder:
         mark = Path(folder) / secrets.token_hex(16)
         mark.touch()
         for candidate in client.containers.list(ignore_removed=True):
             try:
-                stream, _ = client.api.get_archive(str(candidate.id), str(mark))
-            except NotFound:
-                continue
+                with open_archive(candidate, str(mark)) as found:
+                    if found is not None:
+                        return candidate
             except APIError as error:
                 # A container that ends while it is asked is not this one.
-                if error.status_code in (404, 409, 500):
-                    continue
-                raise
-            stream.close()
-            return candidate
+                if error.status_code not in (404, 409, 500):
+                    raise
     return None

@@ -31,6 +31,8 @@ from aml_train.run_logging import notice
 from aml_train.targets.names import TargetNames
 
 _DIGEST_LATER = "@sha256:(known when the image is built)"
+_NAMED = 5
+"""How many of several files a remark names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +98,10 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
             workdir=config.tests.workdir,
             limits=config.tests.limits,
             junit=config.tests.junit,
+            allow_empty=config.tests.allow_empty,
         )
     document, notices = _document(config, names, image)
+    notices += _kept_out(tests)
     code, code_digest = resolved.code, resolved.code_digest
     if code is not None and not code.entries:
         notices.append(f"There is nothing to send in {code.root}: the job gets no code.")
@@ -233,6 +237,18 @@ def _document(config: Config, names: TargetNames, image: ImageSpec | None) -> tu
     if image is not None and document.get("environment") is not None:
         notices.append(f"The image replaces the job's own environment {_short(document['environment'])}.")
     return dict(prepare(document, config.setup, config.data).document), notices
+
+
+def _kept_out(tests: TestSpec | None) -> list[str]:
+    """Return a remark on the tests that ignore files keep from running."""
+    found = tests.files.kept_out if tests is not None else ()
+    if not found:
+        return []
+    named = ", ".join(map(str, found[:_NAMED])) + (f" and {len(found) - _NAMED} more" if len(found) > _NAMED else "")
+    return [
+        f"Ignore files keep tests out of the image's tests: {named}. "
+        f"A later line there, such as `!{found[0].path}`, takes them back."
+    ]
 
 
 def _short(environment: object) -> str:

@@ -7,6 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.engine import remove_container
@@ -21,16 +22,15 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 WORKSPACE: Final = "/workspace"
-JUNIT_PATH: Final = "/tmp/aml-train-junit.xml"  # noqa: S108 - a path in the container
 KEPT: Final = "aml-train-kept"
 """Name of the image that the command of a kept container makes."""
 
 _LEASE: Final = 600.0
 _STREAMS: Final[Mapping[int, str]] = {1: "stdout", 2: "stderr"}
 # Beyond the family xunit1, which tells file and line: what failed tests printed (https://docs.pytest.org/en/stable/reference/reference.html#ini-options-ref).
-_PYTEST: Final = (
-    f"--junitxml={JUNIT_PATH} -o junit_family=xunit1 -o junit_logging=all -o junit_log_passing_tests=false"
-)
+_PYTEST: Final = "--junitxml={} -o junit_family=xunit1 -o junit_logging=all -o junit_log_passing_tests=false"
+# A report that the image or the project brings is none of these tests: only what appears after this counts.
+_WITHOUT_REPORT: Final = 'rm -rf -- "$0" && exec /bin/sh -c "$1"'
 _NO_GPU: Final = (
     "could not select device driver",
     "nvidia-container-cli",
@@ -42,6 +42,34 @@ _NO_GPU: Final = (
 def working_folder(spec: TestSpec) -> str:
     """Return the folder in the container that the command runs in."""
     return posixpath.join(WORKSPACE, spec.workdir).rstrip("/")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportPath:
+    """Where the tests' report appears in the container.
+
+    Attributes:
+        path: the file.
+        folder: name of a folder in the container's root that is made for it; None where the user names the file.
+    """
+
+    path: str
+    folder: str | None = None
+
+
+def report_path(spec: TestSpec) -> ReportPath:
+    """Return where *spec* has the report, or a path outside of the project that no image has."""
+    if spec.junit is not None:
+        return ReportPath(path=f"{working_folder(spec)}/{spec.junit}")
+    folder = f"aml-train-report-{secrets.token_hex(8)}"
+    return ReportPath(path=f"/{folder}/junit.xml", folder=folder)
+
+
+def tests_entrypoint(spec: TestSpec, report: ReportPath) -> list[str]:
+    """Return the container's entrypoint: the command, after a report of the user's own path was removed. Pure."""
+    if report.folder is not None:
+        return ["/bin/sh", "-c", spec.command]
+    return ["/bin/sh", "-c", _WITHOUT_REPORT, report.path, spec.command]
 
 
 def has_gpus(info: Mapping[str, Any]) -> bool:
@@ -82,8 +110,14 @@ def container_options(spec: TestSpec, *, gpus: bool) -> dict[str, Any]:
     return options
 
 
-def create_container(image: str, spec: TestSpec, engine: DockerClient) -> Container:
+def create_container(image: str, spec: TestSpec, report: ReportPath, engine: DockerClient) -> Container:
     """Create the container; nothing runs yet.
+
+    Args:
+        image: image id or name, in the engine.
+        spec: the tests.
+        report: where their report is to appear.
+        engine: the engine that has the image.
 
     Raises:
         TestsFailedError: if the engine refuses the limits.
@@ -92,16 +126,16 @@ def create_container(image: str, spec: TestSpec, engine: DockerClient) -> Contai
 
     own = dict(entry.partition("=")[::2] for entry in engine.images.get(image).attrs["Config"].get("Env") or ())
     environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **spec.env}
-    if spec.junit is None:
+    if report.folder is not None:
         given = spec.env.get("PYTEST_ADDOPTS", own.get("PYTEST_ADDOPTS", ""))
-        environment["PYTEST_ADDOPTS"] = f"{given} {_PYTEST}".strip()
+        environment["PYTEST_ADDOPTS"] = f"{given} {_PYTEST.format(report.path)}".strip()
     gpus = spec.limits.gpus == "auto" and has_gpus(engine.info())
     # What is kept has no owner and no lease, so that no sweep takes it away.
     labels = {LABEL_KIND: "kept"} if spec.keep else container_labels(engine, "tests", spec.timeout + _LEASE)
     try:
         return engine.containers.create(
             image,
-            entrypoint=["/bin/sh", "-c", spec.command],
+            entrypoint=tests_entrypoint(spec, report),
             command=[],
             name=f"{KEPT}-{secrets.token_hex(4)}" if spec.keep else None,
             environment=environment,

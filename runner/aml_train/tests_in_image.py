@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.containers import fetch_file
+from aml_train.containers import TooLargeError, fetch_file, pack_files
 from aml_train.errors import TestsFailedError
-from aml_train.events import Listener, TestFailure, TestsFinished
+from aml_train.events import Listener, Notice, TestFailure, TestsFinished
 from aml_train.image.spec import TestSpec
 from aml_train.junit import JUnitReport, parse_junit
 from aml_train.junit_places import Places
+from aml_train.pytest_command import ends_as_pytest, runs_pytest
 from aml_train.stopping import Stop, temporary
 from aml_train.tests_container import (
-    JUNIT_PATH,
     WORKSPACE,
     create_container,
     end_container,
+    report_path,
     run_container,
     tell_kept,
-    working_folder,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _SPOOL: Final = 32 << 20
 _SHOWN: Final = 20
+_NOTHING_COLLECTED: Final = 5
+_USABLE: Final = "It must be a JUnit file of at most 50 MiB that the command writes at its end."
+_EMPTY_HINT: Final = "Check tests.command and tests.files, or allow it: `tests: {allow-empty: true}`."
 
 # What the shell and pytest mean by an exit code (POSIX 2.8.2; https://docs.pytest.org/en/stable/reference/exit-codes.html).
 _EXIT_CODES: Final[Mapping[int, tuple[str, str]]] = {
@@ -92,22 +95,23 @@ def run_tests(
         TestsFailedError: if a test failed, the command failed or took too long, or a report that must exist does not.
     """
     container: Container | None = None
+    place = report_path(spec)
     try:
-        create, end = partial(create_container, image, spec, engine), partial(end_container, spec=spec)
+        create, end = partial(create_container, image, spec, place, engine), partial(end_container, spec=spec)
         with temporary(create, end) as container, (stop or Stop()).frees(partial(end, container)):
             with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as archive:
                 spec.files.tar(archive, prefix=WORKSPACE.strip("/"), folder_mode=0o777)
                 archive.seek(0)
                 container.put_archive("/", archive)
+            if place.folder is not None:
+                container.put_archive("/", pack_files({}, folder=place.folder))
             seconds, timed_out = run_container(container, spec.timeout, engine, listener)
             container.reload()
             state: dict[str, Any] = container.attrs["State"]
-            path = f"{working_folder(spec)}/{spec.junit}" if spec.junit is not None else JUNIT_PATH
-            content = None if timed_out else _fetch(container, path)
+            report, damage = (None, None) if timed_out else _read_report(container, place.path, spec)
     finally:
         if spec.keep and container is not None:
             tell_kept(container, spec, listener)
-    report, damage = _read_report(content, path, spec)
     listener(
         TestsFinished(
             passed=report.passed if report else None,
@@ -129,6 +133,12 @@ def run_tests(
     )
     if failure is not None:
         raise failure
+    if damage is not None:
+        listener(
+            Notice(
+                text=f"{damage}: pytest's exit code decides, and nothing is known of single tests.", level="warning"
+            )
+        )
     return TestResults(
         passed=report.passed if report else None,
         failed=report.failed if report else None,
@@ -152,7 +162,15 @@ def judge(
 ) -> TestsFailedError | None:
     """Return the error that the tests' end means, or None where they passed. Pure.
 
-    Both must say so: the exit code and, where there is one, the report.
+    Both must say so: the exit code and the report, which must be there where one was asked for or pytest writes it.
+
+    Args:
+        exit_code: the container's.
+        oom_killed: whether the kernel ended it for its memory.
+        timed_out: whether it was killed for the time.
+        report: what the tests wrote; None for nothing, or nothing that can be used.
+        damage: why what they wrote cannot be used.
+        spec: the tests.
     """
     if timed_out:
         return TestsFailedError(
@@ -172,19 +190,40 @@ def judge(
             f"{count} of {count + report.passed + report.skipped} tests failed in the image{ended}" + listed,
             hint="Nothing was released or submitted. The tests' output is above.",
         )
+    empty = report is not None and report.executed == 0
+    if exit_code == _NOTHING_COLLECTED and empty and spec.allow_empty and runs_pytest(spec.command):
+        return None
     if exit_code != 0:
         what, hint = _EXIT_CODES.get(exit_code, ("failed", "The tests' output is above."))
         return TestsFailedError(f"the tests {what} (exit code {exit_code}): {spec.command}", hint=hint)
     if damage is not None:
-        return TestsFailedError(damage, hint="The report must be a JUnit file that the command writes at its end.")
-    if spec.junit is not None and report is None:
+        return None if spec.junit is None and ends_as_pytest(spec.command) else TestsFailedError(damage, hint=_USABLE)
+    if report is None:
+        return _missing(spec)
+    return None if report.executed or spec.allow_empty else _nothing_executed(report, spec)
+
+
+def _missing(spec: TestSpec) -> TestsFailedError | None:
+    """Return the error that the lack of a report means for tests that ended with exit code 0."""
+    if spec.junit is not None:
         return TestsFailedError(
             f"the tests ended well but wrote no report at {spec.junit}",
             hint="Let the command write it there, or remove tests.junit.",
         )
-    if report is not None and report.passed + report.skipped == 0:
-        return TestsFailedError(f"the command ran no test: {spec.command}", hint=_EXIT_CODES[5][1])
-    return None
+    if not runs_pytest(spec.command):
+        return None
+    return TestsFailedError(
+        f"pytest ended with exit code 0 and wrote no report, so that it did not come to its end: {spec.command}",
+        hint="Something may have ended its process, such as os._exit() in a test or in what it calls. "
+        "If the command has a --junitxml of its own, give the same path as tests.junit.",
+    )
+
+
+def _nothing_executed(report: JUnitReport, spec: TestSpec) -> TestsFailedError:
+    if not report.skipped:
+        return TestsFailedError(f"the command ran no test: {spec.command}", hint=_EMPTY_HINT)
+    which = "the only one was" if report.skipped == 1 else f"all {report.skipped} were"
+    return TestsFailedError(f"no test was executed: {which} skipped: {spec.command}", hint=_EMPTY_HINT)
 
 
 def _listing(failures: tuple[TestFailure, ...]) -> str:
@@ -194,21 +233,15 @@ def _listing(failures: tuple[TestFailure, ...]) -> str:
     return "".join(f"\n{line}" for line in lines)
 
 
-def _fetch(container: Container, path: str) -> bytes | None:
+def _read_report(container: Container, path: str, spec: TestSpec) -> tuple[JUnitReport | None, str | None]:
+    """Return the report of tests that have ended, or why what they wrote cannot be used. An empty file is no report."""
     try:
-        return fetch_file(container, path)
-    except ValueError as error:
-        raise TestsFailedError(
-            str(error), hint="Check tests.junit; a report must be a file of at most 50 MiB."
-        ) from error
-
-
-def _read_report(content: bytes | None, path: str, spec: TestSpec) -> tuple[JUnitReport | None, str | None]:
-    """Return the report, or what is wrong with it."""
-    if content is None:
-        return None, None
-    try:
+        content = fetch_file(container, path)
+        if not content:
+            return None, None
         places = Places(files={entry.path for entry in spec.files.entries}, root=WORKSPACE, workdir=spec.workdir)
         return parse_junit(content, places), None
+    except TooLargeError as error:
+        return None, f"the tests' report {error}"
     except ValueError as error:
         return None, f"the tests' report {path} cannot be read: {error}"

@@ -345,3 +345,50 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(InvalidError, match="it cannot be read: Permission denied"):
         FileSet.collect(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "patterns", "kept_out"),
+    [
+        ({".gitignore": "*.log\n", "test_a.py": "", "a.log": ""}, (), []),
+        (
+            {".gitignore": "\n# a\ntest_big*\n", "test_big.py": "", "test_a.py": ""},
+            (),
+            ["test_big.py (.gitignore:3)"],
+        ),
+        ({".amlignore": "tests/\n", "tests/test_a.py": "", "x.py": ""}, (), ["tests/ (.amlignore:1)"]),
+        ({"sub/.gitignore": "conftest.py\n", "sub/conftest.py": ""}, (), ["sub/conftest.py (sub/.gitignore:1)"]),
+        (
+            {
+                ".gitignore": "build/\n*_test.py\n!b_test.py\n",
+                "build/tests/t.py": "",
+                "a_test.py": "",
+                "b_test.py": "",
+            },
+            (),
+            ["a_test.py (.gitignore:2)"],
+        ),
+        (
+            {".gitignore": "data\ntest_*\n", "data/x": "", "test_a.py": "", "src/test_b.py": ""},
+            ("src", "data/x"),
+            ["data/ (.gitignore:1)", "src/test_b.py (.gitignore:2)"],
+        ),
+        (
+            {".gitignore": "x.json\ny.json\n", "x.json": "", "y.json": ""},
+            ("*.py", "/x.json"),
+            ["x.json (.gitignore:1)"],
+        ),
+        ({".gitignore": "*.pyc\n", "test_a.pyc": "", "tests/__pycache__/test_b.py": "", "tests/a.py": ""}, (), []),
+    ],
+)
+def test_tests_that_ignore_files_keep_out_are_known(
+    tmp_path: Path, files: Mapping[str, str], patterns: tuple[str, ...], kept_out: list[str]
+) -> None:
+    found = FileSet.collect(_write(tmp_path, files), patterns)
+    assert [str(one) for one in found.kept_out] == kept_out
+
+
+def test_an_ignore_file_above_the_project_keeps_tests_out(tmp_path: Path) -> None:
+    _write(tmp_path, {".git/HEAD": "", ".gitignore": "test_*\n", "sub/test_a.py": "", "sub/b.py": ""})
+    found = FileSet.collect(tmp_path / "sub")
+    assert [str(one) for one in found.kept_out] == ["test_a.py (../.gitignore:1)"]

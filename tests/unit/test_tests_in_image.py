@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from aml_train.events import TestFailure
 from aml_train.files import FileSet
@@ -38,6 +42,9 @@ def test_report() -> None:
         (b"<a", "is not a JUnit report"),
         (b"<html></html>", "is not a JUnit report"),
         (b"\xff\xfe", "is not a JUnit report"),
+        (b'<?xml version="1.0" encoding="klingon"?><testsuite/>', "is not a JUnit report: unknown encoding"),
+        (b'<?xml version="1.0" encoding="shift_jis"?><testsuite/>', "is not a JUnit report: multi-byte encodings"),
+        (b'<testsuite><testcase name="a" time="soon"/></testsuite>', "is not a JUnit report: .* 'soon'"),
         (b'<!DOCTYPE x [<!ENTITY a "b">]><testsuite/>', "has a document type declaration"),
     ],
 )
@@ -52,22 +59,78 @@ def test_suites_in_suites_and_single_suites() -> None:
     assert parse_junit(b'<testsuite><testcase name="a"/></testsuite>').passed == 1
 
 
-def _report(passed: int = 1, failures: int = 0, skipped: int = 0) -> JUnitReport:
+def test_expected_failures_are_executed() -> None:
+    """pytest reports them as skipped (_pytest/junitxml.py, ``append_skipped``)."""
+    report = parse_junit(
+        b'<testsuite><testcase name="a"><skipped type="pytest.xfail" message="later"/></testcase>'
+        b'<testcase name="b"><skipped type="pytest.skip" message="no"/></testcase></testsuite>'
+    )
+    assert (report.skipped, report.expected, report.executed) == (2, 1, 1)
+
+
+def test_suites_that_are_too_deep() -> None:
+    deep = b"<testsuite>" * 5000 + b'<testcase name="a"/>' + b"</testsuite>" * 5000
+    with pytest.raises(ValueError, match="is not a JUnit report: maximum recursion depth"):
+        parse_junit(deep)
+
+
+_XML = st.sampled_from(
+    [
+        *(b"<testsuite>", b"</testsuite>", b"<testcase>", b"</testcase>", b'<testcase name="a" time="x" line="-1">'),
+        *(b"<failure/>", b"<skipped/>", b"<system-out>a</system-out>", b"\xff", b"&#0;", b"<p:q/>"),
+        b'<?xml version="1.0" encoding="utf-7"?>',
+    ]
+)
+
+
+@given(st.one_of(st.binary(max_size=80), st.lists(_XML, max_size=12).map(b"".join)))
+@example(b'<?xml version="1.0" encoding="idna"?><testsuite/>')
+def test_any_bytes_are_a_report_or_are_refused(content: bytes) -> None:
+    with contextlib.suppress(ValueError):
+        report = parse_junit(content)
+        assert min(report.passed, report.failed, report.skipped, report.errors) >= 0
+
+
+def _report(passed: int = 1, failures: int = 0, skipped: int = 0, expected: int = 0) -> JUnitReport:
     failure = TestFailure(name="t", file="a.py", line=3, message="m")
     return JUnitReport(
-        passed=passed, failed=failures, skipped=skipped, errors=0, failures=(failure,) * failures, slowest=()
+        passed=passed,
+        failed=failures,
+        skipped=skipped,
+        errors=0,
+        failures=(failure,) * failures,
+        slowest=(),
+        expected=expected,
     )
+
+
+MAKE = {"command": "make test"}
+EMPTY = {"allow_empty": True}
 
 
 @pytest.mark.parametrize(
     ("exit_code", "report", "junit", "options", "message"),
     [
-        (0, None, None, {}, None),
+        (0, None, None, {}, "pytest ended with exit code 0 and wrote no report"),
+        (0, None, None, MAKE, None),
+        (0, None, None, EMPTY, "pytest ended with exit code 0 and wrote no report"),
         (0, _report(), None, {}, None),
-        (0, _report(passed=0, skipped=1), None, {}, None),
+        (0, _report(passed=0, skipped=1), None, {}, "no test was executed: the only one was skipped"),
+        (0, _report(passed=0, skipped=4), None, MAKE, "no test was executed: all 4 were skipped"),
+        (0, _report(passed=0, skipped=4), None, EMPTY, None),
+        (0, _report(passed=0, skipped=2, expected=1), None, {}, None),
         (0, _report(passed=0), None, {}, "the command ran no test"),
+        (0, _report(passed=0), None, EMPTY, None),
+        (5, _report(passed=0), None, EMPTY, None),
+        (5, _report(passed=0), None, EMPTY | MAKE, "ran no test (exit code 5)"),
+        (5, _report(), None, EMPTY, "ran no test (exit code 5)"),
+        (1, _report(passed=0), None, EMPTY, "the tests failed (exit code 1)"),
+        (1, None, None, {"damage": "cannot be read"}, "the tests failed (exit code 1)"),
+        (0, None, None, {"damage": "larger than 50 MiB"}, None),
+        (0, None, None, {"damage": "larger than 50 MiB", "command": "pytest; true"}, "larger than 50 MiB"),
+        (0, None, None, {"damage": "larger than 50 MiB"} | MAKE, "larger than 50 MiB"),
+        (0, None, "r.xml", {"damage": "larger than 50 MiB"}, "larger than 50 MiB"),
         (0, None, "r.xml", {}, "wrote no report at r.xml"),
-        (0, None, None, {"damage": "cannot be read"}, "cannot be read"),
         (1, _report(), None, {}, "the tests failed (exit code 1)"),
         (1, _report(failures=1), None, {}, "1 of 2 tests failed in the image\n  a.py:3: t: m"),
         (0, _report(failures=1), None, {}, "although the command ended with exit code 0"),
@@ -84,13 +147,20 @@ def test_verdict(
     exit_code: int,
     report: JUnitReport | None,
     junit: str | None,
-    options: dict[str, str | bool],
+    options: dict[str, Any],
     message: str | None,
     tmp_path: Path,
 ) -> None:
-    spec = TestSpec(command="pytest", files=FileSet.collect(tmp_path), junit=junit)
-    facts = {"oom_killed": False, "timed_out": False, "damage": None} | options
-    error = judge(exit_code=exit_code, report=report, spec=spec, **facts)  # type: ignore[arg-type]
+    facts = {
+        "oom_killed": False,
+        "timed_out": False,
+        "damage": None,
+        "command": "pytest",
+        "allow_empty": False,
+    } | options
+    settings = {name: facts.pop(name) for name in ("command", "allow_empty")}
+    spec = TestSpec(files=FileSet.collect(tmp_path), junit=junit, **settings)
+    error = judge(exit_code=exit_code, report=report, spec=spec, **facts)
     if message is None:
         assert error is None
     else:

@@ -6,10 +6,11 @@ Facts on the engine: https://docs.docker.com/reference/api/engine/. Everything t
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import tarfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -278,13 +279,13 @@ class Engine:
         """Extract a tar stream at the container's root."""
         self._api.put_archive(container_id, "/", archive)
 
-    def get(self, container_id: str, path: str) -> Iterator[bytes] | None:
+    def get(self, container_id: str, path: str) -> Generator[bytes, None, None] | None:
         """Return a tar stream of *path*, or None where it does not exist."""
         try:
             stream, _ = self._api.get_archive(container_id, path)
         except NotFound:
             return None
-        return iter(cast(Iterator[bytes], stream))
+        return cast("Generator[bytes, None, None]", stream)
 
     def has(self, container_id: str, path: str) -> bool:
         """Tell whether there is a small file at *path*."""
@@ -322,14 +323,16 @@ class Engine:
         stream = self.get(container_id, path)
         if stream is None:
             return
-        with tarfile.open(fileobj=ChunkReader(stream), mode="r|") as archive:
-            for member in archive:
-                content = archive.extractfile(member) if member.isreg() else None
-                while content is not None and (chunk := content.read(1024 * 1024)):
-                    yield chunk
-        for _ in stream:
-            # What follows the archive's end mark is read too: only then is the connection free again.
-            pass
+        # Closed also where the reader stops early: the engine locks a container while it sends an archive of it.
+        with contextlib.closing(stream):
+            with tarfile.open(fileobj=ChunkReader(stream), mode="r|") as archive:
+                for member in archive:
+                    content = archive.extractfile(member) if member.isreg() else None
+                    while content is not None and (chunk := content.read(1024 * 1024)):
+                        yield chunk
+            for _ in stream:
+                # What follows the archive's end mark is read too: only then is the connection free again.
+                pass
 
     def wait(self, container_id: str) -> Exit:
         """Wait until the container has ended; raises what docker-py raises when it or the engine vanishes."""

@@ -122,6 +122,7 @@ def tests_config(found: Any) -> TestsConfig | None:
             **{key: found[key] for key in ("cpus", "memory", "shm", "memlock", "gpus") if key in found}
         ),
         junit=found.get("junit"),
+        allow_empty=found.get("allow-empty", False),
     )
 
 

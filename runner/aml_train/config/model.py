@@ -84,8 +84,9 @@ class TestsConfig:
         network: whether the tests may use the network.
         workdir: folder of the project that the command runs in, relative to it; empty for the project's own.
         limits: what the container may use.
-        junit: path of a JUnit report inside the container, relative to the working directory, that must exist
-            afterwards; None where pytest is told to write one and its absence is tolerated.
+        junit: path of a JUnit report inside the container, relative to the working directory, that the command must
+            write; None where pytest is passed a path of ours.
+        allow_empty: whether tests pass of which none was executed.
     """
 
     __test__ = False
@@ -97,6 +98,7 @@ class TestsConfig:
     workdir: str = ""
     limits: ContainerLimits = ContainerLimits()
     junit: str | None = None
+    allow_empty: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

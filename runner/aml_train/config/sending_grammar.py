@@ -11,7 +11,7 @@ from aml_train.config.model import CodeConfig, DataLink, SetupCommand
 from aml_train.config.nodes import Faults, ListNode, MapNode, ScalarNode, find, shown
 from aml_train.config.shapes import Choice, Number, Text
 from aml_train.config.structures import Either, Items, Key, Record, Table
-from aml_train.config.tests_grammar import size_shape
+from aml_train.config.tests_grammar import PATTERN, size_shape
 
 
 def _no_expression(text: str) -> None:
@@ -47,7 +47,7 @@ CODE: Final = Record(
             Number(noun="a whole number of files", minimum=1), "Most files of the code snapshot; 2000 by default."
         ),
         "include": Key(
-            Items(item=Text(noun="a gitignore pattern"), noun="a list of gitignore patterns", least=1),
+            Items(item=PATTERN, noun="a list of gitignore patterns", least=1),
             "Files that belong to the snapshot although they are left out by default, as gitignore patterns.",
         ),
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from aml_train.config.nodes import shown
@@ -10,7 +11,20 @@ from aml_train.config.structures import Either, Items, Key, Record, Table
 
 _UNITS: Final = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _SIZE_PATTERN: Final = "[1-9][0-9]{0,11}[kmgtKMGT]?[bB]?"
-_GLOBS: Final = Text(noun="a glob pattern")
+
+
+def check_pattern(text: str) -> None:
+    """Raise ValueError where *text* is no gitignore pattern, such as ``!`` alone or ``[z-a]``."""
+    import pathspec
+
+    try:
+        pathspec.GitIgnoreSpec.from_lines([text])
+    except (ValueError, re.error) as error:
+        raise ValueError(f"`{shown(text)}` is none: {error}") from error
+
+
+PATTERN: Final = Text(noun="a glob pattern", rule=check_pattern)
+"""A pattern of gitignore(5)."""
 
 
 def size_in_bytes(text: str) -> int:
@@ -40,8 +54,8 @@ def tests_grammar(variables: Table) -> Record:
             "files": Key(
                 Either(
                     noun="a glob pattern, or a list of them",
-                    scalar=_GLOBS,
-                    items=Items(item=_GLOBS, noun="a list of glob patterns"),
+                    scalar=PATTERN,
+                    items=Items(item=PATTERN, noun="a list of glob patterns"),
                 ),
                 "Files that the tests see, as gitignore patterns; every file that is not ignored by default.",
             ),
@@ -76,5 +90,6 @@ def tests_grammar(variables: Table) -> Record:
                 Text(noun="a path inside the container", rule=inside),
                 "JUnit report that the command must write. Left out: pytest is told to write one.",
             ),
+            "allow-empty": Key(Flag(), "Whether tests pass of which none was executed; false by default."),
         },
     )

@@ -22,7 +22,7 @@ from aml_train.image.ofed import plan_ofed
 from aml_train.image.secret_files import SecretAccess
 from aml_train.references import ImageRef, is_digest
 
-TEST_FORMAT: Final = 3
+TEST_FORMAT: Final = 4
 """Enters every test key: raise it when the way tests are run changes what passing means."""
 
 
@@ -226,8 +226,9 @@ class TestSpec:
         network: whether the tests may use the network.
         workdir: folder that the command runs in, relative to the project's.
         limits: what the container may use.
-        junit: path of a JUnit report relative to the working directory that must exist afterwards; None where pytest
-            is told to write one and its absence is tolerated.
+        junit: path of a JUnit report relative to the working directory that the command must write; None where pytest is
+            passed a path of ours, which a command that names pytest must write.
+        allow_empty: whether tests pass of which none was executed.
         keep: whether the container is kept afterwards, for people to look into; not covered by the key.
     """
 
@@ -240,6 +241,7 @@ class TestSpec:
     workdir: str = ""
     limits: ContainerLimits = field(default_factory=ContainerLimits)
     junit: str | None = None
+    allow_empty: bool = False
     keep: bool = False
 
     def key(self, digest: str) -> str:
@@ -259,6 +261,7 @@ class TestSpec:
             "workdir": self.workdir,
             "limits": dataclasses.asdict(self.limits),
             "junit": self.junit,
+            "allow-empty": self.allow_empty,
         }
         return hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 

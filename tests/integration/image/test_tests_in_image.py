@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import re
+import secrets
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,15 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 MakeTests = Callable[..., TestSpec]
+LARGE = "head -c 60000000 /dev/zero >"
+STAND_IN = """
+import os, shlex
+(path,) = (word.partition("=")[2] for word in shlex.split(os.environ["PYTEST_ADDOPTS"]) if word.startswith("--junitxml="))
+with open(path, "wb") as file:
+    file.truncate(60_000_000)
+"""
+"""What pytest writes where tests have printed hundreds of thousands of lines."""
+
 REPORT = '<testsuite tests="1"><testcase classname="a" name="b">{}</testcase></testsuite>'
 
 
@@ -101,7 +112,7 @@ def test_bad_ends(
 ) -> None:
     with pytest.raises(TestsFailedError, match=message):
         run_tests(BASE, tests(**settings), engine=engine, listener=recorder)
-    assert len(recorder.of(TestsFinished)) == (0 if "not a file" in message else 1)
+    assert len(recorder.of(TestsFinished)) == 1
 
 
 @pytest.mark.parametrize("network", [False, True])
@@ -215,3 +226,96 @@ def test_container_is_removed_when_the_listener_fails(engine: DockerClient, test
         for thread in threading.enumerate()
         if isinstance(thread, threading.Timer) and not thread.finished.is_set()
     ]
+
+
+@pytest.fixture(scope="module")
+def with_pytest(engine: DockerClient, cli: BuildCli, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An image with pytest, a user who is not root, and reports of others where the tests' own belong."""
+    folder = tmp_path_factory.mktemp("with-pytest")
+    (folder / "old.xml").write_text(REPORT.format(""))
+    (folder / "Dockerfile").write_text(
+        f"FROM {BASE}\nRUN pip install --no-cache-dir pytest==9.0.1\nCOPY old.xml /workspace/old.xml\nUSER 65534\n"
+    )
+    tag = f"aml-train-test-pytest-{secrets.token_hex(4)}:1"
+    subprocess.run([cli.path, "build", "--quiet", "--tag", tag, str(folder)], env=dict(cli.environ), check=True)
+    yield tag
+    engine.images.remove(tag, force=True)
+
+
+PASSES = "def test_it(): pass\n"
+SKIPS = "import pytest\n@pytest.mark.skip\ndef test_it(): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "settings", "message"),
+    [
+        (PASSES, {}, None),
+        ("import os\ndef test_it(): os._exit(0)\n", {}, "pytest ended with exit code 0 and wrote no report"),
+        (
+            "import os\ndef test_it(): os._exit(0)\n",
+            {"command": "pytest -q; true"},
+            "exit code 0 and wrote no report",
+        ),
+        (SKIPS, {}, "no test was executed: the only one was skipped"),
+        (SKIPS, {"allow_empty": True}, None),
+        ("", {}, r"the command ran no test \(exit code 5\)"),
+        ("", {"allow_empty": True}, None),
+        # Reports that the project and the image bring are none of these tests.
+        (PASSES, {"command": "python -m this; true", "junit": "stale.xml"}, "wrote no report at stale.xml"),
+        (PASSES, {"command": "python -m this; true", "junit": "old.xml"}, "wrote no report at old.xml"),
+        (PASSES, {"command": "pytest -q --junitxml=old.xml", "junit": "old.xml"}, None),
+        (PASSES, {"command": "pytest -q --junitxml=mine.xml"}, "exit code 0 and wrote no report"),
+    ],
+)
+def test_what_counts_as_passed(
+    engine: DockerClient,
+    tests: MakeTests,
+    project: Path,
+    recorder: Recorder,
+    with_pytest: str,
+    code: str,
+    settings: dict[str, Any],
+    message: str | None,
+) -> None:
+    (project / "tests" / "test_one.py").write_text(code)
+    (project / "stale.xml").write_text(REPORT.format(""))
+    spec = tests(**{"command": "pytest -q", **settings})
+    if message is None:
+        assert run_tests(with_pytest, spec, engine=engine, listener=recorder).report
+        return
+    with pytest.raises(TestsFailedError, match=message):
+        run_tests(with_pytest, spec, engine=engine, listener=recorder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"command": f"{LARGE} r.xml; exit 1", "junit": "r.xml"}, r"the tests failed \(exit code 1\)"),
+        (
+            {"command": f"{LARGE} r.xml", "junit": "r.xml"},
+            "report /workspace/r.xml in the container is larger than 50 MiB",
+        ),
+        ({"command": "python3 -m pytest -q", "env": {"PYTHONPATH": "stand_in"}}, None),
+        ({"command": "python3 -m pytest -q; true", "env": {"PYTHONPATH": "stand_in"}}, "is larger than 50 MiB"),
+    ],
+)
+def test_a_report_that_is_too_large_ends_the_tests_at_once(
+    engine: DockerClient,
+    tests: MakeTests,
+    project: Path,
+    recorder: Recorder,
+    settings: dict[str, Any],
+    message: str | None,
+) -> None:
+    """The engine locks a container while a file of it is being sent: what is asked of it next would wait for that."""
+    (project / "stand_in").mkdir()
+    (project / "stand_in" / "pytest.py").write_text(STAND_IN)
+    began = time.monotonic()
+    if message is None:
+        assert not run_tests(BASE, tests(**settings), engine=engine, listener=recorder).report
+        (notice,) = recorder.of(Notice)
+        assert "is larger than 50 MiB: pytest's exit code decides" in notice.text
+    else:
+        with pytest.raises(TestsFailedError, match=message):
+            run_tests(BASE, tests(**settings), engine=engine, listener=recorder)
+    assert time.monotonic() - began < 120

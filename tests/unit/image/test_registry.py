@@ -298,7 +298,7 @@ def test_record_comes_back() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 99}, "its format is 99, not 3"),
+        ({"format": 99}, "its format is 99, not 4"),
         ({"failed": 1}, "it records 1 failed tests"),
         ({"passed": "3"}, "passed must be a whole number or null"),
         ({"command": None}, "command must be text"),

@@ -106,10 +106,17 @@ def test_test_key(tmp_path: Path) -> None:
         spec.key(OTHER),
         *(
             replace(spec, **change).key(DIGEST)
-            for change in ({"command": "x"}, {"env": {"A": "1"}}, {"timeout": 1.0}, {"network": True}, {"junit": "r"})
+            for change in (
+                {"command": "x"},
+                {"env": {"A": "1"}},
+                {"timeout": 1.0},
+                {"network": True},
+                {"junit": "r"},
+                {"allow_empty": True},
+            )
         ),
     }
-    assert len(keys) == 7
+    assert len(keys) == 8
     assert spec.key(DIGEST) == replace(spec, files=FileSet.collect(tmp_path)).key(DIGEST)
     (tmp_path / "t.py").write_text("2")
     assert replace(spec, files=FileSet.collect(tmp_path)).key(DIGEST) not in keys
