@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from aml_train.docker_configuration import read_docker_configuration
 from aml_train.errors import ImageError
 
 if TYPE_CHECKING:
@@ -31,13 +32,14 @@ def connect(environ: Mapping[str, str]) -> DockerClient:
     """Return a client of the engine that *environ* names (``DOCKER_HOST``), after it has answered.
 
     Raises:
-        ImageError: if it does not answer; the hint says what to do.
+        ImageError: if it does not answer, or Docker's configuration is damaged; the hint says what to do.
     """
     import docker
     import requests
     from docker.errors import DockerException
 
     host = environ.get("DOCKER_HOST") or DEFAULT_HOST
+    read_docker_configuration(environ)  # which docker-py reads as well
     try:
         if host.startswith("unix://"):
             # Tells the reason in plain words, where docker-py wraps it several times and leaves its socket open.
@@ -45,7 +47,8 @@ def connect(environ: Mapping[str, str]) -> DockerClient:
                 probe.connect(host.removeprefix("unix://"))
         # The client asks for the engine's version at once.
         return docker.from_env(environment={**environ, "DOCKER_HOST": host}, timeout=_CALL_TIMEOUT)
-    except (DockerException, requests.RequestException, OSError) as error:
+    # docker-py takes the address apart with urllib, which has ValueError for one that is none.
+    except (DockerException, requests.RequestException, OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ImageError(
             f"the Docker engine at {host} does not answer: {reason}",

@@ -246,8 +246,7 @@ def _kept_out(tests: TestSpec | None) -> list[str]:
         return []
     named = ", ".join(map(str, found[:_NAMED])) + (f" and {len(found) - _NAMED} more" if len(found) > _NAMED else "")
     return [
-        f"Ignore files keep tests out of the image's tests: {named}. "
-        f"A later line there, such as `!{found[0].path}`, takes them back."
+        f"Ignore files keep tests out of the image's tests: {named}. A later line there, such as `!{found[0].path}`, takes them back."
     ]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.background import in_background
 from aml_train.config.image_model import PullPolicy
+from aml_train.docker_configuration import read_docker_configuration
 from aml_train.errors import AmlTrainError, ImageError
 from aml_train.image.manifest import ManifestHead
 from aml_train.image.registry import Registry
@@ -236,11 +237,12 @@ def docker_login(registry: str, environ: Mapping[str, str]) -> RegistryAuth | No
     """Return what ``docker login`` has kept for *registry*, or None.
 
     Raises:
-        ImageError: if a configured credential helper fails.
+        ImageError: if Docker's configuration is damaged, or a credential helper in it fails.
     """
     from docker.auth import load_config
     from docker.errors import DockerException
 
+    read_docker_configuration(environ)  # which docker-py reads as well
     folder = environ.get("DOCKER_CONFIG") or (f"{environ['HOME']}/.docker" if environ.get("HOME") else None)
     try:
         config = load_config(f"{folder}/config.json" if folder else None, credstore_env=dict(environ))

@@ -7,9 +7,8 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from aml_train.errors import ImageError
+from aml_train.docker_configuration import docker_configuration_file, read_docker_configuration
 from aml_train.files import FileSet
 from aml_train.image.registry_auth import RegistryAuth
 
@@ -32,17 +31,11 @@ def docker_config(folder: Path, environ: Mapping[str, str], logins: Mapping[str,
     The user's plugins and credential helpers go on to count, but for these, whose credentials are in the file itself. Only
     the owner may read it, and it is gone with the build's folder.
     """
-    source = Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker"))
-    config: dict[str, Any] = {}
-    if (source / "config.json").is_file():
-        try:
-            config = json.loads((source / "config.json").read_bytes())
-        except ValueError as error:
-            raise ImageError(
-                f"{source / 'config.json'} is not JSON: {error}", hint="Correct or remove it."
-            ) from error
-    config["auths"] = {**config.get("auths", {}), **{registry: _entry(auth) for registry, auth in logins.items()}}
-    config["credHelpers"] = {**config.get("credHelpers", {}), **dict.fromkeys(logins, "")}
+    source = docker_configuration_file(environ).parent
+    config = read_docker_configuration(environ)
+    entries = {registry: _entry(auth) for registry, auth in logins.items()}
+    config["auths"] = {**(config.get("auths") or {}), **entries}
+    config["credHelpers"] = {**(config.get("credHelpers") or {}), **dict.fromkeys(logins, "")}
     config.pop("currentContext", None)
     folder.mkdir(mode=0o700)
     file = os.open(folder / "config.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

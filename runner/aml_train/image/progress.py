@@ -21,6 +21,10 @@ _TAIL: Final = 25
 _WIDEST: Final = 2000
 _ERROR: Final = "aml-train: error: "
 _REMEDY: Final = "aml-train: remedy: "
+# What an engine answers a client of an older API (moby, api/server/middleware/version.go, ``versionUnsupportedError``).
+_TOO_OLD: Final = re.compile(
+    r"client version (?P<client>[\d.]+) is too old\. Minimum supported API version is (?P<engine>[\d.]+)"
+)
 _NO_SPACE: Final = ("no space left on device", "disk quota exceeded")
 
 
@@ -40,6 +44,7 @@ class PlainProgress:
         self._all: deque[str] = deque(maxlen=_TAIL)
         self._failed: str | None = None
         self._full = False
+        self._too_old: re.Match[str] | None = None
         self._going_on = False
         self._origin = ""
         self._own: defaultdict[str, dict[str, list[str]]] = defaultdict(lambda: {_ERROR: [], _REMEDY: []})
@@ -56,6 +61,8 @@ class PlainProgress:
         self._all.append(text[:_WIDEST])
         self._full = self._full or any(words in text.lower() for words in _NO_SPACE)
         match = _VERTEX.fullmatch(text)
+        if match is None:  # a step may print what another engine said
+            self._too_old = self._too_old or _TOO_OLD.search(text)
         origin = ""
         if match is not None:
             number, rest = match["number"], match["rest"]
@@ -105,6 +112,13 @@ class PlainProgress:
             else f"the build failed with exit code {exit_code}"
         )
         message = what + (":\n" + "\n".join(f"  {line}" for line in tail) if tail else "")
+        if self._too_old is not None:
+            return ImageError(
+                f"the docker command is too old for the engine: it speaks API {self._too_old['client']}, "
+                f"and the engine none below {self._too_old['engine']}",
+                hint="Install a current docker command with the buildx plugin (docker-cli and docker-buildx of Debian 13, or "
+                "docker-ce-cli and docker-buildx-plugin of Docker's repository), and unset DOCKER_API_VERSION.",
+            )
         if self._full:
             return ImageError(
                 message,

@@ -156,7 +156,7 @@ class DisposableEngine:
 
     def client(self) -> DockerClient:
         """Return a client; it is closed at the end."""
-        client = docker.DockerClient(base_url=self.environ["DOCKER_HOST"], version="1.41", timeout=600)
+        client = docker.DockerClient(base_url=self.environ["DOCKER_HOST"], timeout=600)
         self.clients.append(client)
         return client
 

@@ -189,3 +189,27 @@ def test_protect_prints_what_the_builder_shows(
     assert error[2].startswith("aml-train: remedy: ")
     assert "protect: {allow: [libnccl2]}" in error[2]
     assert protect.main([str(base), "libnccl2", "--allow", "libnccl*"]) == 0
+
+
+TOO_OLD = (
+    "Error response from daemon: client version 1.41 is too old. Minimum supported API version is 1.44, "
+    "please upgrade your client to a newer version"
+)
+
+
+@pytest.mark.parametrize("line", [TOO_OLD, f"ERROR: {TOO_OLD}"])
+def test_an_engine_that_refuses_an_old_client_is_named(line: str) -> None:
+    progress = PlainProgress()
+    list(progress.feed(line))
+    error = progress.error(1)
+    assert error.message == (
+        "the docker command is too old for the engine: it speaks API 1.41, and the engine none below 1.44"
+    )
+    assert "docker-buildx" in str(error.hint)
+
+
+def test_what_a_step_prints_of_another_engine_is_no_reason() -> None:
+    progress = PlainProgress()
+    for line in ("#7 [2/3] RUN docker version", f"#7 0.4 {TOO_OLD}", "#7 ERROR: exit code: 1"):
+        list(progress.feed(line))
+    assert "the image's step 'RUN docker version' failed" in progress.error(1).message
