@@ -23,6 +23,7 @@ import pathspec
 from aml_train.boundary import boundaries, is_inside, of_the_kernel
 from aml_train.errors import Fault, InvalidError
 
+GIT_IGNORE_FILES: Final = (".gitignore",)
 IGNORE_FILES: Final = (".amlignore", ".gitignore")
 """In each folder the first of these that exists counts. That ``.amlignore`` goes first is azure-ai-ml's rule
 (``azure.ai.ml._utils._asset_utils.get_ignore_file``, 1.34.1), which looks in the topmost folder only."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from aml_train import git
 from aml_train.code_limits import check_code
-from aml_train.config.model import CommandJob, Config
-from aml_train.files import IGNORE_FILES, FileId, FileSet
+from aml_train.config.model import CommandJob, Config, TestsConfig
+from aml_train.files import GIT_IGNORE_FILES, IGNORE_FILES, FileId, FileSet
 from aml_train.image.collect import BaseResolver, OsReader, collect_inputs, read_file
 from aml_train.image.inputs import ImageInputs
 from aml_train.image.spec import BaseImage
@@ -173,12 +173,17 @@ def resolve(
         base=base,
         inputs=inputs,
         platform=platform,
-        test_files=FileSet.collect(config.directory, config.tests.files, own=own) if config.tests else None,
+        test_files=_test_files(config.directory, config.tests, own) if config.tests else None,
         code=code,
         code_digest=code_digest,
         local_digests=local_digests(config.job, config.directory),
         unsent=None if code is None else unsent_metrics(code),
     )
+
+
+def _test_files(folder: Path, tests: TestsConfig, own: Collection[FileId]) -> FileSet:
+    """Select what the tests see. An .amlignore says what the job gets, and mostly leaves tests out: only git's rules count."""
+    return FileSet.collect(folder, tests.files, ignore_files=GIT_IGNORE_FILES, own=own)
 
 
 def _code(folder: Path, config: Config, own: Collection[FileId]) -> FileSet:

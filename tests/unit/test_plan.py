@@ -69,6 +69,18 @@ def test_tests_that_ignore_files_keep_out_are_named(tmp_path: Path) -> None:
     assert "test_4.py (.gitignore:2) and 3 more. " in "".join(plan_of(tmp_path).notices)
 
 
+def test_an_amlignore_keeps_no_tests_out(tmp_path: Path) -> None:
+    """It is about what the job gets; `aml-train init` writes one that leaves tests out."""
+    project(tmp_path, "job: job.yml\nimage: {base: 'python:3.11'}\ntests: {command: pytest}\n")
+    (tmp_path / ".amlignore").write_text("test_*\n")
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    (tmp_path / "a.log").touch()
+    plan = plan_of(tmp_path)
+    assert plan.tests is not None
+    assert {"test_it.py"} == {entry.path for entry in plan.tests.files.entries} & {"test_it.py", "a.log"}
+    assert not [notice for notice in plan.notices if "test_it" in notice]
+
+
 def test_the_commit_is_a_tag_and_never_in_the_image(tmp_path: Path) -> None:
     project(tmp_path, "job: job.yml\nimage: {base: 'python:3.11'}\n")
     one = plan_of(tmp_path, Commit(sha="1" * 40, branch="main", dirty=False))
