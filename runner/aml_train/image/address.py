@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Enters every address: raise it when an image is built differently from the same inputs."""
 
 

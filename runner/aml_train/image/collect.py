@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -30,6 +31,7 @@ from aml_train.image.inputs import (
 from aml_train.image.large_pins import large_pins
 from aml_train.image.ofed import needs_os
 from aml_train.image.own_dockerfile import parse_dockerfile
+from aml_train.image.requirements_file import ignore_patterns, normalised_ignore_file, normalised_requirements
 from aml_train.image.spec import BaseImage
 from aml_train.references import ImageRef
 
@@ -79,7 +81,7 @@ def collect_inputs(
         requirements, found = requirement_files(config.pip.requirements, project)
         files |= found
     if config.pip.constraints is not None:
-        files[CONSTRAINTS] = read_file(config.pip.constraints)
+        files[CONSTRAINTS] = normalised_requirements(read_file(config.pip.constraints))
     if config.conda is not None:
         files[ENVIRONMENT] = read_file(config.conda.file)
     for number, path in enumerate(config.ca_certificates):
@@ -138,7 +140,7 @@ def read_file(path: Path) -> bytes:
 def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]:
     """Return where in the build context a requirements file is, and its contents with those of the files that it includes.
 
-    Beside them is a file of the large packages that they pin, if there are any.
+    The contents are normalised (:mod:`aml_train.image.requirements_file`): the build gets what the address covers. Next to them is a file of the large packages that they pin, if there are any.
 
     Raises:
         InvalidError: if a file cannot be read, lies outside the project, or names a local package.
@@ -168,6 +170,7 @@ def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]
             waiting.append(inner)
             if match[1] and file in required:
                 required.add(inner)
+    found = {file: normalised_requirements(content) for file, content in found.items()}
     large = large_pins(found[file] for file in found if file in required)
     beside = {} if large is None else {LARGE_PINS: large}
     if len(found) == 1:
@@ -229,7 +232,16 @@ def _own(
         text=parsed.pinned({reference: base.pinned for reference, base in bases.items()}),
         images={reference.familiar: base.identity for reference, base in bases.items()},
     )
-    return bases[parsed.base.reference], ImageInputs(trees={"": collect_context(config, own)}, own=dockerfile)
+    context, files = _without_ignore_files(collect_context(config, own), config)
+    return bases[parsed.base.reference], ImageInputs(trees={"": context}, files=files, own=dockerfile)
+
+
+def _without_ignore_files(context: FileSet, config: DockerfileConfig) -> tuple[FileSet, dict[str, bytes]]:
+    """Return *context* without its ignore files, and these normalised: their comments are no part of an image."""
+    names = {".dockerignore", f"{os.path.relpath(config.file, config.context)}.dockerignore"}
+    ours = {entry.path for entry in context.entries if entry.path in names and entry.link is None}
+    files = {name: normalised_ignore_file(read_file(context.root / name)) for name in sorted(ours)}
+    return replace(context, entries=tuple(entry for entry in context.entries if entry.path not in ours)), files
 
 
 def collect_context(config: DockerfileConfig, own: Collection[FileId] = ()) -> FileSet:
@@ -265,17 +277,14 @@ def _dockerignore(file: Path) -> list[str]:
     """
     from docker.utils.build import PatternMatcher
 
-    patterns = []
-    for number, line in enumerate(read_file(file).decode("utf-8", "replace").splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
+    patterns = ignore_patterns(read_file(file))
+    for number, pattern in patterns.items():
         try:
-            PatternMatcher([line.strip()]).matches("a")  # type: ignore[arg-type]  # it takes text, as walk() does
+            PatternMatcher([pattern]).matches("a")  # type: ignore[arg-type]  # it takes text, as walk() does
         except re.error as error:
-            fault = Fault(where=f"{file}:{number}", what=f"`{line.strip()[:60]}` is no pattern", why=str(error))
+            fault = Fault(where=f"{file}:{number}", what=f"`{pattern[:60]}` is no pattern", why=str(error))
             raise InvalidError([fault]) from error
-        patterns.append(line.strip())
-    return patterns
+    return list(patterns.values())
 
 
 def _entries(root: Path, paths: list[str], own: Collection[FileId]) -> Iterator[FileEntry]:

@@ -20,6 +20,15 @@ from aml_train.image.shell import check, env_value, quote, words
 _WORK: Final = "/tmp/aml-train"  # noqa: S108 - a path in the image, where the build mounts what must not stay
 _ENVIRONMENT: Final = "/opt/environment"
 _CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
+_BASE_AUTHORITIES: Final = "/usr/local/share/ca-certificates/aml-train-base"
+_MISSING: Final = (
+    'FNR == 1 { file++ } /-BEGIN CERTIFICATE-/ { found = ""; inside = 1 } '
+    r'inside { sub(/\r$/, ""); found = found $0 "\n" } '
+    "/-END CERTIFICATE-/ && inside { inside = 0; if (file > 1 && !(found in seen)) { number++; "
+    f'name = "{_BASE_AUTHORITIES}/aml-train-base-" number ".crt"; printf "%s", found > name; close(name) }} seen[found] = 1 }}'
+)
+"""For awk: writes each certificate that the first file lacks into a file of its own, as update-ca-certificates(8) wants them."""
+
 _PYTHON: Final = '"$(command -v python || command -v python3)"'
 """Jobs say ``python``; where an image has only ``python3``, that is the one."""
 
@@ -108,22 +117,44 @@ def _since(refreshed: str | None) -> str:
 
 
 def _certificates(files: Mapping[str, bytes]) -> str:
-    """Trust certification authorities: in the system's bundle, and in it for what has a bundle of its own."""
+    """Trust certification authorities in addition to what the base trusts.
+
+    update-ca-certificates(8) writes the system's bundle from its own folders, and the variables below point Python, pip and curl to it. So
+    everything that the base trusted comes into that bundle, too: its system's bundle as it was, which may have been written by hand, the
+    bundles that its variables name, and those of ``certifi`` in Python and in pip.
+    """
     names = [name for name in files if name.startswith("ca-certificates/")]
     if not names:
         return ""
     variables = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT")
-    return (
-        "COPY ca-certificates/ /usr/local/share/ca-certificates/aml-train/\n"
-        "# hadolint ignore=DL3008\n"
-        f"RUN {_APT_MOUNTS.lstrip()}"
-        "    if ! command -v update-ca-certificates >/dev/null; then \\\n"
-        "        mkdir -p /var/cache/aml-train-apt/partial && apt-get update \\\n"
-        f"        && {_APT_INSTALL}            ca-certificates; \\\n"
-        "    fi \\\n"
-        "    && update-ca-certificates\n"
-        "ENV " + " \\\n    ".join(f'{name}="{_CERTIFICATES}"' for name in variables)
+    certifi = (
+        f"$({_PYTHON} -c '{statement}; print(certifi.where())' 2>/dev/null)"
+        for statement in ("import certifi", "from pip._vendor import certifi")
     )
+    before = f"{_WORK}/trusted.pem"
+    places = (before, *(f"${name}" for name in variables), *certifi)
+    environment = " \\\n    ".join(f'{name}="{_CERTIFICATES}"' for name in variables)
+    return f"""\
+COPY ca-certificates/ /usr/local/share/ca-certificates/aml-train/
+# hadolint ignore=DL3008
+RUN {_APT_MOUNTS.lstrip()}\
+    mkdir -p {_WORK} {_BASE_AUTHORITIES} \\
+    && if [ -f {_CERTIFICATES} ]; then cp {_CERTIFICATES} {before}; fi \\
+    && if ! command -v update-ca-certificates >/dev/null; then \\
+        mkdir -p /var/cache/aml-train-apt/partial && apt-get update \\
+        && {_APT_INSTALL}            ca-certificates; \\
+    fi \\
+    && update-ca-certificates \\
+    && set -- {_CERTIFICATES} \\
+    && for place in {" ".join(f'"{place}"' for place in places)}; do \\
+        for file in "$place" "$place"/*; do \\
+            if [ -n "$place" ] && [ -f "$file" ]; then set -- "$@" "$file"; fi; \\
+        done; \\
+    done \\
+    && awk '{_MISSING}' "$@" \\
+    && update-ca-certificates \\
+    && rm -rf {_WORK}
+ENV {environment}"""  # noqa: S608 - it is a Dockerfile
 
 
 def _apt_run(packages: tuple[str, ...], refreshed: str | None = None) -> str:

@@ -8,8 +8,10 @@ the step after it, which finds those packages installed; what ends up in the ima
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
+
+from aml_train.image.requirements_file import logical_lines
 
 _NAMES: Final = """
     bitsandbytes botocore catboost faiss-cpu faiss-gpu gensim h5py jax jaxlib keras lightgbm llvmlite matplotlib mlflow mxnet numba
@@ -27,7 +29,6 @@ _LARGE_FAMILIES: Final = ("cupy-", "jax-cuda", "nvidia-", "polars-runtime-", "te
 _OPTIONS: Final = re.compile(
     r"--?(?:i|f|index-url|extra-index-url|no-index|find-links|trusted-host|no-binary|only-binary|prefer-binary|pre|require-hashes)\b"
 )
-_COMMENT: Final = re.compile(r"(^|\s)#.*$")
 _HASHES: Final = re.compile(r"\s--hash[=\s].*$")
 
 
@@ -40,7 +41,7 @@ def large_pins(files: Iterable[bytes]) -> bytes | None:
     options: dict[str, None] = {}
     pins: dict[str, str] = {}
     for content in files:
-        for line in _logical_lines(content.decode("utf-8", "replace")):
+        for line in logical_lines(content.decode("utf-8", "replace")):
             if _OPTIONS.match(line):
                 options[line] = None
             elif (name := _pinned(line)) is not None and _is_large(name):
@@ -48,21 +49,6 @@ def large_pins(files: Iterable[bytes]) -> bytes | None:
     if not pins:
         return None
     return "".join(f"{line}\n" for line in (*options, *(pins[name] for name in sorted(pins)))).encode()
-
-
-def _logical_lines(text: str) -> Iterator[str]:
-    """Yield lines without comments, continued ones joined, as pip reads them."""
-    waiting: list[str] = []
-    for line in text.splitlines():
-        if line.endswith("\\") and not line.lstrip().startswith("#"):
-            waiting.append(line[:-1].strip())
-            continue
-        whole = " ".join([*waiting, _COMMENT.sub("", line).strip()]).strip()
-        waiting = []
-        if whole:
-            yield whole
-    if waiting and (rest := " ".join(waiting).strip()):
-        yield rest
 
 
 def _pinned(line: str) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from aml_train.checks import Finding, Level
@@ -175,10 +175,24 @@ def _tools(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
         )
 
 
-def _ofed(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
-    """NVIDIA's images say in MOFED_VERSION which drivers they were made for."""
-    installed, wanted = _numbers(facts["ofed"]), _numbers(facts["environment"].get("MOFED_VERSION"))
-    if installed and wanted and installed[: len(wanted)] < wanted[: len(installed)]:
+def _ofed(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
+    """Compare the drivers with those that the base was made for.
+
+    NVIDIA's images name them in MOFED_VERSION: a release of MLNX_OFED, such as 5.1-2.3.7, or in later ones 5.4-rdmacore56.0, which
+    means rdma-core 56.0, as RDMACORE_VERSION says, and no MLNX_OFED at all.
+    """
+    rdma_core = _rdma_core(facts["environment"])
+    installed = _numbers(facts["ofed"])
+    wanted = () if rdma_core else _numbers(facts["environment"].get("MOFED_VERSION"))
+    if rdma_core and policy.installs_ofed:
+        yield Finding(
+            check="ofed-version",
+            level="warning",
+            what=f"`image.ofed` installs drivers on a base that brings rdma-core {rdma_core}",
+            why="the base's UCX, NCCL plugin and MPI were built for its own, and two releases in one image may not fit together",
+            remedy="delete `image.ofed`, or write `ofed: none`",
+        )
+    elif installed and wanted and installed[: len(wanted)] < wanted[: len(installed)]:
         yield Finding(
             check="ofed-version",
             level="warning",
@@ -186,14 +200,21 @@ def _ofed(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
             why="the base's UCX, NCCL plugin and MPI may want newer libraries",
             remedy=f"install {_text(wanted)} or newer, or leave the base's own drivers",
         )
-    elif installed or wanted:
+    elif installed or wanted or rdma_core:
         drivers = (
             f"MLNX_OFED {_text(installed)}"
             if installed
             else f"the distribution's drivers{_version(facts, 'libibverbs1')}"
         )
-        base = f"; the base was made for {_text(wanted)}" if wanted else ""
+        made_for = f"rdma-core {rdma_core}" if rdma_core else _text(wanted) if wanted else ""
+        base = f"; the base was made for {made_for}" if made_for else ""
         yield Finding(check="ofed-version", level="info", what=drivers + base)
+
+
+def _rdma_core(environment: Mapping[str, str]) -> str | None:
+    """Return the release of rdma-core that the base brings, such as 56.0, or None if its variables name none."""
+    found = re.search(r"rdmacore(\d[\d.]*)", environment.get("MOFED_VERSION", ""))
+    return environment.get("RDMACORE_VERSION") or (found[1] if found else None)
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:

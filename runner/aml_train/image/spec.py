@@ -80,6 +80,7 @@ class CheckPolicy:
         ignore: names of checks whose errors and warnings are allowed.
         packages: Python distributions that must be there.
         infiniband: InfiniBand drivers were asked for, so their absence is an error.
+        installs_ofed: ``image.ofed`` installs drivers, so those of the base are not the only ones.
         several_nodes: the job runs on several nodes, so their absence is a warning.
         mpi: the job's processes are started by mpirun, so its absence is an error.
         where: ``file:line`` that findings are shown at; empty where there is none.
@@ -88,6 +89,7 @@ class CheckPolicy:
     ignore: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     infiniband: bool = False
+    installs_ofed: bool = False
     several_nodes: bool = False
     mpi: bool = False
     where: str = ""
@@ -210,6 +212,7 @@ def _check_policy(config: ImageConfig) -> CheckPolicy:
         ignore=config.ignored_checks,
         packages=tuple(name for name, version in azureml.items() if version is not None),
         infiniband=config.ofed is not None,
+        installs_ofed=config.ofed is not None,
         where=config.where,
     )
 

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from docker.errors import ImageNotFound
 
 from aml_train.config.image_model import (
@@ -246,6 +249,58 @@ def private(index: Index, folder: Path, *packages: str, **pip: Any) -> dict[str,
         "secrets": {"feed": SecretConfig(env="FEED_TOKEN", where="aml-train.yml:5")},
         "pip": PipConfig(packages=packages, index_url=f"https://build:${{feed}}@{address}/simple", **pip),
     }
+
+
+def _authority(name: str) -> bytes:
+    """Return the certificate of a certification authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    today = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(today)
+        .not_valid_after(today + datetime.timedelta(days=2))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return made.public_bytes(serialization.Encoding.PEM)
+
+
+TRUSTED = """\
+import ssl
+for found in ssl.create_default_context().get_ca_certs():
+    print(dict(one[0] for one in found["subject"]).get("commonName") or found["serialNumber"])
+"""
+
+
+def test_authorities_are_added_to_what_the_base_trusts(
+    make: Make, build: Build, engine: DockerClient, cli: BuildCli, tmp_path: Path
+) -> None:
+    """The base's variables name a file with two authorities and a folder with one; a fifth was written into its system's bundle."""
+    folder = tmp_path / "base"
+    (folder / "folder").mkdir(parents=True)
+    (folder / "bundle.pem").write_bytes(_authority("trust one").replace(b"\n", b"\r\n") + _authority("trust two"))
+    (folder / "folder/three.pem").write_bytes(_authority("trust three"))
+    (folder / "five.pem").write_bytes(_authority("trust five"))
+    (folder / "Dockerfile").write_text(
+        f"FROM {BASE}\nCOPY bundle.pem /opt/bundle.pem\nCOPY folder/ /opt/folder/\nCOPY five.pem /tmp/\n"
+        "RUN cat /tmp/five.pem >> /etc/ssl/certs/ca-certificates.crt\n"
+        "ENV SSL_CERT_FILE=/opt/bundle.pem REQUESTS_CA_BUNDLE=/opt/folder\n"
+    )
+    tag = f"aml-train-test-trusting-{secrets.token_hex(4)}:1"
+    command = [cli.path, "build", "--quiet", "--tag", tag, str(folder)]
+    subprocess.run(command, env=dict(cli.environ), check=True, stdout=subprocess.DEVNULL)
+    (tmp_path / "ours.pem").write_bytes(_authority("trust four"))
+    script = f"env -u SSL_CERT_FILE python -c '{TRUSTED}'"
+    try:
+        system = inside(engine, tag, script).splitlines()
+        image = build(make(tag, ca_certificates=(tmp_path / "ours.pem",)))
+    finally:
+        engine.images.remove(tag, force=True)
+    ours = ["trust five", "trust four", "trust one", "trust three", "trust two"]
+    trusted = inside(engine, image, f"python -c '{TRUSTED}'").splitlines()
+    assert sorted(one for one in trusted if one.startswith("trust ")) == ours
+    assert set(system) - set(trusted) == set()
 
 
 def test_a_token_is_nowhere(

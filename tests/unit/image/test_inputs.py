@@ -184,6 +184,48 @@ def test_the_context_of_ones_own_dockerfile(tmp_path: Path) -> None:
     assert same.address == spec.address
 
 
+def _address(project: Path, **values: Any) -> str:
+    config = ImageConfig(**{"repository": "r", "where": "f:1", **values})
+    base, inputs = collect(project, **values)
+    return plan_image(config, base, inputs, "linux/amd64").address
+
+
+def test_what_changes_nothing_in_a_requirements_file_changes_no_address(tmp_path: Path) -> None:
+    pip = PipConfig(requirements=tmp_path / "r.txt", constraints=tmp_path / "c.txt")
+
+    def address(requirements: str, more: str, constraints: str) -> str:
+        write(tmp_path, r_DOT_txt=requirements, more_DOT_txt=more, c_DOT_txt=constraints)
+        return _address(tmp_path, base=ImageRef.parse("python:3.11"), pip=pip)
+
+    first = address("-r more.txt\nb==2\na==1\n", "numpy==2.3.0\n", "x<3\n")
+    assert first == address(
+        "# why\r\na==1\r\n-r more.txt\r\nb==2", "# the table\nnumpy==2.3.0 # fast\n", "\nx<3 # y\n"
+    )
+    assert first != address("-r more.txt\nb==2\na==2\n", "numpy==2.3.0\n", "x<3\n")
+    assert first != address("-r more.txt\nb==2\na==1\n", "numpy==2.3.1\n", "x<3\n")
+
+
+def test_the_build_gets_the_very_bytes_that_the_address_covers(tmp_path: Path) -> None:
+    write(tmp_path, r_DOT_txt="b # 1\na\n", c_DOT_txt="# c\nx<3\n")
+    _, inputs = collect(tmp_path, pip=PipConfig(requirements=tmp_path / "r.txt", constraints=tmp_path / "c.txt"))
+    assert (inputs.files["requirements.txt"], inputs.files["constraints.txt"]) == (b"a\nb\n", b"x<3\n")
+
+
+@pytest.mark.parametrize("name", [".dockerignore", "Dockerfile.dockerignore"])
+def test_comments_of_an_ignore_file_change_no_address_and_are_not_in_the_context(name: str, tmp_path: Path) -> None:
+    write(tmp_path, Dockerfile="FROM python:3.11\nCOPY . /x\n", keep="1", drop="2")
+    config = DockerfileConfig(file=tmp_path / "Dockerfile", context=tmp_path)
+    (tmp_path / name).write_text("drop\n")
+    first = _address(tmp_path, dockerfile=config)
+    (tmp_path / name).write_bytes(b"# what the build does not need\r\n\r\ndrop\r\n")
+    assert _address(tmp_path, dockerfile=config) == first
+    _, inputs = collect(tmp_path, dockerfile=config)
+    assert inputs.files == {name: b"drop\n"}
+    assert [entry.path for entry in inputs.trees[""].entries] == ["Dockerfile", "keep"]
+    (tmp_path / name).write_text("keep\n")
+    assert _address(tmp_path, dockerfile=config) != first
+
+
 def test_an_ignore_file_of_the_dockerfile_itself_goes_first(tmp_path: Path) -> None:
     write(tmp_path, Dockerfile="FROM x\n", Dockerfile_DOT_dockerignore="*\n!b\n", _DOT_dockerignore="b\n", a="", b="")
     files = collect_context(DockerfileConfig(file=tmp_path / "Dockerfile", context=tmp_path))

@@ -1,0 +1,80 @@
+"""Bring requirements files and ignore files into one form, so that what changes nothing changes no address.
+
+The build gets the normalised bytes, and the content address covers them: two files with one address are one file to pip and to Docker.
+Pure.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_COMMENT: Final = re.compile(r"(^|\s+)#.*$")
+_BEFORE_HASH: Final = re.compile(r"\s+(?=--hash[=\s])")
+"""The indentation of a continued line; pip splits options at any space."""
+
+
+def logical_lines(text: str) -> Iterator[str]:
+    """Yield the lines that pip reads: continued ones joined, without comments, surrounding space and empty lines.
+
+    Source: pip's ``req_file.py``, ``join_lines`` and ``ignore_comments`` (24.2), whose order of steps decides what a comment after
+    a continued line is.
+    """
+    waiting: list[str] = []
+    for line in text.splitlines():
+        comment = _COMMENT.match(line) is not None
+        if line.endswith("\\") and not comment:
+            waiting.append(line.strip("\\"))
+            continue
+        yield from _cleaned("".join([*waiting, f" {line}" if comment else line]))
+        waiting = []
+    if waiting:
+        yield from _cleaned("".join(waiting))
+
+
+def _cleaned(line: str) -> Iterator[str]:
+    if found := _COMMENT.sub("", line).strip():
+        yield _BEFORE_HASH.sub(" ", found)
+
+
+def normalised_requirements(content: bytes) -> bytes:
+    """Return a requirements file of the same meaning: options in their order, then requirements in the order of their text.
+
+    pip reads all of a file before it looks for any package, so an option's place among requirements means nothing. Among
+    options it does: a later ``--index-url`` replaces an earlier one, and ``-r`` and ``-c`` bring options of their own. Requirements
+    are a set; their order is at most a preference while pip looks for versions that go together.
+
+    What cannot be normalised safely is returned as it is: an encoding other than UTF-8, other characters than ASCII outside comments
+    (which pips read by their locale), and lines that would be read otherwise once they have been rewritten.
+    """
+    try:
+        lines = list(logical_lines(content.removeprefix(codecs.BOM_UTF8).decode()))
+    except UnicodeDecodeError:
+        return content
+    options = [line for line in lines if line.startswith("-")]
+    ordered = [*options, *sorted(line for line in lines if not line.startswith("-"))]
+    text = "".join(f"{line}\n" for line in ordered)
+    return text.encode() if text.isascii() and list(logical_lines(text)) == ordered else content
+
+
+def ignore_patterns(content: bytes) -> dict[int, str]:
+    """Return the patterns of an ignore file of Docker's, in order: line number → pattern.
+
+    Source: https://docs.docker.com/build/concepts/context/#dockerignore-files; a ``#`` makes a comment in the first column only, and
+    space around a pattern is cut off.
+    """
+    lines = content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").splitlines()
+    return {number: line.strip() for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")}
+
+
+def normalised_ignore_file(content: bytes) -> bytes:
+    """Return an ignore file with the same patterns, without comments and empty lines; one that is not UTF-8 as it is."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return content
+    # A pattern may begin with `#` where space stands before it.
+    patterns = ignore_patterns(content).values()
+    return "".join(f" {one}\n" if one.startswith("#") else f"{one}\n" for one in patterns).encode()
