@@ -215,7 +215,7 @@ class Registry:
         scopes = _scopes(repository, "pull", "push", "delete")
         path = f"/acr/v1/{repository}/_tags/{tag}" if is_acr(self.host) else f"/v2/{repository}/manifests/{tag}"
         response = self._request("DELETE", f"{self.url}{path}", scopes)
-        return response.status_code in (200, 202)
+        return response.status_code in (200, 202, 404)  # 404: it is gone
 
     @property
     def can_lock(self) -> bool:

@@ -40,6 +40,19 @@ if TYPE_CHECKING:
 _CANDIDATE_LEASE: Final = BUILD_TIMEOUT + 24 * 3600
 
 
+# Roles: https://learn.microsoft.com/azure/container-registry/container-registry-rbac-built-in-roles-overview; the command:
+# https://learn.microsoft.com/azure/container-registry/container-registry-auto-purge.
+_REMOVES_IN_AZURE: Final = (
+    "this identity may not remove tags: AcrPush does not allow it. Assign the role AcrDelete as well (in a registry with ABAC "
+    "repository permissions: Container Registry Repository Contributor), or remove candidates on a schedule: "
+    "acr purge --filter '{candidate}:.*' --ago 1d --untagged. See docs/registry.md."
+)
+_REMOVES_ELSEWHERE: Final = (
+    "this registry cannot remove tags, or this user may not. Let the registry's own rules remove old tags of {candidate}. See "
+    "docs/registry.md."
+)
+
+
 def ensure_image(
     spec: ImageSpec,
     tests: TestSpec | None,
@@ -314,7 +327,6 @@ class _Stage:
 
     def _forget(self, name: str, tag: str, *, pushed: bool) -> None:
         """Take the candidate's tag away, in the engine and, where the registry can, there. A failure is told, and no more."""
-        import requests
         from docker.errors import APIError
 
         try:
@@ -326,10 +338,25 @@ class _Stage:
                     f"The candidate {name}:{tag} stays on the engine until the next run: {error.explanation}"
                 )
         if pushed:
-            try:
-                self.work.registry.untag(self.candidate, tag)
-            except (requests.RequestException, ImageError) as error:
-                self.work.warn(f"The candidate {name}:{tag} stays in the registry: {error}")
+            self._untag(name, tag)
+
+    def _untag(self, name: str, tag: str) -> None:
+        """Take the candidate's tag away in the registry. If that fails, one notice says so, and who can."""
+        import requests
+
+        try:
+            if self.work.registry.untag(self.candidate, tag):
+                return
+        except (requests.RequestException, ImageError) as error:
+            self.work.warn(f"The candidate {name}:{tag} stays in the registry: {error}")
+            return
+        remedy = _REMOVES_IN_AZURE if self.work.registry.can_lock else _REMOVES_ELSEWHERE
+        self.work.listener(
+            Notice(
+                text=f"The candidate {self.candidate}:{tag} stays in {self.work.registry.host}, as those of other runs do, because "
+                + remedy.format(candidate=self.candidate)
+            )
+        )
 
     def _ready(self, manifest: Manifest, how: Literal["built", "found"], record: TestRecord | None) -> Tested:
         reference = ImageRef.parse(f"{self.work.location.job_name}/{self.work.spec.repository}@{manifest.digest}")

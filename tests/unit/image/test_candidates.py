@@ -1,0 +1,64 @@
+"""What becomes of the candidate's tag after a release."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from aml_train.events import Event, Notice
+from aml_train.image.registry import Registry
+from aml_train.image.stage import _Stage
+from aml_train.image.work import Work
+from tests.image_cases import plan
+from tests.unit.image.test_registry_http import Script, answer
+
+
+def notices(url: str, status: int) -> tuple[list[str], list[str]]:
+    """Return what is said, and what was asked, where the registry at *url* answers the removal with *status*."""
+    events: list[Event] = []
+    script = Script(lambda *_: answer(status))
+    work = Work(
+        spec=plan(),
+        tests=None,
+        engine=cast("Any", SimpleNamespace(images=SimpleNamespace(remove=lambda *_args, **_options: None))),
+        cli=cast("Any", None),
+        location=cast("Any", None),
+        listener=events.append,
+        commit=None,
+        release_tags=(),
+        registry=Registry(url, transport=script, attempts=1),
+    )
+    _Stage(work)._forget("r.test/digits-candidate", "c-1", pushed=True)
+    return [event.text for event in events if isinstance(event, Notice)], script.log
+
+
+@pytest.mark.parametrize("status", [200, 202, 404])
+def test_a_removed_candidate_needs_no_word(status: int) -> None:
+    said, asked = notices("https://my.azurecr.io", status)
+    assert said == []
+    assert asked == ["DELETE /acr/v1/digits-candidate/_tags/c-1"]
+
+
+@pytest.mark.parametrize("status", [401, 403, 405])
+def test_a_candidate_that_stays_in_azures_registry_is_named_once_with_the_role(status: int) -> None:
+    said, asked = notices("https://my.azurecr.io", status)
+    assert len(said) == len(asked) == 1
+    assert said[0].startswith(
+        "The candidate digits-candidate:c-1 stays in my.azurecr.io, as those of other runs do, because "
+    )
+    for word in (
+        "AcrPush",
+        "AcrDelete",
+        "Container Registry Repository Contributor",
+        "--filter 'digits-candidate:.*'",
+    ):
+        assert word in said[0]
+
+
+def test_a_candidate_that_stays_elsewhere_is_named_with_the_registrys_own_rules() -> None:
+    (said,), asked = notices("https://r.test", 405)
+    assert "this registry cannot remove tags, or this user may not" in said
+    assert "Acr" not in said
+    assert asked == ["DELETE /v2/digits-candidate/manifests/c-1"]
