@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from aml_train.errors import AmlTrainError, CancelledError
 from aml_train.events import Event, ImageReady, JobNamed, JobSubmitted, ModelPromoted, ModelRegistered
+from aml_train.machine import expected
 from aml_train.masking import Masker, MaskingStream, known_secrets
 from aml_train_action.annotations import Annotations, Places
 from aml_train_action.commands import Level, annotation, command
@@ -90,8 +91,12 @@ class Session:
             if not record.ended:
                 job = f"after the job {record.job.job} was submitted" if record.job else "before a job was submitted"
                 self._tell(CancelledError(f"Interrupted {job}."), record)
-        except Exception:  # noqa: BLE001 - the outputs are set, and the traceback is masked, before it all ends
+        except Exception as error:  # noqa: BLE001 - the outputs are set, and the traceback is masked, before it all ends
             settle()
+            limit = expected(error)
+            if limit is not None:
+                self._tell(limit, record)
+                return
             self.channel.text(traceback.format_exc(), sign="✗")
             message = "This is a fault of aml-train, not of your configuration."
             hint = "Please report it with the traceback in the log."

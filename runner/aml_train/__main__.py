@@ -22,16 +22,55 @@ def _told(error: AmlTrainError) -> str:
 def main() -> None:
     """Run the command line and exit with the code of the table of endings."""
     from aml_train.background import leave
+    from aml_train.streams import prepare_streams
 
+    prepare_streams()
     code: object = 0
     try:
         _main()
     except SystemExit as ended:
         code = ended.code
+    else:
+        code = 0
+    try:
+        code = _delivered(code)
     finally:
         # The interpreter's last collection walks through all of the SDK's objects: a second for nothing.
         gc.freeze()
     leave(code if isinstance(code, int) else 0 if code is None else 1)
+
+
+def _delivered(code: object) -> object:
+    """Return the exit code after the last of the output: 1 instead of 0 where it cannot be delivered, which is reported."""
+    from aml_train.streams import discard, failure_of
+
+    error = failure_of(sys.stdout)
+    if error is None:
+        return code
+    discard(sys.stdout)
+    if not isinstance(error, BrokenPipeError):
+        _report(f"aml-train: the output cannot be written: {error.strerror}\n")
+    return code or 1
+
+
+def _of_the_output(error: OSError) -> bool:
+    """Tell whether it was raised where a command prints its result."""
+    import traceback
+
+    import click
+
+    return any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _report(text: str) -> None:
+    """Write to standard error, as far as it can be written."""
+    from aml_train.streams import discard
+
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)
 
 
 def _main() -> None:
@@ -40,17 +79,24 @@ def _main() -> None:
     try:
         cli(prog_name="aml-train", standalone_mode=False)
     except AmlTrainError as error:
-        sys.stderr.write(_told(error))
+        _report(_told(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        sys.stderr.write("aml-train: interrupted\n")
+        _report("aml-train: interrupted\n")
         sys.exit(7)
     except BrokenPipeError:
-        sys.stderr.close()
         sys.exit(1)
     except Exception as error:
         import click
 
+        from aml_train.machine import expected
+
+        if isinstance(error, OSError) and _of_the_output(error):
+            _report(f"aml-train: the output cannot be written: {error.strerror}\n")
+            sys.exit(1)
+        if (limit := expected(error)) is not None:
+            _report(_told(limit))
+            sys.exit(limit.exit_code)
         if isinstance(error, click.exceptions.Exit):
             sys.exit(error.exit_code)
         if isinstance(error, click.ClickException):
@@ -58,7 +104,7 @@ def _main() -> None:
             sys.exit(2)
         if isinstance(error, click.Abort):
             sys.exit(7)
-        sys.stderr.write(
+        _report(
             "aml-train: this is a fault of aml-train, not of your configuration. Please report it with what follows:\n"
         )
         raise

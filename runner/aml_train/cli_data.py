@@ -190,10 +190,10 @@ def upload(
             raise InvalidError("Where to? Neither an address nor --name is given.", hint=_NO_REMOTE)
         workspace = targets.workspace(None)
         version = version or workspace.next_version(name)
-        folder = "" if Path(source).is_dir() else "/"
+        folder = "" if os.path.isdir(source) else "/"  # noqa: PTH112
         address = f"azureml://datastores/{workspace.default_datastore()}/paths/data/{name}/{version}{folder}"
-    has_mltable = (Path(source) / "MLTable").is_file()
-    asset_type(type_, single=Path(source).is_file(), has_mltable=has_mltable)
+    has_mltable = os.path.isfile(Path(source) / "MLTable")  # noqa: PTH113 - too long a name is no file
+    asset_type(type_, single=os.path.isfile(source), has_mltable=has_mltable)  # noqa: PTH113
     place, workspace, datastore = _written(targets, address)
     _check_new(workspace, name, version)
     single = moved("sent", lambda tally: send(source, place, tally))

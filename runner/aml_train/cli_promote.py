@@ -185,12 +185,13 @@ def _run(
     from aml_train.events import Broadcast
     from aml_train.promotion.open import carry_out, open_promoter
     from aml_train.runs import json_listener
+    from aml_train.streams import lasting_output
 
     if not yes and not request.dry_run:
         if not sys.stdin.isatty():
             raise InvalidError("Nobody can be asked here whether it is meant.", hint="Add --yes, or --dry-run.")
         click.confirm(question, abort=True)
-    console = ConsoleListener(sys.stdout, color=False if no_color else None)
+    console = ConsoleListener(lasting_output(sys.stdout, sys.stderr), color=False if no_color else None)
     with (
         terminate_like_interrupt(),
         json_listener(json_file) as recorders,

@@ -28,8 +28,9 @@ def execute(prepared: PreparedRun, options: Options, json_file: Path | None, *, 
     """Execute the plan on the console; return the exit code."""
     from aml_train.console import ConsoleListener
     from aml_train.runs import json_listener, run_prepared
+    from aml_train.streams import lasting_output
 
-    console = ConsoleListener(sys.stdout, color=False if no_color else None)
+    console = ConsoleListener(lasting_output(sys.stdout, sys.stderr), color=False if no_color else None)
     with json_listener(json_file) as recorders, contextlib.closing(console):
         return run_prepared(prepared, options, listeners=(console, *recorders)).exit_code
 

@@ -77,6 +77,10 @@ class ImageError(AmlTrainError):
     status = "image-failed"
 
 
+class DiskError(ImageError):
+    """This machine's disk is full, or a folder for temporary files cannot be written to."""
+
+
 class TestsFailedError(AmlTrainError):
     """The user's tests failed inside the image, or could not be run there."""
 

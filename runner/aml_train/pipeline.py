@@ -36,6 +36,7 @@ from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.watch import Pace
 from aml_train.live_job import LiveJob
+from aml_train.machine import expected
 from aml_train.masking import Masker
 from aml_train.outcome import Options, Outcome
 from aml_train.plan import Plan
@@ -154,6 +155,11 @@ class Execution:
             self._run()
         except AmlTrainError as error:
             self._fail(error)
+        except OSError as error:
+            limit = expected(error)
+            if limit is None:
+                raise
+            self._fail(limit)
         except KeyboardInterrupt:
             self._fail(self._interrupted())
         self._listener(

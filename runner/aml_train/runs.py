@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import datetime
 import functools
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from aml_train.pipeline import Execution, OpenTarget, Prewarm
 from aml_train.plan import Plan, make_plan
 from aml_train.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, Commit, read_commit, resolve
 from aml_train.sdk import with_sdk
+from aml_train.streams import lasting_output
 from aml_train.targets.names import TargetNames
 
 if TYPE_CHECKING:
@@ -264,13 +266,16 @@ def json_listener(path: Path | None) -> Iterator[list[Listener]]:
         file: TextIO = path.open("w", encoding="utf-8")
     except OSError as error:
         raise InvalidError(f"--json {path}: cannot be written: {error.strerror}") from error
-    with file:
+    lasting = lasting_output(file, sys.stderr, name=f"--json {path}")
 
-        def write(event: Event) -> None:
-            file.write(to_json(event) + "\n")
-            file.flush()
+    def write(event: Event) -> None:
+        lasting.write(to_json(event) + "\n")
+        lasting.flush()
 
+    try:
         yield [write]
+    finally:
+        lasting.close()
 
 
 def run_prepared(
@@ -366,7 +371,9 @@ def sweep_engine(environment: Mapping[str, str], listener: Listener) -> None:
     """
     from aml_train.engine import connect
     from aml_train.leases import sweep
+    from aml_train.temporary import sweep_folders
 
+    sweep_folders(listener)
     engine = connect(environment)
     try:
         sweep(engine, listener)
@@ -375,6 +382,9 @@ def sweep_engine(environment: Mapping[str, str], listener: Listener) -> None:
 
 
 def _open_target(prepared: PreparedRun, listener: Listener) -> OpenTarget:
+    from aml_train.temporary import sweep_folders
+
+    sweep_folders(listener)
     if prepared.plan.image is not None:
         from aml_train.leases import sweep
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Callable
@@ -188,11 +189,12 @@ class TracebackFinder:
 
 
 def innermost(
-    traceback: Traceback, code: Path, *, is_file: Callable[[Path], bool] = Path.is_file
+    traceback: Traceback, code: Path, *, is_file: Callable[[Path], bool] = os.path.isfile
 ) -> tuple[Path, int] | None:
     """Return the innermost frame that is a file of the code snapshot, as a path in *code*, with its line.
 
-    A job runs somewhere else: of an absolute path, the longest ending that *code* has counts.
+    A job runs somewhere else: of an absolute path, the longest ending that *code* has counts. A log may name anything, also what no file
+    system takes as a name: that is no file (``os.path.isfile``, where ``Path.is_file`` raises).
     """
     for file, line in reversed(traceback.frames):
         parts = [part for part in PurePosixPath(file).parts if part not in ("/", ".")]

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from aml_train.tracebacks import TracebackFinder
+from aml_train.tracebacks import Traceback, TracebackFinder, innermost
 
 ONE = """\
 Traceback (most recent call last):
@@ -134,3 +136,10 @@ def test_memory_is_bounded_by_the_first_and_last_of_each_log() -> None:
             )
     assert {one.message for one in finder.found()} == {"E: 0", "E: 999"}
     assert len(finder.found()) == 128
+
+
+def test_a_frame_whose_name_no_file_system_takes(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    names = ("x" * 300, "/" + "y" * 5000, "a\0b", "train.py")
+    traceback = Traceback(frames=tuple((name, 3) for name in reversed(names)), message="ValueError: x")
+    assert innermost(traceback, tmp_path) == (tmp_path / "train.py", 3)

@@ -24,6 +24,9 @@ WINDOW = 32
 
 SPOOL_BYTES = 8 * 1024 * 1024
 
+_LONGEST_NAME = 1024
+_LONGEST_SHOWN = 200
+
 
 class ContentError(Exception):
     """What a job needs is not stored, or not as it was announced.
@@ -178,8 +181,8 @@ def capture(
 ) -> tuple[str, ...]:
     """Store the files of a tar stream that the engine made of one path, and return notes on what was left out.
 
-    Links to files of the same archive are stored as copies; links to anywhere else, and anything that is neither file
-    nor folder, are left out. Empty folders have no counterpart in Blob storage.
+    Links to files of the same archive are stored as copies; links to anywhere else, anything that is neither file nor folder, and
+    files whose names no blob can have, are left out. Empty folders have no counterpart in Blob storage.
 
     Args:
         chunks: the archive; its first component, the path's own name, is dropped.
@@ -235,6 +238,9 @@ class _Capture:
     def _take(self, archive: tarfile.TarFile, member: tarfile.TarInfo, pool: ThreadPoolExecutor) -> None:
         path = self._relative(member.name)
         if member.isdir() or self._skip(path, member):
+            return
+        if (why := _no_blob(self._blob_name(path))) is not None:
+            self._notes.append(f"{_printable(self._named(path))} {why} and was left out")
             return
         if member.islnk():
             self._links.append((path, self._relative(member.linkname)))
@@ -305,6 +311,25 @@ class _Capture:
             spool.seek(0)
             self._store(path, spool, size)
         self._done(path, size)
+
+
+def _no_blob(name: str) -> str | None:
+    """Tell why no blob can have that name; None where one can.
+
+    A name is Unicode, of 1 to 1,024 characters:
+    https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata#blob-names
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "has a name that is not UTF-8"
+    return "has too long a name" if len(name) > _LONGEST_NAME else None
+
+
+def _printable(name: str) -> str:
+    """Return a name as text that can be written: bytes that are no UTF-8 become such as ``\\udcff``."""
+    text = name.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _link_target(path: str, linkname: str) -> str:

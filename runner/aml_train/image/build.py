@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from aml_train.image.progress import PlainProgress
 from aml_train.image.spec import BaseImage, ImageSpec
 from aml_train.lines import LinePieces
 from aml_train.references import is_digest
+from aml_train.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -125,9 +125,9 @@ def build_image(
         cache=cache,
     )
     run = _Run(cli=cli, listener=listener, mask=Mask(secrets.values), timeout=timeout, platform=spec.platform)
-    with tempfile.TemporaryDirectory(prefix="aml-train-build-") as folder:
-        run.build(Path(folder), spec.dockerfile, spec.files, spec, tag, options)
-        image_id = run.image_id(Path(folder))
+    with temporary_folder("build") as folder:
+        run.build(folder, spec.dockerfile, spec.files, spec, tag, options)
+        image_id = run.image_id(folder)
     image = _built(engine, image_id, tag)
     if spec.base.local_only:
         verify_base(image.attrs, spec.base, engine)
@@ -135,9 +135,9 @@ def build_image(
         check = (
             f"FROM {spec.base.pinned} AS base\n\nFROM {tag}\n\nUSER root\n\n{render_protect(spec.protect, 'base')}\n"
         )
-        with tempfile.TemporaryDirectory(prefix="aml-train-check-") as folder:
-            run.build(Path(folder), check, {PROTECT: protect_script()}, None, None, BuildOptions(no_cache=no_cache))
-            _remove(engine, run.image_id(Path(folder)))
+        with temporary_folder("check") as folder:
+            run.build(folder, check, {PROTECT: protect_script()}, None, None, BuildOptions(no_cache=no_cache))
+            _remove(engine, run.image_id(folder))
     return str(image.id)
 
 

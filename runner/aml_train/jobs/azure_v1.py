@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +24,7 @@ from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.job import TAG_FINGERPRINT, JobSpec
 from aml_train.jobs.service import JobView
 from aml_train.jobs.submission import Submission
+from aml_train.temporary import temporary_folder
 
 #: Of ``_base_sdk_common/common.py``, ``resource_error_handling``, for a 404.
 _NO_WORKSPACE: Final = "Workspace not found."
@@ -49,13 +49,13 @@ def submit(rest: AzureRest, job: JobSpec, submission: Submission) -> JobView:
     prepare()
     what = f"Submitting the run {job.name}"
     tags = {str(key): str(value) for key, value in job.document["tags"].items()}
-    with tempfile.TemporaryDirectory(prefix="aml-train-code-") as name:
-        folder = Path(name) / "code"
+    with temporary_folder("code") as place:
+        folder = place / "code"
         if job.code is not None:
             job.code.copy_to(folder)
         else:
             folder.mkdir()
-        file = Path(name) / "run.yml"
+        file = place / "run.yml"
         file.write_text(yaml.safe_dump(run_configuration(job), sort_keys=False, allow_unicode=True), encoding="utf-8")
 
         def create() -> None:

@@ -147,3 +147,27 @@ def test_an_archive_cut_short_is_an_error() -> None:
 def test_many_small_files_are_stored_each_once() -> None:
     _, files, _ = captured(*(member(f"logs/{number}", b"x" * number) for number in range(100)))
     assert files == {str(number): number for number in range(100)}
+
+
+def test_names_that_no_blob_can_have_are_left_out_and_the_rest_is_stored() -> None:
+    """A good job ended as Failed for such a name."""
+    blobs, files, notes = captured(
+        member("outputs/model.bin", b"A"),
+        member("outputs/caf\udce9.txt", b"B"),
+        member("outputs/\udcff/deep", b"C"),
+        member("outputs/" + "/".join(["n" * 200] * 6), b"D"),
+        member("outputs/link\udcff", type=tarfile.SYMTYPE, linkname="model.bin"),
+        member("outputs/to", type=tarfile.SYMTYPE, linkname="caf\udce9.txt"),
+        base="outputs",
+    )
+    assert files == {"outputs/model.bin": 1}
+    assert len(blobs.content) == 1
+    assert notes[:2] == [
+        "outputs/caf\\udce9.txt has a name that is not UTF-8 and was left out",
+        "outputs/\\udcff/deep has a name that is not UTF-8 and was left out",
+    ]
+    assert notes[2].startswith("outputs/nnn")
+    assert notes[2].endswith("… has too long a name and was left out")
+    assert "outputs/link\\udcff has a name" in notes[3]
+    assert notes[4].startswith("outputs/to links outside of its folder")
+    assert all(note.encode() for note in notes)

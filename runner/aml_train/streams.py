@@ -1,0 +1,127 @@
+"""Standard output and error: whatever their encoding is, and when they cannot be written any more."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, Final, TextIO, cast
+
+_HANDLER: Final = "aml-train"
+_PLAIN: Final = {
+    "·": "-",
+    "▸": ">",
+    "✓": "+",
+    "✗": "x",
+    "│": "|",
+    "…": "...",
+    "–": "-",
+    "—": "-",
+    "→": "->",
+    "×": "x",
+    "\N{ZERO WIDTH SPACE}": "",
+}
+"""What is printed instead of our own signs where the encoding has none of them, as with ``LC_ALL=C`` and Latin-1."""
+
+
+def _in_its_place(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Return what is printed instead of characters that cannot be encoded: a plain sign, else an escape that JSON has as well."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    signs = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(sign) or _escaped(sign) for sign in signs), error.end
+
+
+def _escaped(sign: str) -> str:
+    if sign in _PLAIN:
+        return ""
+    units = sign.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def prepare_streams() -> None:
+    """Let standard output and error take any text; give the process streams where it was started without."""
+    codecs.register_error(_HANDLER, _in_its_place)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the shell: `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - until the process ends
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_HANDLER)
+
+
+def failure_of(stream: TextIO) -> OSError | None:
+    """Return why what was written to *stream* cannot be delivered; None where it can."""
+    try:
+        stream.flush()
+    except OSError as error:
+        return error
+    except ValueError:  # it is closed
+        return None
+    return None
+
+
+def discard(stream: TextIO) -> None:
+    """Send what *stream* holds nowhere: or else the interpreter tries again when it ends, and exits with 120.
+
+    https://docs.python.org/3/library/signal.html#note-on-sigpipe
+    """
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+class _LastingOutput:
+    """See :func:`lasting_output`."""
+
+    def __init__(self, stream: TextIO, aside: TextIO, *, name: str = "The output") -> None:
+        self._stream = stream
+        self._aside = aside
+        self._name = name
+        self._failed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write *text*, or nothing after a failure."""
+        self._try(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Deliver what was written."""
+        self._try(self._stream.flush)
+
+    def close(self) -> None:
+        """Close the stream."""
+        self._try(self._stream.close)
+
+    def _try(self, do: Callable[[], object]) -> None:
+        if self._failed:
+            return
+        try:
+            do()
+        except OSError as error:
+            self._failed = True
+            discard(self._stream)
+            why = error.strerror or type(error).__name__
+            with contextlib.suppress(OSError, ValueError):  # standard error may be the same disk
+                self._aside.write(f"aml-train: {self._name} cannot be written any more: {why}. The run continues.\n")
+                self._aside.flush()
+
+
+def lasting_output(stream: TextIO, aside: TextIO, *, name: str = "The output") -> TextIO:
+    """Return *stream* for a run: if it cannot be written any more, that is reported once, and the run continues.
+
+    A full disk or a reader that is gone says nothing of the job: its verdict is due all the same.
+
+    Args:
+        stream: where to write.
+        aside: where the failure is reported.
+        name: what the stream is called.
+    """
+    return cast("TextIO", _LastingOutput(stream, aside, name=name))
