@@ -36,6 +36,7 @@ from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
 from aml_train.jobs.job import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, TAG_STAGE, JobSpec, JobTemplate, make_job
 from aml_train.jobs.logged import TABLE, columns_of
+from aml_train.jobs.parts import difference, read_parts
 from aml_train.jobs.service import JobService, JobView, LogBeganAnewError, ModelView, NewModel, Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
@@ -424,6 +425,25 @@ def what_did_not_change_is_not_sent_again(subject: Subject, tmp_path: Path) -> N
     assert (other != first[1], image) == (True, str(image_of("c").reference))
 
 
+def a_job_says_what_it_is_made_of(subject: Subject, tmp_path: Path) -> None:
+    """A later run says by its tags what differs."""
+    for number in range(300):
+        (tmp_path / f"file-{number:03}.py").write_text(str(number))
+    first = job_of(subject, "say one", code=tmp_path)
+    submit(subject, first)
+    (tmp_path / "file-007.py").write_text("another")
+    second = job_of(subject, "say two", code=tmp_path)
+    parts = read_parts(second.document["tags"])
+    assert second.code is not None
+    assert parts is not None
+    found = subject.service.find(first.name)
+    assert found is not None
+    told = set(difference(found.tags, parts, second.code.contents) or ())
+    assert {"file-007.py", "the workspace", "`command`"} <= told
+    assert not any(text.startswith("file-") for text in told - {"file-007.py"})
+    ended(subject, first.name)
+
+
 def computes_are_found_or_made(subject: Subject, _tmp_path: Path) -> None:
     assert subject.service.node_kind(Placement(compute=subject.compute)).size == subject.size
     lost = subject.service.node_kind(Placement(compute="nothing"))
@@ -498,6 +518,7 @@ CASES: Sequence[Callable[[Subject, Path], None]] = (
     a_model_moves_between_stages,
     an_answer_that_is_lost_changes_nothing,
     what_did_not_change_is_not_sent_again,
+    a_job_says_what_it_is_made_of,
     computes_are_found_or_made,
     what_is_not_there_is_told,
     a_workspace_that_is_not_there_and_a_sign_in_that_is_refused,

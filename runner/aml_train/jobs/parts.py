@@ -31,7 +31,9 @@ _MOST_BYTES: Final = 1 << 20
 _MOST_NAMED: Final = 4
 _LONGEST: Final = 100
 _MAPPINGS: Final = {"inputs": "input", "outputs": "output", "environment_variables": "environment variable"}
+_CODE_PATH: Final = "code-path"
 _WORDS: Final = {
+    _CODE_PATH: "`code`",
     "image": "the image",
     "scope": "the workspace",
     "code": "the code",
@@ -63,6 +65,8 @@ def parts_of(
         if key in _MAPPINGS and isinstance(value, Mapping):
             for name, item in value.items():
                 parts[f"{key}.{name}"] = _short([item, local.get(f"{key}.{name}")])
+        elif key == "code":  # the folder's path, next to what is in it
+            parts[_CODE_PATH] = _short(value)
         else:
             files = {place: digest for place, digest in local.items() if place.split(".")[0] == key}
             parts[key] = _short([value, files])

@@ -33,6 +33,7 @@ IMAGE = Tested(
     compressed_bytes=None,
 )
 DOCUMENT = {
+    "code": ".",
     "command": "python train.py",
     "compute": "azureml:gpu",
     "inputs": {"lr": 0.1, "data": {"type": "uri_folder", "path": "data"}},
@@ -78,6 +79,7 @@ def _difference(before: JobTemplate, now: JobTemplate, image: JobImage = IMAGE) 
         ({"document": {"environment_variables": {}}}, ["the environment variable MODE"]),
         ({"document": {"resources": {"instance_count": 2}}}, ["`resources`"]),
         ({"scope": "another"}, ["the workspace"]),
+        ({"document": {"code": "./src"}}, ["`code`"]),
         ({"files": {"train.py": "9", "lib/new.py": "2"}}, ["lib/m.py (gone)", "lib/new.py (new)", "train.py"]),
         ({"runconfig": {"framework": "Python"}}, ["`framework` of the run configuration"]),
     ],
