@@ -6,6 +6,9 @@ import os
 from pathlib import Path
 from typing import Final
 
+_RUNNER: Final = Path("/github")
+"""Where a container action finds the runner's folders, the workspace among them (actions/runner, ``ContainerActionHandler.cs``)."""
+
 KERNEL: Final = (Path("/proc"), Path("/sys"), Path("/dev"))
 """File systems of the kernel: proc(5), sysfs(5), and devices. ``/proc/PID/environ`` holds a process's secrets."""
 
@@ -41,6 +44,11 @@ def of_the_kernel(path: Path) -> bool:
     return is_inside(path, KERNEL)
 
 
+def _of_the_runner(path: Path, folders: tuple[Path, ...]) -> bool:
+    """Tell whether *path* is the GitHub runner's own in a container action: the event, file commands, its home."""
+    return path.is_relative_to(_RUNNER) and not is_inside(path, folders)
+
+
 def why_not_sent(directory: Path, text: str, project: Path) -> str:
     """Tell why a path that the configuration names is not sent; empty where it may be.
 
@@ -57,6 +65,8 @@ def why_not_sent(directory: Path, text: str, project: Path) -> str:
     if any(of_the_kernel(path) for path in found):
         return "it is a file of the kernel, which may hold secrets of this machine"
     folders = boundaries(project)
+    if any(_of_the_runner(path, folders) for path in found):
+        return "it is a file of the GitHub runner, which may hold secrets of the workflow"
     if is_inside(written, folders) and not all(is_inside(path, folders) for path in found):
         return f"a link leads out of {folders[0]}"
     return ""

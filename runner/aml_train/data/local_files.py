@@ -6,11 +6,12 @@ import fcntl
 import glob
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
+from aml_train.boundary import of_the_kernel, repository_top
 from aml_train.data.matching import order
 from aml_train.data.storage import Entry
 from aml_train.errors import InvalidError
@@ -36,32 +37,57 @@ def local_file(path: Path, relative: str) -> LocalFile:
     return LocalFile(path=path, relative=relative, size=found.st_size, changed=found.st_mtime_ns)
 
 
-def walk(folder: Path) -> Iterator[LocalFile]:
+def walk(folder: Path, wanted: Callable[[str], bool] = lambda _relative: True) -> Iterator[LocalFile]:
     """Yield the files below *folder*, in the order in which Blob Storage lists names.
 
     Links are followed; one that leads back into a folder above it, and anything that is neither file nor folder, is passed over.
     No more than the names of the folders on the way to the current file are held.
 
+    Args:
+        folder: where to look; it may be a link itself.
+        wanted: tells of each file, by its path below *folder*, whether it is to be yielded.
+
     Raises:
-        InvalidError: a folder cannot be read.
+        InvalidError: a folder cannot be read; or a link leads to a file of the kernel, or out of the git repository that
+            *folder* is in: who wrote the repository does not decide what else of this machine is sent.
     """
-    yield from _walk(folder, "", (os.path.realpath(folder),))
+    top = repository_top(folder)
+    yield from _Walk(top=top, wanted=wanted).below(folder, "", (os.path.realpath(folder),), linked=False)
 
 
-def _walk(folder: Path, base: str, above: tuple[str, ...]) -> Iterator[LocalFile]:
-    try:
-        with os.scandir(folder) as scan:
-            found = [(f"{entry.name}/" if entry.is_dir() else entry.name) for entry in scan]
-    except OSError as error:
-        raise InvalidError(f"The folder {folder} cannot be read: {error.strerror}.") from error
-    for name in sorted(found, key=order):
-        path = folder / name
-        if name.endswith("/"):
-            real = os.path.realpath(path)
-            if real not in above:
-                yield from _walk(path, base + name, (*above, real))
-        elif path.is_file():
-            yield local_file(path, base + name)
+@dataclass(frozen=True, kw_only=True)
+class _Walk:
+    """One walk. *top* is the git repository that it is in; None outside of any."""
+
+    top: Path | None
+    wanted: Callable[[str], bool]
+
+    def below(self, folder: Path, base: str, above: tuple[str, ...], *, linked: bool) -> Iterator[LocalFile]:
+        """Yield the files below *folder*; *linked* tells whether a link led there."""
+        try:
+            with os.scandir(folder) as scan:
+                found = {(f"{entry.name}/" if entry.is_dir() else entry.name): entry.is_symlink() for entry in scan}
+        except OSError as error:
+            raise InvalidError(f"The folder {folder} cannot be read: {error.strerror}.") from error
+        for name in sorted(found, key=order):
+            path, by_link = folder / name, linked or found[name]
+            if name.endswith("/"):
+                real = os.path.realpath(path)
+                if real not in above:
+                    yield from self.below(path, base + name, (*above, real), linked=by_link)
+            elif self.wanted(base + name) and path.is_file():
+                if by_link:
+                    self._check(path)
+                yield local_file(path, base + name)
+
+    def _check(self, path: Path) -> None:
+        real = path.resolve()
+        hint = "Copy it in its place, or name what the link leads to as the source."
+        if of_the_kernel(real):
+            raise InvalidError(f"{path} leads by a link to {real}, a file of the kernel.", hint=hint)
+        if self.top is not None and (not real.is_relative_to(self.top) or ".git" in real.relative_to(self.top).parts):
+            where = "out of the repository" if not real.is_relative_to(self.top) else "into git's own data"
+            raise InvalidError(f"{path} leads by a link to {real}, {where} {self.top}.", hint=hint)
 
 
 def md5_of(path: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,12 +118,12 @@ def upload(source: str, place: Place, tally: Tally) -> bool:
     """
     _no_wildcards(place)
     path = Path(source)
-    if path.is_file():
+    if os.path.isfile(path):  # noqa: PTH113 - too long a name is no file
         name = f"{place.folder}{path.name}" if place.path.endswith("/") or not place.path else place.path.strip("/")
         files = iter([(local_file(path, path.name), blob_name("", name))])
         _send(files, place.storage, name, tally)
         return True
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112
         found = ((file, blob_name(place.folder, file.relative)) for file in walk(path))
     elif has_wildcards(source):
         found = ((file, blob_name(place.folder, file.relative)) for file in _local_matches(source))
@@ -141,9 +142,7 @@ def _local_matches(source: str) -> Iterator[LocalFile]:
     selection = select(source)
     folder = Path(selection.folder or ".")
     if folder.is_dir():
-        for file in walk(folder):
-            if selection.relative(selection.folder + file.relative) is not None:
-                yield file
+        yield from walk(folder, lambda relative: selection.relative(selection.folder + relative) is not None)
 
 
 def _send(files: Iterator[tuple[LocalFile, str]], storage: Storage, prefix: str, tally: Tally) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from aml_train import boundary
 from aml_train.config.load import load_config
 from aml_train.errors import InvalidError
 
@@ -48,6 +49,16 @@ def test_what_is_refused(tmp_path: Path, values: dict[str, str], fault: str) -> 
     project = _project(tmp_path, **values)
     with pytest.raises(InvalidError, match=fault):
         load_config(None, directory=project)
+
+
+def test_the_runners_own_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(boundary, "_RUNNER", tmp_path)
+    (tmp_path / "event.json").write_text("{}")
+    project = _project(tmp_path / "workspace", path="../../../event.json")
+    with pytest.raises(InvalidError, match=r"job\.yml:5: .*event\.json`: it is a file of the GitHub runner"):
+        load_config(None, directory=project)
+    inside = _project(tmp_path / "other", path="data.csv")
+    assert load_config(None, directory=inside).job.code is not None
 
 
 @pytest.mark.parametrize(

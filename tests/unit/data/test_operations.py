@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aml_train.data import transfer
-from aml_train.data.local_files import PartFile
+from aml_train.data.local_files import PartFile, walk
 from aml_train.data.operations import Place, check_removal, copy, count, download, listing, remove, upload
 from aml_train.data.transfer import Tally, block_id, block_size
 from aml_train.errors import InvalidError, ServiceError
@@ -321,6 +321,8 @@ def test_what_cannot_be_sent(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidError, match="There is no file or folder"):
         upload(str(tmp_path / "nowhere"), place(storage, "x"), Tally())
+    with pytest.raises(InvalidError, match="There is no file or folder"):
+        upload("x" * 300, place(storage, "x"), Tally())
     with pytest.raises(InvalidError, match="There are no files in"):
         upload(str(tmp_path / "empty"), place(storage, "x"), Tally())
     with pytest.raises(InvalidError, match="what is written to has no wildcards"):
@@ -340,3 +342,39 @@ def test_blocks_grow_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert -(-huge // block_size(huge)) <= transfer.MOST_BLOCKS
     assert block_size(huge) % transfer.MEBIBYTE == 0
     assert len({len(block_id(index, md5(bytes([index % 250])))) for index in (0, 9, 49_999)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("/etc/passwd", "leads by a link to /etc/passwd, out of the repository"),
+        ("../outside", "leads by a link to .*/outside/secret, out of the repository"),
+        (".git/config", "into git's own data"),
+        ("/proc/self/environ", "a file of the kernel"),
+    ],
+)
+def test_links_of_a_repository_stay_in_it(tmp_path: Path, target: str, why: str) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").touch()
+    data = tmp_path / "repo"
+    (data / ".git").mkdir(parents=True)
+    (data / ".git" / "config").touch()
+    (data / "a.csv").touch()
+    (data / "b.csv").symlink_to("a.csv")
+    (data / "linked").symlink_to(target)
+    with pytest.raises(InvalidError, match=why) as caught:
+        list(walk(data))
+    assert "name what the link leads to" in str(caught.value.hint)
+    # What a pattern does not name is not looked at.
+    assert [file.relative for file in walk(data, lambda name: name.endswith(".csv"))] == ["a.csv", "b.csv"]
+
+
+def test_links_outside_of_any_repository_lead_anywhere_but_to_the_kernel(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "x").touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "linked").symlink_to(tmp_path / "far")
+    assert [file.relative for file in walk(tmp_path / "data")] == ["linked/x"]
+    (tmp_path / "data" / "env").symlink_to("/proc/self/environ")
+    with pytest.raises(InvalidError, match="a file of the kernel"):
+        list(walk(tmp_path / "data"))
