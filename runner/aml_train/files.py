@@ -375,12 +375,13 @@ class _Reader(io.RawIOBase):
 
 def changed(path: Path) -> InvalidError:
     """Return the complaint about a file that is not what it was when the run began."""
-    hint = f"Run again. A file that other programs write to belongs into .amlignore: /{path.name}"
+    lines = f".amlignore, and for the tests into .gitignore: /{path.name}"
+    hint = f"Run again. A file that other programs write to belongs into {lines}"
     return InvalidError(f"{path} changed while it was read", hint=hint)
 
 
 def _unreadable(path: Path, error: OSError) -> InvalidError:
-    remedy = "make it readable, or list it in .amlignore"
+    remedy = "make it readable, or list it in .amlignore, and for the tests in .gitignore"
     return InvalidError([Fault(where=str(path), what=f"it cannot be read: {error.strerror}", remedy=remedy)])
 
 
