@@ -6,9 +6,10 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
@@ -49,6 +50,9 @@ from aml_emulator.tokens import Principal, TokenError
 logger = logging.getLogger(__name__)
 
 MANAGEMENT_HOST = "management.azure.com"
+ASCII = "".join(map(chr, range(0x21, 0x7F)))
+"""What a path may hold as it is; other bytes, which no client should send, are percent-encoded."""
+
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
@@ -91,6 +95,11 @@ class App:
             found.extend(routes)
         self._routes = Router(found)
 
+    @property
+    def routes(self) -> Sequence[Route]:
+        """All operations."""
+        return (*self._login.routes, *self._routes.routes)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         await self._serve(scope, receive, send, from_job=False)
@@ -104,7 +113,7 @@ class App:
             raise RuntimeError(f"not an HTTP request: {scope['type']}")
         began = time.perf_counter()
         headers = Headers(scope=scope)
-        method, raw_path = scope["method"], scope["raw_path"].decode("ascii")
+        method, raw_path = scope["method"], quote(scope["raw_path"], safe=ASCII)
         host = headers.get("host", "").partition(":")[0].lower()
         query = QueryParams(scope["query_string"])
         body = await _read(receive)
@@ -112,6 +121,7 @@ class App:
             reply = _error(
                 ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes."), raw_path, host
             )
+            content = reply.encoded()
         else:
             call = Call(
                 method=method,
@@ -124,8 +134,7 @@ class App:
                 principal=None,
                 from_job=from_job,
             )
-            reply = await run_in_threadpool(self._answer, call)
-        content = reply.encoded()
+            reply, content = await run_in_threadpool(self._answer, call)
         sent = {
             "content-length": str(len(content)),
             "x-ms-request-id": str(uuid.uuid4()),
@@ -156,25 +165,29 @@ class App:
                 body=reply.value,
             )
 
-    def _answer(self, call: Call) -> Reply:
-        raw_path, host = call.path, call.host
+    def _answer(self, call: Call) -> tuple[Reply, bytes]:
+        """Return the answer, and its body: a value that JSON cannot hold is a fault like any other."""
         try:
             value = self._dispatch(call)
-        except ServiceError as error:
-            if isinstance(error, NotSupportedError):
-                self._services.unsupported.note(error.what)
-            return _error(error, raw_path, host)
-        except TokenError as error:
+            reply = value if isinstance(value, Reply) else Reply(value=value)
+            return reply, reply.encoded()
+        except Exception as error:  # noqa: BLE001 - the boundary: a fault of the emulator itself is logged whole and answered 500
+            reply = self._failed(call, error)
+            return reply, reply.encoded()
+
+    def _failed(self, call: Call, error: Exception) -> Reply:
+        if isinstance(error, NotSupportedError):
+            self._services.unsupported.note(error.what)
+        if isinstance(error, ServiceError):
+            return _error(error, call.path, call.host)
+        if isinstance(error, TokenError):
             authority = f"https://login.microsoftonline.com/{self._services.identity.tenant_id}"
             challenge = f'Bearer authorization_uri="{authority}", error="invalid_token"'
-            reply = _error(ServiceError(401, error.code, error.message), raw_path, host)
+            reply = _error(ServiceError(401, error.code, error.message), call.path, call.host)
             return Reply(status=401, value=reply.value, headers={"WWW-Authenticate": challenge})
-        except Exception:
-            # The boundary: a fault of the emulator's own is logged whole and answered 500.
-            logger.exception("%s %s%s failed", call.method, host, raw_path)
-            message = "The local AzureML failed; its log says how."
-            return _error(ServiceError(500, "InternalServerError", message), raw_path, host)
-        return value if isinstance(value, Reply) else Reply(value=value)
+        logger.error("%s %s%s failed", call.method, call.host, call.path, exc_info=error)
+        message = "The local AzureML failed; its log says how."
+        return _error(ServiceError(500, "InternalServerError", message), call.path, call.host)
 
     def _dispatch(self, call: Call) -> Any:
         found = (self._login if call.host in LOGIN_HOSTS else self._routes).find(call.method, call.path)

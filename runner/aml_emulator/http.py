@@ -14,7 +14,8 @@ from urllib.parse import unquote
 
 from starlette.datastructures import Headers, QueryParams
 
-from aml_emulator.errors import bad_request
+from aml_emulator.bodies import BodyError, Fields, Shape, check, read_json
+from aml_emulator.errors import MlflowError, ServiceError, bad_request
 from aml_emulator.tokens import Principal
 
 WORKSPACE = "/subscriptions/{sub}/resourceGroups/{rg}/providers/Microsoft.MachineLearningServices/workspaces/{ws}"
@@ -41,21 +42,37 @@ class Call:
     principal: Principal | None
     from_job: bool = False
 
-    def json(self) -> dict[str, Any]:
-        """Return the body as a JSON object; an empty body is an empty one.
+    def json(self, shape: Fields, *, not_finite: bool = False) -> dict[str, Any]:
+        """Return the body as a JSON object with fields of these types; an empty body is an empty one.
 
         Raises:
-            ServiceError: it is something else.
+            ServiceError: 400 for something else.
         """
-        if not self.body:
-            return {}
-        try:
-            value = json.loads(self.body)
-        except ValueError as error:
-            raise bad_request(f"The request's body is not JSON: {error}") from error
-        if not isinstance(value, dict):
-            raise bad_request("The request's body is not a JSON object.")
+        value: dict[str, Any] = self.value(shape, {}, not_finite=not_finite)
         return value
+
+    def value(self, shape: Shape, default: Any, *, not_finite: bool = False) -> Any:
+        """Return the body, which is of that type; *default* stands for an empty one.
+
+        Args:
+            shape: the type.
+            default: what an empty body means.
+            not_finite: whether NaN and infinite numbers may be in it.
+
+        Raises:
+            ServiceError: 400 for another type.
+        """
+        try:
+            value = read_json(self.body, not_finite=not_finite) if self.body else default
+            check(shape, value)
+        except BodyError as error:
+            raise self._refused(str(error)) from error
+        return value
+
+    def _refused(self, message: str) -> ServiceError:
+        if self.path.startswith("/mlflow/"):
+            return MlflowError(400, "INVALID_PARAMETER_VALUE", message)
+        return bad_request(message)
 
     def integer(self, name: str, default: int, *, low: int = 0, high: int = 1_000_000) -> int:
         """Return a query parameter as an integer between *low* and *high*, *default* if it is absent.
@@ -114,9 +131,10 @@ class Router:
     """Finds the route of a request."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = tuple(routes)
         self._routes: dict[tuple[str, int], list[tuple[tuple[str, ...], Route]]] = {}
         self._open_ended: list[tuple[tuple[str, ...], Route]] = []
-        for route in routes:
+        for route in self.routes:
             parts = tuple(part if part.startswith("{") else part.lower() for part in route.segments)
             if parts[-1].endswith("*}"):
                 self._open_ended.append((parts, route))

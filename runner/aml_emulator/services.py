@@ -28,6 +28,9 @@ from aml_emulator.vm_sizes import DEFAULT_QUOTAS, Quotas
 
 logger = logging.getLogger(__name__)
 
+MOST_HOPS = 10
+"""How many assets may refer to one another until files are reached. Clients make one such step."""
+
 
 class Runner(Protocol):
     """The part of `aml_emulator.executor.runner.JobRunner` that the services use."""
@@ -173,19 +176,25 @@ class Services:
         """Return where a run's artifacts are kept."""
         return Folder(container=self.identity.artifact_container, prefix=f"ExperimentRun/dcid.{run_id}")
 
-    def folder(self, uri: str) -> Folder:
+    def folder(self, uri: str, *, hops: int = 0) -> Folder:
         """Return where in Blob storage an address points.
 
+        Args:
+            uri: the address; an asset's leads to the address that the asset has.
+            hops: how many assets led here.
+
         Raises:
-            ServiceError: a form that is not known, or something that is not there.
+            ServiceError: a form that is not known, something that is not there, or an asset that leads to itself.
         """
+        if hops > MOST_HOPS:
+            raise bad_request(f"'{uri.partition('?')[0]}' leads from asset to asset, and not to any files")
         try:
             location = parse(uri)
         except LocationError as error:
             raise bad_request(str(error)) from error
-        return self._resolve(location, uri)
+        return self._resolve(location, uri, hops)
 
-    def _resolve(self, location: Location, uri: str) -> Folder:
+    def _resolve(self, location: Location, uri: str, hops: int) -> Folder:
         match location:
             case DatastorePath(datastore=datastore, path=path):
                 return Folder(container=self.datastore(datastore).container, prefix=path)
@@ -199,7 +208,7 @@ class Services:
                     )
                 return Folder(container=container, prefix=path)
             case AssetId():
-                return self._asset(location)
+                return self._asset(location, hops)
 
     def _job_output(self, job: str, output: str | None, path: str) -> Folder:
         run = self.store.runs.get(job)
@@ -213,13 +222,13 @@ class Services:
             raise not_found(f"output '{output}' of job '{job}'")
         return Folder(container=folder.container, prefix=folder.name_of(path) if path else folder.prefix)
 
-    def _asset(self, asset: AssetId) -> Folder:
+    def _asset(self, asset: AssetId, hops: int) -> Folder:
         for kind, key in (("data", "dataUri"), ("models", "modelUri"), ("codes", "codeUri")):
             if asset.kind not in ("", kind):
                 continue
             version = self.store.assets.version(kind, asset.name, asset.version)
             if version is not None and version.properties.get(key):
-                return self.folder(str(version.properties[key]))
+                return self.folder(str(version.properties[key]), hops=hops + 1)
         raise not_found(f"{asset.kind or 'asset'} '{asset.name}', version '{asset.version}'")
 
     def datastore_uri(self, folder: Folder) -> str | None:

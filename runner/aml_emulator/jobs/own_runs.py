@@ -5,10 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from aml_emulator.bodies import FLAG, TEXT, WORD, WORDS, Fields
 from aml_emulator.errors import bad_request, not_found
 from aml_emulator.jobs.check import JOB_NAME
 from aml_emulator.services import Services
 from aml_emulator.store.runs import ORDER, Run
+
+RUN = Fields(
+    {
+        "runId": TEXT,
+        "parentRunId": TEXT,
+        "name": WORD,
+        "displayName": WORD,
+        "description": TEXT,
+        "hidden": FLAG,
+        "status": WORD,
+        "tags": WORDS,
+        "properties": WORDS,
+    }
+)
+"""What is read of azureml-core's ``CreateRunDto``."""
 
 
 def put_run(services: Services, run_id: str, given: Mapping[str, Any], *, experiment: str | None) -> Run:

@@ -10,7 +10,9 @@ from typing import Any
 
 import yaml
 
+from aml_emulator.bodies import BodyError, check
 from aml_emulator.errors import NotSupportedError, bad_request
+from aml_emulator.jobs.types import ENVIRONMENT
 from aml_emulator.services import Services
 from aml_emulator.store.assets import AssetVersion
 
@@ -27,9 +29,10 @@ def lowered(value: Mapping[str, Any]) -> dict[str, Any]:
     Images of other registries are pulled with what the engine is signed in with.
     """
     found = {key[:1].lower() + key[1:]: item for key, item in value.items()}
-    docker = found.get("docker") or {}
-    if (docker.get("baseImageRegistry") or {}).get("password"):
-        found["docker"] = {**docker, "baseImageRegistry": {**docker["baseImageRegistry"], "password": None}}
+    docker = found.get("docker")
+    registry = docker.get("baseImageRegistry") if isinstance(docker, Mapping) else None
+    if isinstance(docker, Mapping) and isinstance(registry, Mapping) and registry.get("password"):
+        found["docker"] = {**docker, "baseImageRegistry": {**registry, "password": None}}
     return found
 
 
@@ -72,6 +75,15 @@ def _context(services: Services, dockerfile: str) -> str:
     return f"azureml://datastores/workspaceblobstore/paths/{prefix}/"
 
 
+def _checked(given: dict[str, Any]) -> dict[str, Any]:
+    """Return a definition whose fields have the types of azureml-core; raises ServiceError for another one."""
+    try:
+        check(ENVIRONMENT, given)
+    except BodyError as error:
+        raise bad_request(f"The environment's {error}") from error
+    return given
+
+
 def register(services: Services, name: str, version: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """Keep a version of an environment and return its definition as the service answers it.
 
@@ -80,7 +92,7 @@ def register(services: Services, name: str, version: str | None, given: Mapping[
     Raises:
         ServiceError: as `asset_properties`; 400 for a version that is there with another definition.
     """
-    definition = {**lowered(given), "name": name}
+    definition = {**_checked(lowered(given)), "name": name}
     definition.pop("version", None)
     properties = asset_properties(services, definition)
     assets = services.store.assets
@@ -102,7 +114,7 @@ def for_run(services: Services, given: Mapping[str, Any]) -> str:
 
     One that was registered just so is that version; any other is kept under a version that tells what it is made of.
     """
-    given = lowered(given)
+    given = _checked(lowered(given))
     name = str(given.get("name") or "Experiment environment").replace(" ", "-")
     curated = services.environments.image_of(name, given.get("version")) if _is_curated(name) else None
     definition = {key: value for key, value in given.items() if key not in ("version", "assetId", "databricks")}
@@ -137,7 +149,19 @@ def definition_of(services: Services, asset: AssetVersion) -> dict[str, Any]:
         raise NotSupportedError(
             f"the environment '{asset.name}:{asset.version}' in azureml-core: it is a build context"
         )
-    return plain_definition(asset.name, asset.version, str(image), yaml.safe_load(str(conda)) if conda else None)
+    return plain_definition(asset.name, asset.version, str(image), conda_of(str(conda)) if conda else None)
+
+
+def conda_of(text: str) -> Any:
+    """Return what a conda file says, as JSON can hold it: a date, which YAML knows, is text.
+
+    Raises:
+        ServiceError: 400 for a text that is no YAML.
+    """
+    try:
+        return json.loads(json.dumps(yaml.safe_load(text), default=str))
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        raise bad_request("The environment's conda file is not YAML that JSON could hold.") from error
 
 
 def plain_definition(name: str, version: str | None, image: str, conda: Any = None) -> dict[str, Any]:

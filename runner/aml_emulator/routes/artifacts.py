@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aml_emulator.bodies import WORD, Fields, ListOf
 from aml_emulator.errors import bad_request, not_found
 from aml_emulator.http import Call, Route
 from aml_emulator.routes.history import OWNERS, known_run
@@ -109,7 +110,10 @@ def checked_paths(call: Call) -> Sequence[str]:
     Raises:
         ServiceError: 400 for one that is none.
     """
-    paths = [str(item.get("path") or "") for item in call.json().get("paths") or []]
+    paths = [
+        str(item.get("path") or "")
+        for item in call.json(Fields({"paths": ListOf(Fields({"path": WORD}))})).get("paths") or []
+    ]
     for path in paths:
         if not path or path.startswith("/") or ".." in path.split("/"):
             raise bad_request(f"Not a path of an artifact: '{path}'")

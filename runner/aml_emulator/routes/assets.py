@@ -9,8 +9,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from aml_emulator.bodies import ANYTHING, FLAG, OBJECT, TEXT, WORD, Fields, MapOf
 from aml_emulator.errors import ServiceError, not_found
 from aml_emulator.http import Call, Reply, Route
+from aml_emulator.jobs.v1_environments import conda_of
 from aml_emulator.locations import JobOutput, LocationError, parse
 from aml_emulator.routes.shapes import page, resource, text
 from aml_emulator.services import Services
@@ -27,6 +29,37 @@ IMMUTABLE: Mapping[str, tuple[str, ...]] = {
 """What a version holds, by kind: fields that another PUT may not change."""
 
 MAX_PAGE = 100
+
+
+_ASSET = {
+    "description": TEXT,
+    "tags": MapOf(ANYTHING),
+    "properties": MapOf(ANYTHING),
+    "isAnonymous": FLAG,
+    "isArchived": FLAG,
+    "stage": TEXT,
+}
+
+CONTAINER = Fields(
+    {"properties": Fields({key: _ASSET[key] for key in ("description", "tags", "properties", "isArchived")})}
+)
+"""The body of what is common to all versions of a name."""
+
+VERSIONS = {
+    "environments": Fields(
+        {
+            **_ASSET,
+            "image": TEXT,
+            "condaFile": TEXT,
+            "autoRebuild": TEXT,
+            "build": Fields({"contextUri": TEXT, "dockerfilePath": TEXT}),
+        }
+    ),
+    "codes": Fields({**_ASSET, "codeUri": TEXT}, required=("codeUri",)),
+    "data": Fields({**_ASSET, "dataUri": TEXT, "dataType": TEXT}, required=("dataUri",)),
+    "models": Fields({**_ASSET, "modelUri": TEXT, "modelType": TEXT, "flavors": OBJECT, "jobName": TEXT}),
+}
+"""The properties of a version, by kind."""
 
 
 def routes(services: Services) -> Sequence[Route]:
@@ -83,7 +116,7 @@ class Assets:
         """Create or change what is common to all versions of a name."""
         name = call.params["name"]
         new = self._services.store.assets.container(self._kind, name) is None
-        given = call.json().get("properties") or {}
+        given = call.json(CONTAINER).get("properties") or {}
         kept = {key: value for key, value in given.items() if key not in ("latestVersion", "nextVersion")}
         container = self._services.store.assets.put_container(self._kind, name, kept)
         return Reply(status=201 if new else 200, value=self._container_view(container))
@@ -117,13 +150,17 @@ class Assets:
     def put(self, call: Call) -> Reply:
         """Create a version, or change what may be changed of it."""
         name, version = call.params["name"], call.params["version"]
-        properties = dict(call.json().get("properties") or {})
+        properties = dict(
+            call.json(Fields({"properties": VERSIONS[self._kind]}, required=("properties",)))["properties"]
+        )
         for field in ("properties", "tags"):
             # Clients send numbers as well (``hash_version``); the service keeps and answers text.
             if isinstance(properties.get(field), dict):
                 properties[field] = {key: text(value) for key, value in properties[field].items()}
         if self._kind == "models":
             self._complete_model(properties)
+        if self._kind == "environments" and properties.get("condaFile"):
+            conda_of(str(properties["condaFile"]))
         # Of two that make one version at the same moment, one is refused.
         with self._services.store.transaction():
             known = self._services.store.assets.version(self._kind, name, version)
@@ -159,7 +196,7 @@ class Assets:
         container = f"{upload[:8]}-{self._services.identity.instance}-{self._kind}-{upload[9:]}"[:63].rstrip("-")
         self._services.blobs.create_container(container)
         return {
-            "pendingUploadId": call.json().get("pendingUploadId") or upload,
+            "pendingUploadId": call.json(Fields({"pendingUploadId": WORD})).get("pendingUploadId") or upload,
             "pendingUploadType": "TemporaryBlobReference",
             "blobReferenceForConsumption": {
                 "blobUri": self._services.blobs.url(container),

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from aml_emulator.bodies import OBJECT, TEXT, WHOLE, Fields
 from aml_emulator.computes import DEFAULT_SIZE, LOW_PRIORITY, check, inner_view, kept, scale_of, summary
 from aml_emulator.errors import ServiceError, resource_not_found
 from aml_emulator.http import Call, Reply, Route
@@ -24,6 +25,26 @@ OF_V1 = "2020-02-02"
 """The version of Azure Resource Manager's interface that azureml-core uses for computes."""
 RETRY_AFTER = {"Retry-After": "1", "x-ms-retry-after-ms": "100"}
 """When a client may ask again, in seconds and milliseconds; without it (or with 0) Azure's clients wait 30 s."""
+
+
+_CLUSTER = Fields(
+    {
+        "vmSize": TEXT,
+        "vmPriority": TEXT,
+        "osType": TEXT,
+        "scaleSettings": Fields({"minNodeCount": WHOLE, "maxNodeCount": WHOLE, "nodeIdleTimeBeforeScaleDown": TEXT}),
+        "userAccountCredentials": OBJECT,
+        "subnet": OBJECT,
+    }
+)
+COMPUTE = Fields(
+    {
+        "location": TEXT,
+        "tags": OBJECT,
+        "identity": Fields({"type": TEXT, "userAssignedIdentities": OBJECT}),
+        "properties": Fields({"computeType": TEXT, "properties": _CLUSTER}),
+    }
+)
 
 
 def routes(services: Services, jobs: JobService) -> Sequence[Route]:
@@ -87,13 +108,13 @@ class Computes:
         """Create or change a compute target."""
         name = call.params["name"]
         known = self._services.store.assets.compute(name)
-        compute = self._stored(name, call.json(), known)
+        compute = self._stored(name, call.json(COMPUTE), known)
         created = known is None
         return self._started(compute, "created" if created else "updated", 201 if created else 200)
 
     def patch(self, call: Call) -> Reply:
         """Change the scale settings of a compute target."""
-        known, changes = self._known(call), call.json()
+        known, changes = self._known(call), call.json(COMPUTE)
         properties = dict(known.body["properties"])
         inner = dict(properties.get("properties") or {})
         inner |= (changes.get("properties") or {}).get("properties") or {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from aml_emulator.bodies import TEXT, Fields, ListOf
 from aml_emulator.errors import bad_request
 from aml_emulator.http import Call, Route
 from aml_emulator.locations import AssetId, LocationError, parse
@@ -29,7 +30,7 @@ class DataPlane:
     def resolve(self, call: Call) -> dict[str, Any]:
         """Return the datastore address of each asset id; ids of assets that are not there are left out."""
         values = {}
-        for asset_id in call.json().get("values") or []:
+        for asset_id in call.json(Fields({"values": ListOf(TEXT)})).get("values") or []:
             try:
                 asset = parse(str(asset_id))
             except LocationError as error:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from aml_emulator.bodies import OBJECT, TEXT, WORD, WORDS, Fields
 from aml_emulator.errors import NotSupportedError, ServiceError, bad_request
 from aml_emulator.http import Call, Reply, Route
 from aml_emulator.routes.shapes import page, resource
@@ -27,6 +28,22 @@ SECRETS: Final[Mapping[str, str]] = {"AccountKey": "key", "Sas": "sasToken"}
 CREDENTIALS: Final = (*SECRETS, "None", "ServicePrincipal", "Certificate")
 _NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{0,254}")
 _CONTAINER: Final = re.compile(r"(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+
+
+DATASTORE = Fields(
+    {
+        "datastoreType": WORD,
+        "accountName": WORD,
+        "containerName": WORD,
+        "endpoint": WORD,
+        "protocol": WORD,
+        "description": TEXT,
+        "tags": WORDS,
+        "properties": WORDS,
+        "serviceDataAccessAuthIdentity": TEXT,
+        "credentials": Fields({"credentialsType": TEXT, "secrets": OBJECT}),
+    }
+)
 
 
 def routes(services: Services) -> Sequence[Route]:
@@ -70,7 +87,7 @@ class Datastores:
         name = call.params["name"]
         if not _NAME.fullmatch(name):
             raise bad_request(f"The datastore name '{name}' is invalid: letters, digits, '_' and '-', at most 255.")
-        given = call.json().get("properties")
+        given = call.json(Fields({"properties": DATASTORE})).get("properties")
         if not isinstance(given, dict):
             raise bad_request("A datastore's body has 'properties'.")
         known = next((one for one in self._services.all_datastores() if one.name.lower() == name.lower()), None)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aml_emulator.bodies import WORD, Fields
 from aml_emulator.errors import not_found
 from aml_emulator.http import Call, Route
-from aml_emulator.jobs.own_runs import put_run
+from aml_emulator.jobs.own_runs import RUN, put_run
 from aml_emulator.jobs.service import output_asset
 from aml_emulator.routes.shapes import USER, continued, iso
 from aml_emulator.routes.v1_datasets import read_by
@@ -76,7 +77,7 @@ class History:
             if found is None:
                 raise not_found(f"experiment '{call.params['experiment_id']}'")
             experiment = found.name
-        return self.view(put_run(self._services, call.params["run"], call.json(), experiment=experiment))
+        return self.view(put_run(self._services, call.params["run"], call.json(RUN), experiment=experiment))
 
     def children(self, call: Call) -> dict[str, Any]:
         """Return the direct children of a run."""
@@ -126,7 +127,7 @@ class History:
 
     def data(self, call: Call) -> dict[str, Any]:
         """Return a run and what it put out."""
-        body = call.json()
+        body = call.json(Fields({"runId": WORD}))
         run = self._services.store.runs.get(str(body.get("runId")))
         if run is None:
             raise not_found(f"run '{body.get('runId')}'")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
+from aml_emulator.bodies import Fields
 from aml_emulator.errors import NotSupportedError, bad_request, not_found
 from aml_emulator.http import Call, Reply, Route
 from aml_emulator.jobs.service import JobService
+from aml_emulator.jobs.types import CHANGES, JOB
 from aml_emulator.routes.computes import RETRY_AFTER
 from aml_emulator.routes.shapes import page, resource
 from aml_emulator.services import Services
@@ -60,13 +63,13 @@ class Jobs:
 
     def put(self, call: Call) -> Reply:
         """Submit a job, or change its tags and names."""
-        run, new = self._jobs.put(call.params["name"], call.json().get("properties") or {})
+        run, new = self._jobs.put(call.params["name"], call.json(Fields({"properties": JOB})).get("properties") or {})
         return Reply(status=201 if new else 200, value=self._view(run))
 
     def patch(self, call: Call) -> dict[str, Any]:
         """Change tags, names and whether a job is archived."""
         run = self._known(call)
-        changes = call.json().get("properties") or {}
+        changes = call.json(Fields({"properties": CHANGES})).get("properties") or {}
         tags = changes.get("tags")
         self._services.store.runs.change(
             run.id,
@@ -83,7 +86,7 @@ class Jobs:
         operation = self._services.store.assets.start_operation("cancel", run.id)
         address = (
             f"https://management.azure.com{self._services.identity.workspace_arm_id}/operationResults/{operation}"
-            f"?api-version={call.query.get('api-version', '')}"
+            f"?{urlencode({'api-version': call.query.get('api-version', '')})}"
         )
         return Reply(status=202, headers={"Location": address, **RETRY_AFTER})
 

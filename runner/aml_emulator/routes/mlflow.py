@@ -7,9 +7,10 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aml_emulator.bodies import MILLISECONDS, NUMBER, TEXT, WHOLE, WORD, Fields, ListOf, Shape
 from aml_emulator.errors import MlflowError
 from aml_emulator.http import Call, Route
-from aml_emulator.routes.mlflow_experiments import known_experiment, missing, pairs, tags_view
+from aml_emulator.routes.mlflow_experiments import PAIRS, known_experiment, missing, pairs, tags_view
 from aml_emulator.routes.mlflow_search import Searchable, parse_filter
 from aml_emulator.routes.shapes import USER, millis
 from aml_emulator.services import Services
@@ -34,6 +35,20 @@ ENDINGS = {"FINISHED": "Completed", "FAILED": "Failed", "KILLED": "Canceled"}
 
 MAX_HISTORY = 25_000
 MAX_RUNS = 50_000
+
+
+METRIC = {"key": WORD, "value": NUMBER, "timestamp": MILLISECONDS, "step": WHOLE}
+
+SEARCH = Fields(
+    {
+        "filter": WORD,
+        "run_view_type": WORD,
+        "experiment_ids": ListOf(WORD),
+        "order_by": ListOf(TEXT),
+        "page_token": WHOLE,
+        "max_results": WHOLE,
+    }
+)
 
 
 def routes(services: Services) -> Sequence[Route]:
@@ -78,7 +93,8 @@ class Tracking:
 
     def create_run(self, call: Call) -> dict[str, Any]:
         """Start a run outside of any job; with the tag ``mlflow.parentRunId``, a child of that run."""
-        body = call.json()
+        fields = {"experiment_id": WORD, "tags": PAIRS, "run_name": WORD, "start_time": MILLISECONDS}
+        body = call.json(Fields(fields))
         experiment = known_experiment(self._services, str(body.get("experiment_id") or "0"))
         tags = pairs(body.get("tags"))
         parent = tags.get("mlflow.parentRunId")
@@ -103,7 +119,7 @@ class Tracking:
 
     def update_run(self, call: Call) -> dict[str, Any]:
         """Rename a run, or end it; how a job ends is for the service to say."""
-        body = call.json()
+        body = call.json(_of_run(run_name=WORD, status=WORD, end_time=MILLISECONDS))
         run = self._body_run(body)
         store = self._services.store.runs
         if body.get("run_name"):
@@ -116,17 +132,17 @@ class Tracking:
 
     def delete_run(self, call: Call) -> dict[str, Any]:
         """Hide a run."""
-        self._services.store.runs.change(self._body_run(call.json()).id, deleted=True)
+        self._services.store.runs.change(self._body_run(call.json(_of_run())).id, deleted=True)
         return {}
 
     def restore_run(self, call: Call) -> dict[str, Any]:
         """Show a hidden run again."""
-        self._services.store.runs.change(self._body_run(call.json()).id, deleted=False)
+        self._services.store.runs.change(self._body_run(call.json(_of_run())).id, deleted=False)
         return {}
 
     def search_runs(self, call: Call) -> dict[str, Any]:
         """Return runs of experiments that a filter holds of, newest first or as ordered, in pages."""
-        body = call.json()
+        body = call.json(SEARCH)
         comparisons = parse_filter(str(body.get("filter") or ""))
         hidden = {"ACTIVE_ONLY": (False,), "DELETED_ONLY": (True,)}.get(
             str(body.get("run_view_type") or "ACTIVE_ONLY"), (False, True)
@@ -150,7 +166,7 @@ class Tracking:
 
     def set_tag(self, call: Call) -> dict[str, Any]:
         """Set a tag; ``mlflow.runName`` is the run's name."""
-        body = call.json()
+        body = call.json(_of_run("key", key=WORD, value=WORD))
         run = self._body_run(body)
         key, value = str(body["key"]), str(body.get("value", ""))
         if key == "mlflow.runName":
@@ -161,7 +177,7 @@ class Tracking:
 
     def delete_tag(self, call: Call) -> dict[str, Any]:
         """Remove a tag."""
-        body = call.json()
+        body = call.json(_of_run("key", key=WORD))
         run = self._body_run(body)
         key = str(body.get("key"))
         if key not in run.tags:
@@ -173,19 +189,21 @@ class Tracking:
 
     def log_parameter(self, call: Call) -> dict[str, Any]:
         """Set a parameter."""
-        body = call.json()
+        body = call.json(_of_run("key", key=WORD, value=WORD))
         self._set_params(self._body_run(body), [(str(body["key"]), str(body.get("value", "")))])
         return {}
 
     def log_metric(self, call: Call) -> dict[str, Any]:
         """Log one value of a metric."""
-        body = call.json()
+        body = call.json(_of_run("key", **METRIC), not_finite=True)
         self._services.store.metrics.log(self._body_run(body).id, [self._metric(body)])
         return {}
 
     def log_batch(self, call: Call) -> dict[str, Any]:
         """Log many metrics, parameters and tags: all of them or none. There is nothing left to wait for after it."""
-        body = call.json()
+        metric = Fields(METRIC, required=("key",))
+        shape = _of_run(metrics=ListOf(metric), params=PAIRS, tags=PAIRS)
+        body = call.json(shape, not_finite=True)
         run = self._body_run(body)
         metrics = [self._metric(item) for item in body.get("metrics") or []]
         params = [(str(item["key"]), str(item.get("value", ""))) for item in body.get("params") or []]
@@ -201,7 +219,7 @@ class Tracking:
 
     def log_model(self, call: Call) -> dict[str, Any]:
         """Record that a model was logged, where MLflow keeps it: in a tag of the run."""
-        body = call.json()
+        body = call.json(_of_run(model_json=WORD))
         run = self._body_run(body)
         before = run.tags.get("mlflow.log-model.history", "[]")
         entry = str(body.get("model_json") or "{}")
@@ -211,7 +229,7 @@ class Tracking:
 
     def accept(self, call: Call) -> dict[str, Any]:
         """Take note of a run's input data sets or output models; they are shown nowhere."""
-        self._body_run(call.json())
+        self._body_run(call.json(_of_run()))
         return {}
 
     def history(self, call: Call) -> dict[str, Any]:
@@ -237,15 +255,12 @@ class Tracking:
             raise MlflowError(400, "INVALID_PARAMETER_VALUE", str(error)) from error
 
     def _metric(self, item: dict[str, Any]) -> Metric:
-        try:
-            return Metric(
-                key=str(item["key"]),
-                value=float(item.get("value", 0)),
-                timestamp=int(item.get("timestamp") or self._services.clock() * 1000),
-                step=int(item.get("step") or 0),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise MlflowError(400, "INVALID_PARAMETER_VALUE", f"Not a metric: {item!r}") from error
+        return Metric(
+            key=str(item["key"]),
+            value=float(item.get("value") or 0),
+            timestamp=int(item.get("timestamp") or self._services.clock() * 1000),
+            step=int(item.get("step") or 0),
+        )
 
     def _body_run(self, body: dict[str, Any]) -> Run:
         return self._run(str(body.get("run_id") or body.get("run_uuid") or ""))
@@ -297,6 +312,11 @@ class Tracking:
                 "end_time": millis(run.ended),
             },
         )
+
+
+def _of_run(*required: str, **fields: Shape) -> Fields:
+    """Return the type of a body that names a run."""
+    return Fields({"run_id": WORD, "run_uuid": WORD, **fields}, required=required)
 
 
 def _own_tags(run: Run) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from aml_emulator.bodies import TEXT, WHOLE, WORD, Fields, ListOf
 from aml_emulator.errors import MlflowError
 from aml_emulator.http import Call, Route
 from aml_emulator.routes.shapes import millis
@@ -13,6 +14,11 @@ from aml_emulator.store.runs import Experiment
 
 MAX_EXPERIMENTS = 50_000
 """The largest page that MLflow asks for."""
+
+
+PAIR = Fields({"key": WORD, "value": WORD}, required=("key",))
+PAIRS = ListOf(PAIR)
+"""MLflow's tags and parameters."""
 
 
 def routes(services: Services) -> Sequence[Route]:
@@ -53,7 +59,7 @@ class Experiments:
 
     def create_experiment(self, call: Call) -> dict[str, Any]:
         """Create an experiment."""
-        body = call.json()
+        body = call.json(Fields({"name": WORD, "tags": PAIRS}))
         name = str(body.get("name") or "")
         if not name:
             raise MlflowError(400, "INVALID_PARAMETER_VALUE", "An experiment needs a name.")
@@ -68,17 +74,14 @@ class Experiments:
 
     def search_experiments(self, call: Call) -> dict[str, Any]:
         """Return experiments, newest first; filters are not supported."""
-        body = call.json()
+        body = call.json(Fields({"filter": WORD, "view_type": WORD, "page_token": WHOLE, "max_results": WHOLE}))
         if body.get("filter"):
             raise MlflowError(501, "NOT_IMPLEMENTED", "The local AzureML does not filter experiments.")
         stages = {"DELETED_ONLY": ("deleted",), "ALL": ("active", "deleted")}.get(
             str(body.get("view_type")), ("active",)
         )
         found = [item for item in self._services.store.runs.experiments() if item.stage in stages]
-        try:
-            start, size = int(body.get("page_token") or 0), int(body.get("max_results") or MAX_EXPERIMENTS)
-        except ValueError as error:
-            raise MlflowError(400, "INVALID_PARAMETER_VALUE", "page_token or max_results is no number") from error
+        start, size = int(body.get("page_token") or 0), int(body.get("max_results") or MAX_EXPERIMENTS)
         end = start + max(1, min(size, MAX_EXPERIMENTS))
         answer: dict[str, Any] = {"experiments": [self._view(item) for item in found[start:end]]}
         if len(found) > end:
@@ -87,14 +90,17 @@ class Experiments:
 
     def update_experiment(self, call: Call) -> dict[str, Any]:
         """Give an experiment another name."""
-        body = call.json()
-        experiment = known_experiment(self._services, str(body.get("experiment_id")))
+        body = call.json(Fields({"experiment_id": WORD, "new_name": TEXT}, required=("experiment_id", "new_name")))
+        experiment = known_experiment(self._services, str(body["experiment_id"]))
+        other = self._services.store.runs.experiment(body["new_name"])
+        if other is not None and other.id != experiment.id:
+            raise MlflowError(400, "RESOURCE_ALREADY_EXISTS", f"The experiment '{other.name}' exists already.")
         self._services.store.runs.change_experiment(experiment.id, name=body.get("new_name"))
         return {}
 
     def tag_experiment(self, call: Call) -> dict[str, Any]:
         """Set a tag of an experiment."""
-        body = call.json()
+        body = call.json(Fields({"experiment_id": WORD, "key": WORD, "value": WORD}, required=("key",)))
         experiment = known_experiment(self._services, str(body.get("experiment_id")))
         self._services.store.runs.tag_experiment(experiment.id, {str(body["key"]): str(body.get("value", ""))})
         return {}

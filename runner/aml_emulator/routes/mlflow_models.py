@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from aml_emulator.bodies import TEXT, WORD, Fields
 from aml_emulator.errors import MlflowError
 from aml_emulator.http import Call, Route
 from aml_emulator.locations import JobOutput, LocationError, parse
-from aml_emulator.routes.mlflow_experiments import pairs, tags_view
+from aml_emulator.routes.mlflow_experiments import PAIRS, pairs, tags_view
 from aml_emulator.routes.shapes import USER, millis
 from aml_emulator.services import Services
 from aml_emulator.store.assets import AssetVersion
@@ -41,7 +42,7 @@ class ModelRegistry:
 
     def create_model(self, call: Call) -> dict[str, Any]:
         """Make a name known."""
-        body = call.json()
+        body = call.json(Fields({"name": WORD, "tags": PAIRS, "description": TEXT}))
         name = str(body.get("name") or "")
         if not name:
             raise MlflowError(400, "INVALID_PARAMETER_VALUE", "A model needs a name.")
@@ -57,7 +58,8 @@ class ModelRegistry:
 
     def create_version(self, call: Call) -> dict[str, Any]:
         """Register what lies at a source as the next version of a model."""
-        body = call.json()
+        fields = {"name": WORD, "source": WORD, "tags": PAIRS, "description": TEXT, "run_id": TEXT}
+        body = call.json(Fields(fields))
         name, source = str(body.get("name") or ""), str(body.get("source") or "")
         self._model(name)
         try:
@@ -88,13 +90,13 @@ class ModelRegistry:
 
     def set_tag(self, call: Call) -> dict[str, Any]:
         """Set a tag of a version."""
-        body = call.json()
+        body = call.json(Fields({"name": WORD, "version": WORD, "key": WORD, "value": WORD}, required=("key",)))
         self._tag(self._known(body), {str(body["key"]): str(body.get("value", ""))})
         return {}
 
     def delete_tag(self, call: Call) -> dict[str, Any]:
         """Remove a tag of a version."""
-        body = {**call.query, **call.json()}
+        body = {**call.query, **call.json(Fields({"name": WORD, "version": WORD, "key": WORD}))}
         self._tag(self._known(body), {str(body.get("key")): None})
         return {}
 

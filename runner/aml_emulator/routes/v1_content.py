@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from aml_emulator.bodies import TEXT, WORD, Fields, ListOf, Tree
 from aml_emulator.errors import bad_request, not_found
 from aml_emulator.executor.layout import UnsafePathError, safe_relative
 from aml_emulator.executor.spec import Folder
@@ -26,6 +27,16 @@ NONE = str(uuid.UUID(int=0))
 """The id of the snapshot that a client gets as its parent that has none yet."""
 
 SPOOLED_BYTES = 16 * 1024 * 1024
+
+
+NODES = ListOf(Fields({"FullName": WORD, "BlobUri": WORD}))
+SNAPSHOT = Fields(
+    {
+        "FileRevisionList": Fields({"FileNodes": NODES}),
+        "ParentSnapshotId": WORD,
+        "DirTreeNode": Tree({"type": TEXT}, "children"),
+    }
+)
 
 
 def routes(services: Services) -> Sequence[Route]:
@@ -54,7 +65,7 @@ class Content:
         """Return where each file of a new snapshot can be written: in one folder of its own."""
         folder = self._folder(str(uuid.uuid4()))
         nodes = []
-        for name in call.json().get("FileNames") or ():
+        for name in call.json(Fields({"FileNames": ListOf(WORD)})).get("FileNames") or ():
             path = folder.name_of(_relative(str(name)))
             url = self._services.blobs.sas_url(folder.container, path, permissions="rcw")
             nodes.append({"fullName": name, "blobUri": url, "blobName": path})
@@ -62,7 +73,7 @@ class Content:
 
     def create(self, call: Call) -> dict[str, Any]:
         """Make a snapshot of what was uploaded and of what its parent has of the same tree."""
-        snapshot, body = call.params["snapshot"], call.json()
+        snapshot, body = call.params["snapshot"], call.json(SNAPSHOT)
         if self._services.store.assets.version("codes", snapshot, "1") is not None:
             return {"id": snapshot}
         sent = self._sent((body.get("FileRevisionList") or {}).get("FileNodes") or ())

@@ -7,6 +7,7 @@ place and nothing else: such a dataset is a data asset.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any, NoReturn
 
 import yaml
 
+from aml_emulator.bodies import TEXT, WORD, WORDS, Fields
 from aml_emulator.errors import NotSupportedError, ServiceError, bad_request, not_found
 from aml_emulator.http import Call, Reply, Route
 from aml_emulator.jobs.runconfig_data import references
@@ -32,6 +34,17 @@ ANONYMOUS = "dataset-"
 """Begins the name of the data asset of a dataset that is used and not registered."""
 
 PAGE = 100
+
+
+DATASET = Fields(
+    {
+        "name": WORD,
+        "datasetType": WORD,
+        "description": TEXT,
+        "tags": WORDS,
+        "latest": Fields({"dataflow": WORD}),
+    }
+)
 
 
 def routes(services: Services) -> Sequence[Route]:
@@ -145,7 +158,7 @@ class Datasets:
 
     def register(self, call: Call) -> dict[str, Any]:
         """Register a dataset of one place: the next version of a data asset; the same place again is the version that is there."""
-        given = call.json()
+        given = call.json(DATASET)
         name, latest = str(given.get("name") or ""), given.get("latest") or {}
         if not name:
             raise bad_request("A dataset has a name.")
@@ -171,7 +184,7 @@ class Datasets:
 
     def save(self, call: Call) -> dict[str, Any]:
         """Keep a dataset that is used without being registered; one of the same place is kept once."""
-        given = call.json()
+        given = call.json(Fields({"datasetType": WORD, "dataflowJson": WORD}))
         uri, kind = self._place(str(given.get("datasetType") or ""), given.get("dataflowJson"))
         name = ANONYMOUS + uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {uri}").hex
         known = self._services.store.assets.version("data", name, "1")
@@ -247,8 +260,10 @@ class Datasets:
     def _dataflow(self, version: AssetVersion) -> str:
         word = "file" if version.properties["dataType"] == "uri_file" else "folder"
         uri = str(version.properties["dataUri"])
-        # The native engine reads long addresses alone.
-        long = self._services.datastore_uri(self._services.folder(uri)) if uri.startswith("azureml:") else None
+        # The native engine reads long addresses alone. One that leads nowhere stays as it was registered.
+        long = None
+        with contextlib.suppress(ServiceError):
+            long = self._services.datastore_uri(self._services.folder(uri)) if uri.startswith("azureml:") else None
         return yaml.safe_dump({"type": "mltable", "paths": [{word: long or uri}]}, sort_keys=False)
 
     def _saved(self, version: AssetVersion) -> dict[str, Any]:

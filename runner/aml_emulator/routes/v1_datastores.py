@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from aml_emulator.bodies import TEXT, WORD, WORDS, Fields
 from aml_emulator.errors import NotSupportedError, ServiceError, bad_request
 from aml_emulator.http import Call, Reply, Route
 from aml_emulator.routes.datastores import Datastores
@@ -17,6 +18,12 @@ PAGE = 100
 
 EXISTS = "Another datastore with the same name already exists"
 """By these words the client knows that it has to update, where it was told to overwrite."""
+
+
+SECTION = dict.fromkeys(
+    ("accountName", "containerName", "endpoint", "protocol", "credentialType", "credential"), WORD
+) | {"serviceDataAccessAuthIdentity": TEXT}
+DATASTORE = Fields({"name": WORD, "dataStoreType": WORD, "tags": WORDS, "azureStorageSection": Fields(SECTION)})
 
 
 def routes(services: Services) -> Sequence[Route]:
@@ -70,7 +77,7 @@ class V1Datastores:
 
     def create(self, call: Call) -> Reply:
         """Register a datastore."""
-        name = str(call.json().get("name") or "")
+        name = str(call.json(DATASTORE).get("name") or "")
         if any(one.name.lower() == name.lower() for one in self._services.all_datastores()):
             raise ServiceError(400, "UserError", f"{EXISTS}: '{name}'.")
         self._put(call, name)
@@ -87,7 +94,7 @@ class V1Datastores:
         return Reply(status=200)
 
     def _put(self, call: Call, name: str) -> None:
-        given = call.json()
+        given = call.json(DATASTORE)
         kind = str(given.get("dataStoreType") or "")
         section = given.get("azureStorageSection")
         if kind != "AzureBlob" or not isinstance(section, dict):

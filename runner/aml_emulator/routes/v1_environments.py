@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from aml_emulator.bodies import Fields
 from aml_emulator.errors import not_found
 from aml_emulator.http import Call, Route
 from aml_emulator.jobs.v1_environments import definition_of, plain_definition, register
@@ -55,7 +56,7 @@ class Environments:
 
     def put(self, call: Call) -> dict[str, Any]:
         """Register an environment."""
-        return register(self._services, call.params["name"], call.params.get("version"), call.json())
+        return register(self._services, call.params["name"], call.params.get("version"), call.json(Fields()))
 
 
 def _is_named(properties: Any) -> bool:

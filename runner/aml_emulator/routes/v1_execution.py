@@ -6,11 +6,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from aml_emulator.bodies import WORD, Fields
 from aml_emulator.errors import NotSupportedError, bad_request
 from aml_emulator.http import Call, Reply, Route
 from aml_emulator.jobs import runconfig
 from aml_emulator.jobs.runconfig_data import Dataset, references
 from aml_emulator.jobs.service import JobService
+from aml_emulator.jobs.types import CONFIGURATION
 from aml_emulator.jobs.v1_environments import for_run, lowered
 from aml_emulator.routes.history import known_run
 from aml_emulator.routes.v1_content import snapshot_id_of
@@ -43,7 +45,7 @@ class Execution:
 
     def submit(self, call: Call) -> dict[str, Any]:
         """Submit a run of a snapshot; the same run again is the one that is there."""
-        body = call.json()
+        body = call.json(Fields({"Configuration": CONFIGURATION, "SnapshotId": WORD, "ParentRunId": WORD}))
         config = body.get("Configuration")
         if not isinstance(config, dict):
             raise bad_request("A run's body has 'Configuration'.")

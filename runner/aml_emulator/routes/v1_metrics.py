@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from aml_emulator.bodies import OBJECT, TEXT, WHOLE, WORD, WORDS, Fields, ListOf
 from aml_emulator.errors import bad_request, not_found
 from aml_emulator.http import Call, Route
 from aml_emulator.routes.history import known_run
@@ -25,6 +26,12 @@ from aml_emulator.store.v1 import LIST, MetricRow
 SCALAR = "azureml.v1.scalar"
 NUMBERS = frozenset({"double", "float", "int", "long"})
 PAGE = 1000
+
+
+VALUE = Fields({"data": OBJECT, "metricId": WORD, "createdUtc": WORD, "step": WHOLE})
+VALUES = Fields(
+    {"name": TEXT, "columns": WORDS, "properties": Fields({"uxMetricType": WORD}), "value": ListOf(VALUE)}
+)
 
 
 def routes(services: Services) -> Sequence[Route]:
@@ -47,7 +54,11 @@ class Metrics:
     def log(self, call: Call) -> dict[str, Any]:
         """Add values; one that was sent before, by its id, counts once."""
         run = known_run(self._services, call)
-        rows = [row for metric in call.json().get("values") or () for row in _rows(metric)]
+        rows = [
+            row
+            for metric in call.json(Fields({"values": ListOf(VALUES)}), not_finite=True).get("values") or ()
+            for row in _rows(metric)
+        ]
         store = self._services.store
         with store.transaction():
             numbers = [row for row in store.v1.add_rows(run.id, map(_kept, rows)) if row.data is None]
@@ -87,7 +98,8 @@ class Metrics:
 
     def full(self, call: Call) -> dict[str, Any]:
         """Return every value of a metric, in the order in which they were logged."""
-        run, body = known_run(self._services, call), call.json()
+        run = known_run(self._services, call)
+        body = call.json(Fields({"metricName": WORD, "startTime": WORD, "endTime": WORD}))
         name = str(body.get("metricName") or "")
         described = self._described(run, name)
         begin, end = body.get("startTime"), body.get("endTime")

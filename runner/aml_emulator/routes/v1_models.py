@@ -6,12 +6,12 @@ have an asset as well, which is told from where their files lie.
 
 from __future__ import annotations
 
-import json
 import posixpath
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from aml_emulator.bodies import TEXT, WORD, WORDS, Fields, ListOf
 from aml_emulator.errors import NotSupportedError, ServiceError, bad_request
 from aml_emulator.executor.spec import Folder
 from aml_emulator.http import Call, Reply, Route
@@ -46,6 +46,12 @@ PATCHED = {"kvTags": "tags", "properties": "properties", "description": "descrip
 """What may be changed of a model, and what azure-ai-ml calls it; of `OWN_FIELDS`, all but where its files are."""
 
 
+MODEL = Fields(
+    {"name": WORD, "url": WORD, "kvTags": WORDS, "properties": WORDS, "description": TEXT, "runId": TEXT}
+    | dict.fromkeys(("framework", "frameworkVersion", "mimeType", "experimentName"), TEXT)
+)
+
+
 def routes(services: Services) -> Sequence[Route]:
     """Return the routes of models and of their assets."""
     models = Models(services)
@@ -71,7 +77,7 @@ class Models:
 
     def create_asset(self, call: Call) -> dict[str, Any]:
         """Keep which artifacts belong together."""
-        given = call.json()
+        given = call.json(Fields({"artifacts": ListOf(Fields({"prefix": WORD, "id": WORD}))}))
         if not given.get("artifacts"):
             raise bad_request("An asset has artifacts.")
         asset = {**given, "id": str(uuid.uuid4()), "createdTime": iso(self._services.clock())}
@@ -120,7 +126,7 @@ class Models:
 
     def register(self, call: Call) -> dict[str, Any]:
         """Register the next version of a model, of an asset's artifacts."""
-        given, assets = call.json(), self._services.store.assets
+        given, assets = call.json(MODEL), self._services.store.assets
         name, url = str(given.get("name") or ""), str(given.get("url") or "")
         asset = assets.container(ASSETS, url.removeprefix(PREFIX)) if url.startswith(PREFIX) else None
         if not name or asset is None:
@@ -175,9 +181,7 @@ class Models:
 
     def patch(self, call: Call) -> dict[str, Any]:
         """Change tags, properties, description and what a model was made of, by a JSON patch (RFC 6902)."""
-        operations = json.loads(call.body or b"[]")
-        if not isinstance(operations, list):
-            raise bad_request("A model is changed by a list of operations.")
+        operations = call.value(ListOf(Fields({"path": WORD, "op": WORD})), [])
         with self._services.store.transaction():
             known = self._known(call)
             properties, own = dict(known.properties), self._own(known)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from aml_emulator.bodies import TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf
 from aml_emulator.errors import NotSupportedError, bad_request, not_found
 from aml_emulator.http import Call, Route
-from aml_emulator.jobs.own_runs import put_run
+from aml_emulator.jobs.own_runs import RUN, put_run
 from aml_emulator.jobs.service import JobService
 from aml_emulator.routes.history import OWNERS, History, known_run
 from aml_emulator.routes.shapes import iso
@@ -30,6 +30,9 @@ EVENTS: Mapping[str, str] = {
 
 HEARD = frozenset({"Error", "Warning", "Heartbeat"})
 """Events that change no status."""
+
+
+EVENT = Fields({"name": WORD, "data": Fields({"RunId": WORD})})
 
 
 def routes(services: Services, jobs: JobService) -> Sequence[Route]:
@@ -67,7 +70,8 @@ class Runs:
 
     def query(self, call: Call) -> dict[str, Any]:
         """Return runs of an experiment, in pages: those that a filter lets through, in the order that is asked for."""
-        body = call.json()
+        fields = {"filter": WORD, "orderby": Either(TEXT, ListOf(TEXT)), "continuationToken": WORD, "top": WHOLE}
+        body = call.json(Fields(fields))
         try:
             wanted = predicate(str(body.get("filter") or ""))
         except FilterError as error:
@@ -91,7 +95,7 @@ class Runs:
 
     def experiments(self, call: Call) -> dict[str, Any]:
         """Return the experiments."""
-        body = call.json()
+        body = call.json(Fields({"filter": WORD}))
         try:
             wanted = predicate(str(body.get("filter") or ""))
         except FilterError as error:
@@ -111,7 +115,7 @@ class Runs:
         experiment = store.experiment_by_id(call.params["experiment_id"])
         if experiment is None:
             raise not_found(f"experiment '{call.params['experiment_id']}'")
-        changes = call.json()
+        changes = call.json(Fields({"tags": WORDS}))
         if changes.get("archive") is not None:
             raise NotSupportedError("archiving experiments")
         store.tag_experiment(experiment.id, {key: str(value) for key, value in (changes.get("tags") or {}).items()})
@@ -123,19 +127,19 @@ class Runs:
         """Make or change several runs."""
         made = [
             put_run(self._services, str(given.get("runId")), given, experiment=call.params["experiment"])
-            for given in call.json().get("runs") or ()
+            for given in call.json(Fields({"runs": ListOf(RUN)})).get("runs") or ()
         ]
         return {"runs": {run.id: self._history.view(run) for run in made}, "errors": {}}
 
     def event(self, call: Call) -> dict[str, Any]:
         """Hear what a client says of a run."""
-        self._hear(known_run(self._services, call), call.json())
+        self._hear(known_run(self._services, call), call.json(EVENT))
         return {}
 
     def batch_events(self, call: Call) -> dict[str, Any]:
         """Hear what a client says of several runs."""
         errors = []
-        for event in call.json().get("events") or ():
+        for event in call.json(Fields({"events": ListOf(EVENT)})).get("events") or ():
             run = self._services.store.runs.get(str((event.get("data") or {}).get("RunId")))
             if run is None:
                 errors.append({"event": event, "error": {"code": "UserError", "message": "There is no such run."}})
@@ -169,10 +173,9 @@ class Runs:
     def delete_tags(self, call: Call) -> dict[str, Any]:
         """Remove tags of a run."""
         run = known_run(self._services, call)
-        given: Any = json.loads(call.body) if call.body else []
-        names = given.get("tags") if isinstance(given, dict) else given
-        if not isinstance(names, list):
-            raise bad_request("The tags to remove are a list of names.")
+        shape = ListOf(WORD)
+        given = call.value(Either(shape, Fields({"tags": shape}, required=("tags",))), [])
+        names = given["tags"] if isinstance(given, dict) else given
         self._services.store.runs.tag(run.id, dict.fromkeys(map(str, names), None))
         return self._history.view(self._services.store.runs.require(run.id))
 

@@ -118,12 +118,12 @@ class Answer:
 class Service:
     """The application over a database in memory, called without a socket."""
 
-    def __init__(self) -> None:
+    def __init__(self, blobs: Blobs | None = None) -> None:
         self.clock = Clock()
         self.store = Store(":memory:", clock=self.clock)
         self.tokens = Tokens(IDENTITY, clock=self.clock)
         # Signs URLs only: nothing listens where it would connect.
-        self.blobs = Blobs(
+        self.blobs = blobs or Blobs(
             account=IDENTITY.storage_account,
             key=IDENTITY.storage_key,
             endpoint="https://127.0.0.1:1/amllocalstore",
