@@ -12,7 +12,7 @@ from aml_train.gate.history import MetricPoint
 from aml_train.jobs.job import JobSpec
 from aml_train.jobs.logged import Logged, LoggedSet
 from aml_train.jobs.memory import MemoryService
-from aml_train.jobs.service import JobView, LogBeganAnewError, NodeKind, Placement
+from aml_train.jobs.service import JobView, LogBeganAnewError, NodeKind, Placement, StorageUnreachableError
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 
@@ -69,6 +69,9 @@ class FakeService(MemoryService):
     dates: dict[str, Any] = field(default_factory=dict)
     slow_cancel: bool = False
     log_fails: bool = False
+    unreachable: bool = False
+    by_service: ServiceError | None = None
+    storage_reads: int = 0
     looks: int = 0
     prepared: int = 0
 
@@ -124,7 +127,17 @@ class FakeService(MemoryService):
             self.jobs[name] = before if self.slow_cancel else replace(before, status=JobStatus.CANCELED)
         return taken
 
+    def read_log_by_service(self, name: str, path: str, offset: int) -> Iterator[bytes]:
+        if self.by_service is not None:
+            raise self.by_service
+        yield (self.logs.get(path) or self.log)[offset:]
+
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
+        self.storage_reads += 1
+        if self.unreachable:
+            raise StorageUnreachableError(
+                "x.blob.core.windows.net does not answer (ConnectTimeout)", hint="Check it."
+            )
         if self.log_fails:
             raise ServiceError("The log could not be read: storage answered 503", transient=True)
         whole = self.logs[url.removeprefix("log:")] if url.startswith("log:") else self.log

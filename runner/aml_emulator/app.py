@@ -138,7 +138,7 @@ class App:
         sent = {
             "content-length": str(len(content)),
             "x-ms-request-id": str(uuid.uuid4()),
-            **({"content-type": "application/json; charset=utf-8"} if content else {}),
+            **({"content-type": reply.media_type} if content else {}),
             **reply.headers,
         }
         encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in sent.items()]

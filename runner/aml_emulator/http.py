@@ -89,14 +89,22 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """An answer: status, a value for JSON (None: no body), and headers."""
+    """An answer: status, a value for JSON (None: no body) or *data* instead, and headers."""
 
     status: int = 200
     value: Any = None
+    data: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def media_type(self) -> str:
+        """What the body is."""
+        return "application/json; charset=utf-8" if self.data is None else "application/octet-stream"
 
     def encoded(self) -> bytes:
         """Return the body's bytes."""
+        if self.data is not None:
+            return self.data
         if self.value is None:
             return b""
         return json.dumps(self.value, allow_nan=False, separators=(",", ":")).encode("utf-8")

@@ -17,6 +17,7 @@ from aml_train.cli_running import terminate_like_interrupt
 
 if TYPE_CHECKING:
     from aml_train.data.operations import Place
+    from aml_train.events import Event
     from aml_train.jobs.azure_v2 import AzureV2
     from aml_train.jobs.browse import Filter, JobRow
     from aml_train.jobs.clock import Clock
@@ -180,6 +181,14 @@ def logs(
     _print_logs(service, job, pattern or "user_logs/*", follow=follow)
 
 
+def _remark(event: Event) -> None:
+    from aml_train.console import printable
+    from aml_train.events import Notice
+
+    if isinstance(event, Notice):
+        click.echo(f"note: {printable(event.text)}", err=True)
+
+
 def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> None:
     """Print the logs that *pattern* names; with *follow* until the end.
 
@@ -192,6 +201,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     from aml_train.jobs.browse import read_job
     from aml_train.jobs.endings import failure_of
     from aml_train.jobs.log_names import log_name
+    from aml_train.jobs.log_reader import LogReader
     from aml_train.jobs.logs import LogFollower, addresses
     from aml_train.masking import Masker, known_secrets
 
@@ -206,8 +216,9 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
         click.echo(printable_lines(text.text), nl=not text.more)
 
     masker = Masker(known_secrets(os.environ, identifiers=False))
-    follower = LogFollower(service, say, masker=masker)
     clock = _clock()
+    reader = LogReader(service, job, _remark, clock.now)
+    follower = LogFollower(reader, say, masker=masker)
     while True:
         view = service.details(job)
         names = sorted(
@@ -216,7 +227,9 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
         )
         several = len(names) > 1
         ended = view.status.terminal
-        follower.follow(addresses(names, view.log_files), final=ended or not follow)
+        found = tuple(addresses(names, view.log_files))
+        reader.know(found, final=ended or not follow)
+        follower.follow(found, final=ended or not follow)
         if ended or not follow:
             break
         clock.sleep(_FOLLOW_PAUSE)

@@ -7,11 +7,21 @@ from dataclasses import dataclass
 
 from aml_train.attempts import attempt_of, follow, may_follow, next_name, number_of, retries_of
 from aml_train.errors import AmlTrainError
-from aml_train.events import AttemptEnded, CostCounted, Event, JobSubmitted, Listener, LogsEnded, Notice
+from aml_train.events import (
+    AttemptEnded,
+    CostCounted,
+    Event,
+    JobStatusChanged,
+    JobSubmitted,
+    Listener,
+    LogsEnded,
+    Notice,
+)
 from aml_train.jobs.clock import Clock
 from aml_train.jobs.job import JobSpec
 from aml_train.jobs.job_logs import JobLogs
 from aml_train.jobs.service import JobService, JobView
+from aml_train.jobs.states import JobStatus
 from aml_train.jobs.watch import Limits, Pace, Watch
 from aml_train.live_job import LiveJob
 from aml_train.masking import Masker
@@ -113,14 +123,20 @@ class Following:
             view = self._again(view)
 
     def _watch(self, view: JobView, pace: Pace, limits: Limits) -> Watch:
-        service, listener = self._service, self._listener
+        service, listener = self._service, self._heard
         every = self._plan.watch.logs == "all"
-        logs = JobLogs(service, view.name, self._watched, every=every, masker=self._masker)
+        logs = JobLogs(service, view.name, self._watched, every=every, masker=self._masker, now=self._clock.now)
         return Watch(service, view.name, clock=self._clock, pace=pace, limits=limits, listener=listener, logs=logs)
 
     def _watched(self, event: Event) -> None:
         if isinstance(event, LogsEnded):
             self._outcome.logs = event
+        self._listener(event)
+
+    def _heard(self, event: Event) -> None:
+        """Pass an event of the watch on. A job that has ended, whatever is left to be read of it, is not cancelled any more."""
+        if isinstance(event, JobStatusChanged) and JobStatus(event.status).final:
+            self._held.live, self._outcome.job_ended = None, event.status
         self._listener(event)
 
     def _ended(self, view: JobView, again: str | None) -> None:
@@ -141,7 +157,7 @@ class Following:
             return held.live
 
         view, held.spec, attached = follow(service, view, held.spec, answer_for=answer_for)
-        self._outcome.job, self._outcome.attached = view, attached
+        self._outcome.job, self._outcome.attached, self._outcome.job_ended = view, attached, None
         held.ours = held.ours or not attached
         self._listener(
             JobSubmitted(job=view.name, attached=attached, studio_url=view.studio_url, attempt=number_of(view.name))

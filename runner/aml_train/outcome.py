@@ -69,6 +69,7 @@ class Outcome:
     hint: str | None = None
     image: JobImage | None = None
     job: JobView | None = None
+    job_ended: str | None = None
     attached: bool = False
     attempts: list[Attempt] = field(default_factory=list)
     logs: LogsEnded | None = None

@@ -383,6 +383,7 @@ class Execution:
             # A job of this run may have completed before it was looked at: its log has not been seen, nor its metrics settled.
             if view.status is JobStatus.COMPLETED and self.outcome.attached:
                 self._settled = True
+                self._held.live, self.outcome.job_ended = None, view.status.value
                 self._listener(JobStatusChanged(job=view.name, status=view.status.value))
             else:
                 view = self._following(service).run(view, pace)
@@ -396,7 +397,13 @@ class Execution:
             # Who attached to a job did not ask for it.
             cancel = self._plan.watch.on_cancel == "cancel" and self._held.ours
             return self._held.live.interrupt(cancel=cancel)
-        job = self.outcome.job
-        return CancelledError(
-            f"Interrupted after the end of the job {job.name}." if job else "Interrupted before a job was submitted."
-        )
+        return self._after_the_end()
+
+    def _after_the_end(self) -> CancelledError:
+        job, ended = self.outcome.job, self.outcome.job_ended
+        if job is None:
+            return CancelledError("Interrupted before a job was submitted.")
+        text = f"Interrupted after the end of the job {job.name}" + (f", which is {ended}" if ended else "")
+        if ended == JobStatus.COMPLETED.value and self.outcome.decision is None and self._options.decide:
+            return CancelledError(f"{text}: it was not gated.", hint=f"Gate it: aml-train attach {job.name}")
+        return CancelledError(f"{text}.")

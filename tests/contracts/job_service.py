@@ -185,6 +185,10 @@ def a_job_runs_to_its_end(subject: Subject, _tmp_path: Path) -> None:
     assert after.created <= after.started <= after.ended
     assert log_of(subject, after, len(first)) == b"two\n", "the log grew behind what was read"
     assert log_of(subject, after, 2) == b"e\ntwo\n"
+    for offset in (0, 2, 8, 900):
+        passed_on = b"".join(subject.service.read_log_by_service(job.name, LOG, offset))
+        assert passed_on == b"one\ntwo\n"[offset:], "without storage"
+    assert b"".join(subject.service.read_log_by_service(job.name, "user_logs/none.txt", 0)) == b""
     with pytest.raises(LogBeganAnewError, match=r"the log has 8 bytes, of which 900 were read"):
         log_of(subject, after, 900)
 

@@ -5,16 +5,20 @@ Shapes are those of the clients' generated models (``ArtifactContentInformation`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from aml_emulator.bodies import WORD, Fields, ListOf
 from aml_emulator.errors import bad_request, not_found
-from aml_emulator.http import Call, Route
+from aml_emulator.http import Call, Reply, Route
 from aml_emulator.routes.history import OWNERS, known_run
 from aml_emulator.routes.shapes import continued, iso
 from aml_emulator.services import Services
 from aml_emulator.store.runs import Artifact, Run
+
+_RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?")
+_MOST_AT_ONCE: Final = 4 << 20
 
 
 def routes(services: Services) -> Sequence[Route]:
@@ -84,6 +88,12 @@ class Artifacts:
             "errors": {},
         }
 
+    def download(self, call: Call) -> Reply:
+        """Return a file's content, by way of this service: for clients that Blob storage lets nothing through to."""
+        run = known_run(self._services, call)
+        folder = self._services.artifacts_of(run.id)
+        return content_reply(self._services, call, folder.container, folder.name_of(self._file(call, run).path))
+
     def _file(self, call: Call, run: Run) -> Artifact:
         path = call.query.get("path", "")
         artifact = self._services.store.runs.artifact(run.id, path)
@@ -134,3 +144,16 @@ def _artifact(run: Run, artifact: Artifact) -> dict[str, Any]:
 
 def _under(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith(f"{prefix}/")
+
+
+def content_reply(services: Services, call: Call, container: str, name: str) -> Reply:
+    """Return a blob's content: all of it, or of the range that the request names a few megabytes at most."""
+    match = _RANGE.fullmatch(call.headers.get("range", ""))
+    if match is None:
+        return Reply(data=b"".join(services.blobs.read(container, name)))
+    size, start = services.blobs.size(container, name) or 0, int(match[1])
+    if start >= size:
+        return Reply(status=416, headers={"Content-Range": f"bytes */{size}"})
+    end = min(size, int(match[2] or size) + 1, start + _MOST_AT_ONCE)
+    data = services.blobs.read_range(container, name, start, end - start)
+    return Reply(status=206, data=data, headers={"Content-Range": f"bytes {start}-{end - 1}/{size}"})

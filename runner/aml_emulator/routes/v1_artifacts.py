@@ -15,8 +15,8 @@ from starlette.datastructures import QueryParams
 from aml_emulator.errors import not_found
 from aml_emulator.executor.layout import UnsafePathError, safe_relative
 from aml_emulator.executor.spec import Folder
-from aml_emulator.http import Call, Route
-from aml_emulator.routes.artifacts import Artifacts, checked_paths
+from aml_emulator.http import Call, Reply, Route
+from aml_emulator.routes.artifacts import Artifacts, checked_paths, content_reply
 from aml_emulator.routes.shapes import continued, iso
 from aml_emulator.services import Services
 
@@ -50,6 +50,11 @@ def routes(services: Services) -> Sequence[Route]:
             method="GET",
             path=f"{base}/contentinfo/{place}/{{path*}}",
             handler=one_of(of_runs.content, uploads.content),
+        ),
+        Route(
+            method="GET",
+            path=f"{base}/content/{place}/{{path*}}",
+            handler=one_of(of_runs.download, uploads.download),
         ),
         Route(
             method="GET",
@@ -92,6 +97,11 @@ class Uploads:
     def content(self, call: Call) -> dict[str, Any]:
         """Return where one file can be read."""
         return self._content(call, self._known(call))
+
+    def download(self, call: Call) -> Reply:
+        """Return a file's content."""
+        folder = self._folder(call)
+        return content_reply(self._services, call, folder.container, folder.name_of(self._known(call)))
 
     def contents(self, call: Call) -> dict[str, Any]:
         """Return where each file under a path can be read."""

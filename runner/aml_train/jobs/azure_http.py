@@ -368,3 +368,7 @@ class AzureHttp:
     def metrics(self, path: str) -> str:
         """Return the address of *path* in run history's metrics, which azureml-core asks at the host of run history."""
         return f"{self._data_plane('history')}/metric/v2.0{self.workspace.path}{path}"
+
+    def artifacts(self, path: str) -> str:
+        """Return the address of *path* in the artifact service, which azureml-core asks at the host of run history."""
+        return f"{self._data_plane('history')}/artifact/v2.0{self.workspace.path}/artifacts{path}"

@@ -17,11 +17,18 @@ from aml_train import retries
 from aml_train.answers import Answer, Pages
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
-from aml_train.http_client import exchange
+from aml_train.http_client import exchange, host_of
 from aml_train.jobs.azure_http import TIMEOUT, AzureHttp, error_for
 from aml_train.jobs.azure_views import codes_of, job_view, model_view
 from aml_train.jobs.logged import LoggedSet
-from aml_train.jobs.service import JobView, LogBeganAnewError, ModelView, NodeKind, Placement
+from aml_train.jobs.service import (
+    JobView,
+    LogBeganAnewError,
+    ModelView,
+    NodeKind,
+    Placement,
+    StorageUnreachableError,
+)
 from aml_train.jobs.states import JobStatus, parse_status
 
 _API: Final = {
@@ -29,10 +36,34 @@ _API: Final = {
     "models": "2023-08-01-preview",
 }
 _CHUNK: Final = 256 * 1024
+#: Seconds for connecting to the storage of logs, and between two pieces of its answer: the job's status waits meanwhile.
+_LOG_TIMEOUT: Final = (5.0, 20.0)
+#: Storage's words for "not from there", whatever the signature: https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes.
+#: A signature that has run out is AuthenticationFailed.
+_FORBIDDEN_HERE: Final = frozenset(
+    {
+        "AuthorizationFailure",
+        "AuthorizationPermissionMismatch",
+        "AuthorizationSourceIPMismatch",
+        "InsufficientAccountPermissions",
+        "KeyBasedAuthenticationNotPermitted",
+        "PublicAccessNotPermitted",
+    }
+)
+_STORAGE_HINT: Final = (
+    "Check the storage account's firewall and private endpoint, and the proxy, from this machine: docs/logs.md."
+)
 _MOST_PAGES: Final = 10
 #: With 25,000 values each: ten times of what Azure keeps of a metric, a million
 #: (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity).
 _MOST_METRIC_PAGES: Final = 400
+
+
+def _check_allowed(response: requests.Response, host: str) -> None:
+    """Raise StorageUnreachableError where storage forbids the place that the request comes from."""
+    word = response.headers.get("x-ms-error-code", "")
+    if response.status_code == requests.codes.forbidden and word in _FORBIDDEN_HERE:
+        raise StorageUnreachableError(f"{host} answered 403 ({word})", hint=_STORAGE_HINT)
 
 
 class AzureRest(AzureHttp):
@@ -129,9 +160,9 @@ class AzureRest(AzureHttp):
         A blob that took another's place has another time of creation
         (https://learn.microsoft.com/rest/api/storageservices/get-blob#response-headers).
         """
+        host = host_of(url)
         try:
-            headers = {"Range": f"bytes={offset}-"}
-            with exchange(self.session, "GET", url, headers=headers, stream=True, timeout=TIMEOUT) as response:
+            with self._open_log(url, offset) as response:
                 if response.status_code == requests.codes.requested_range_not_satisfiable:
                     length = response.headers.get("Content-Range", "").rpartition("/")[2]
                     if length.isdecimal() and len(length) < 20 and int(length) < offset:
@@ -141,6 +172,7 @@ class AzureRest(AzureHttp):
                     return
                 if response.status_code == requests.codes.ok and offset:
                     raise ServiceError("The log's storage does not answer to ranges.")
+                _check_allowed(response, host)
                 if not response.ok:
                     # A signature that has run out is renewed by the next look at the run's details.
                     raise ServiceError(
@@ -148,8 +180,57 @@ class AzureRest(AzureHttp):
                     )
                 self._see_creation(url, response.headers.get("x-ms-creation-time", ""), offset)
                 yield from response.iter_content(_CHUNK)
-        except requests.RequestException as error:
+        except requests.exceptions.ChunkedEncodingError as error:
             raise ServiceError(f"The log could not be read: {type(error).__name__}", transient=True) from error
+        except requests.RequestException as error:
+            problem = f"{host} does not answer ({type(error).__name__})"
+            raise StorageUnreachableError(problem, hint=_STORAGE_HINT) from error
+
+    def _open_log(self, url: str, offset: int) -> requests.Response:
+        def send() -> requests.Response:
+            headers = {"Range": f"bytes={offset}-"}
+            return exchange(self.session, "GET", url, headers=headers, stream=True, timeout=_LOG_TIMEOUT)
+
+        try:
+            return send()
+        except requests.Timeout:
+            raise
+        except requests.ConnectionError:
+            return send()  # Storage may have closed a connection that was kept since the last reading.
+
+    def read_log_by_service(self, name: str, path: str, offset: int) -> Iterator[bytes]:
+        """See :meth:`aml_train.jobs.service.JobService.read_log_by_service`.
+
+        The request is azureml-core's ``ArtifactsOperations.download`` (1.61, ``_restclient/operations``), whose declaration knows no ranges:
+        an answer without one is the whole file. A service that answers by ranges may give less at once than there is.
+        """
+        what = f"reading {path} by way of AzureML"
+        url = self.artifacts(f"/content/ExperimentRun/dcid.{quote(name)}/{quote(path)}")
+        while True:
+            headers = {"Authorization": f"Bearer {self._token()}", "Range": f"bytes={offset}-"}
+            try:
+                with exchange(self.session, "GET", url, headers=headers, stream=True, timeout=_LOG_TIMEOUT) as response:
+                    if response.status_code in (
+                        requests.codes.not_found,
+                        requests.codes.requested_range_not_satisfiable,
+                    ):
+                        return
+                    if not response.ok:
+                        raise error_for(response, what)
+                    ranged = response.status_code == requests.codes.partial_content
+                    before, skip = offset, 0 if ranged else offset
+                    for data in response.iter_content(_CHUNK):
+                        rest = data[skip:]
+                        skip = max(0, skip - len(data))
+                        offset += len(rest)
+                        yield rest
+                    total = response.headers.get("Content-Range", "").rpartition("/")[2]
+            except requests.RequestException as error:
+                raise ServiceError(
+                    f"{what}: {host_of(url)} does not answer: {type(error).__name__}", transient=True
+                ) from error
+            if not ranged or offset == before or not (total.isdecimal() and len(total) < 20) or offset >= int(total):
+                return
 
     def _see_creation(self, url: str, created: str, offset: int) -> None:
         """Remember when a log's blob was created; raise where that is another time than before."""
@@ -237,14 +318,30 @@ class AzureRest(AzureHttp):
         return any(True for _ in self.artifact_paths(name, path))
 
     def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
-        """See :meth:`aml_train.jobs.service.JobService.read_artifact`. A download that breaks off is begun again."""
+        """See :meth:`aml_train.jobs.service.JobService.read_artifact`. A download that breaks off is begun again.
+
+        Where storage cannot be reached from here, the artifact service passes the file on.
+        """
         what = f"Reading {path}, which the job {name} wrote"
         url = f"{self._artifacts(name)}/contentinfo"
         for attempt in retries.repeated():
             with attempt:
                 found = self.read(url, what, params={"path": path.strip("/")})
-                return None if found is None else self._download(found.text("contentUri"), what, most)
+                if found is None:
+                    return None
+                try:
+                    return self._download(found.text("contentUri"), what, most)
+                except StorageUnreachableError:
+                    return self._passed_on(name, path.strip("/"), most)
         raise AssertionError("the last attempt returns or raises")
+
+    def _passed_on(self, name: str, path: str, most: int) -> bytes:
+        content = bytearray()
+        for data in self.read_log_by_service(name, path, 0):
+            content.extend(data)
+            if len(content) > most:
+                break
+        return bytes(content[: most + 1])
 
     def _download(self, url: str, what: str, most: int) -> bytes | None:
         """Return what lies at an address that is signed: no token goes there."""
@@ -253,12 +350,20 @@ class AzureRest(AzureHttp):
             with exchange(self.session, "GET", url, stream=True, timeout=TIMEOUT) as response:
                 if response.status_code == requests.codes.not_found:
                     return None
+                _check_allowed(response, host_of(url))
                 if not response.ok:
                     raise ServiceError(f"{what}: storage answered {response.status_code}", transient=True)
                 for chunk in response.iter_content(_CHUNK):
                     content.extend(chunk)
                     if len(content) > most:
                         break
+        except (requests.ConnectionError, requests.Timeout) as error:
+            if content:
+                raise ServiceError(
+                    f"{what}: the download broke off: {type(error).__name__}", transient=True
+                ) from error
+            problem = f"{what}: {host_of(url)} does not answer ({type(error).__name__})"
+            raise StorageUnreachableError(problem, hint=_STORAGE_HINT) from error
         except requests.RequestException as error:
             raise ServiceError(f"{what}: the download broke off: {type(error).__name__}", transient=True) from error
         return bytes(content[: most + 1])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from aml_train.errors import ServiceError
 from aml_train.events import Listener, LogLines, LogsEnded, LogTail, Notice, rank_label
 from aml_train.jobs.infiniband import NcclWatch, has_infiniband
 from aml_train.jobs.log_names import chosen, log_name
+from aml_train.jobs.log_reader import DEPENDS, LogReader
 from aml_train.jobs.logs import TAIL_LINES, LogAddress, LogFollower, LogText, addresses
-from aml_train.jobs.service import JobService, JobView, NodeKind, Placement
+from aml_train.jobs.service import JobService, JobView, NodeKind, Placement, StorageUnreachableError
 from aml_train.jobs.states import JobStatus
 from aml_train.masking import Masker
 from aml_train.tracebacks import Traceback, TracebackFinder
@@ -40,17 +42,26 @@ class JobLogs:
         listener: is told the lines, and at the end what they come to.
         every: AzureML's own logs are told as well.
         masker: knows the secrets.
+        now: seconds of a clock that only grows.
     """
 
     def __init__(
-        self, service: JobService, job: str, listener: Listener, *, every: bool = False, masker: Masker | None = None
+        self,
+        service: JobService,
+        job: str,
+        listener: Listener,
+        *,
+        every: bool = False,
+        masker: Masker | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._service = service
         self._job = job
         self._listener = listener
         self._every = every
         self._masker = masker
-        self._follower = LogFollower(service, self._take, masker=masker)
+        self._reader = LogReader(service, job, listener, now)
+        self._follower = LogFollower(self._reader, self._take, masker=masker)
         self._tracebacks = TracebackFinder()
         self._nccl = NcclWatch()
         self._warned = False
@@ -59,23 +70,33 @@ class JobLogs:
         self._busy: set[str] = set()
         self._turns = 0
         self._view: JobView | None = None
+        self._told = False
 
-    def read(self, view: JobView, *, final: bool) -> None:
+    def read(self, view: JobView, *, final: bool) -> bool:
         """Read what is new in the logs that *view* names; with *final* to their ends.
 
-        Raises:
-            ServiceError: if a log cannot be read; calling again goes on where reading stopped.
+        Returns:
+            whether that is done, as far as it can be: calling again continues where reading stopped. What keeps logs from being read
+            is reported once, and raises nothing: the job's fate does not depend on them.
         """
         self._view = view
         names = chosen(view.log_files, every=self._every)
         self._known = tuple(addresses(names, view.log_files))
-        self.read_some(self._known, final=final)
+        self._reader.know(self._known, final=final)
+        problem = self._read(self._known, final=final)
+        if problem is not None and not self._told:
+            self._told = True
+            text = f"The logs of the job {self._job} cannot be read now: {problem.message} {DEPENDS}"
+            self._listener(Notice(text=text, level="warning"))
+        return problem is None
 
     def turn(self) -> tuple[LogAddress, ...]:
         """Return the logs to be read next between two looks at the job: those that grew when they were read last, and one other in turn.
 
         So the end of the logs is noticed at once, however many ranks there are, and none waits for long. A reading costs two requests.
         """
+        if not self._reader.reads_storage:
+            return ()
         self._turns += 1
         busy = [log for log in self._known if log[0].path in self._busy] or list(self._known[:1])
         if len(busy) > _MOST_AT_ONCE:
@@ -84,17 +105,25 @@ class JobLogs:
         others = [log for log in self._known if log not in busy]
         return (*busy, others[self._turns % len(others)]) if others else tuple(busy)
 
-    def read_some(self, logs: Sequence[LogAddress], *, final: bool = False) -> None:
-        """Read what is new in *logs*; as :meth:`read`."""
+    def read_some(self, logs: Sequence[LogAddress]) -> bool:
+        """Read what is new in *logs*, between two looks; return whether that is done. What keeps them from being read is not reported."""
+        return self._read(logs, final=False) is None
+
+    def _read(self, logs: Sequence[LogAddress], *, final: bool) -> ServiceError | None:
+        """Read what is new in *logs*; return what failed and may succeed when it is tried again."""
         before = self._busy
         self._busy = before - {name.path for name, _ in logs}
+        problem: ServiceError | None = None
         try:
             self._follower.follow(logs, final=final)
-        except ServiceError:
+        except StorageUnreachableError:
             self._busy |= before
-            raise
+        except ServiceError as error:
+            self._busy |= before
+            problem = error
         if self._nccl.on_sockets and not self._warned:
             self._warn()
+        return problem
 
     def has_grown(self) -> bool:
         """Tell whether a log has grown since this was asked last."""
@@ -103,6 +132,7 @@ class JobLogs:
 
     def end(self, reason: str | None = None) -> LogsEnded:
         """Tell, and return, what the logs come to. *reason* is AzureML's explanation, which may name the rank that failed."""
+        self._follower.finish()
         tails = self._follower.tails() or self._last_resort()
         found = best(self._tracebacks.found(), failed=failed_rank(reason))
         ended = LogsEnded(job=self._job, tails=tails, tracebacks=found)
@@ -115,9 +145,13 @@ class JobLogs:
         view = self._view
         if view is None or self._every or view.status not in (JobStatus.FAILED, JobStatus.NOT_RESPONDING):
             return ()
-        quiet = LogFollower(self._service, lambda _text: None, masker=self._masker)
+        quiet = LogFollower(self._reader, lambda _text: None, masker=self._masker)
+        every = tuple(addresses(chosen(view.log_files, every=True), view.log_files))
+        self._reader.know(every, final=True)
         try:
-            quiet.follow(addresses(chosen(view.log_files, every=True), view.log_files), final=True)
+            quiet.follow(every, final=True)
+        except StorageUnreachableError:
+            return quiet.tails()  # reported by the reader
         except ServiceError as error:
             # The verdict does not depend on it.
             self._listener(Notice(text=f"AzureML's own logs could not be read: {error.message}", level="warning"))

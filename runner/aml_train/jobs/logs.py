@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
+from aml_train.errors import ServiceError
 from aml_train.events import LogTail
 from aml_train.jobs.log_names import LogName
-from aml_train.jobs.service import JobService, LogBeganAnewError
+from aml_train.jobs.service import LogBeganAnewError
 from aml_train.lines import LineBlocks, Piece
 from aml_train.masking import Masker, Scrubber, without_signatures
 
@@ -42,6 +43,13 @@ class LogText:
 #: A log, and the address that it can be read at by ranges.
 LogAddress = tuple[LogName, str]
 LogSink = Callable[[LogText], None]
+
+
+class ReadsLogs(Protocol):
+    """Reads a log by ranges; see :meth:`aml_train.jobs.service.JobService.read_log`."""
+
+    def read_log(self, url: str, offset: int) -> Iterator[bytes]:
+        """Yield the bytes of a log from *offset* on, as far as they are written."""
 
 
 class Tail:
@@ -100,7 +108,7 @@ class LogFollower:
         masker: knows the secrets; they are replaced before anything else sees the text, wherever the bytes are cut.
     """
 
-    def __init__(self, service: JobService, sink: LogSink, *, masker: Masker | None = None) -> None:
+    def __init__(self, service: ReadsLogs, sink: LogSink, *, masker: Masker | None = None) -> None:
         self._service = service
         self._sink = sink
         self._masker = masker or Masker()
@@ -123,19 +131,31 @@ class LogFollower:
             logs: each log and the address to read it at, in the order in which they are to be read.
 
         Raises:
-            ServiceError: if a log cannot be read; calling again goes on where reading stopped.
+            ServiceError: if a log cannot be read, after the others were; calling again continues where reading stopped.
         """
         given = list(logs)
         for name, _ in given:
             if name.path not in self._logs:
                 self._logs[name.path] = _Log(name=name, scrubber=Scrubber(self._masker, across=True))
+        failure: ServiceError | None = None
         for name, url in given:
             log = self._logs[name.path]
-            for data in self._unread(log, url):
-                log.take(data)
-                self._pass_on(log, data)
+            try:
+                for data in self._unread(log, url):
+                    log.take(data)
+                    self._pass_on(log, data)
+            except ServiceError as error:
+                failure = failure or error
+                continue
             if final:
                 self._pass_on(log, b"", final=True)
+        if failure is not None:
+            raise failure
+
+    def finish(self) -> None:
+        """Pass on the last unfinished line of every log, as far as they could be read."""
+        for log in self._logs.values():
+            self._pass_on(log, b"", final=True)
 
     def _unread(self, log: _Log, url: str) -> Iterator[bytes]:
         try:

@@ -314,6 +314,11 @@ class MemoryService:
             raise LogBeganAnewError(f"the log has {len(content)} bytes, of which {offset} were read")
         return iter([content[offset:]] if content[offset:] else [])
 
+    def read_log_by_service(self, name: str, path: str, offset: int) -> Iterator[bytes]:
+        """See :meth:`aml_train.jobs.service.JobService.read_log_by_service`."""
+        content = self._work(name).logs.get(path, b"")[offset:]
+        return iter([content] if content else [])
+
     def ensure_compute(self, cluster: ClusterConfig, *, listener: Listener) -> None:
         """Have the cluster there, as a target does it; *listener* is told what is made, changed, and left as it is.
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.job import TAG_JOB, TAG_STAGE, JobSpec
 from aml_train.jobs.logged import LoggedSet
@@ -113,6 +114,10 @@ class NewModel:
     properties: Mapping[str, str]
 
 
+class StorageUnreachableError(ServiceError):
+    """Blob storage cannot be reached from here at all: it hangs, refuses, has no address, or its firewall forbids it."""
+
+
 class LogBeganAnewError(Exception):
     """A log is another blob than before, or shorter than what was read of it: its job may have been started again."""
 
@@ -164,6 +169,13 @@ class JobService(Protocol):
 
         Raises:
             LogBeganAnewError: before the first byte; told once of each new blob.
+            StorageUnreachableError: storage cannot be reached from here.
+        """
+
+    def read_log_by_service(self, name: str, path: str, offset: int) -> Iterator[bytes]:
+        """Yield the bytes of the job's log *path* from *offset* on, by way of AzureML where its storage cannot be reached.
+
+        A log that is shorter than *offset* has nothing more. It costs more than :meth:`read_log`.
         """
 
     def node_kind(self, placement: Placement) -> NodeKind:

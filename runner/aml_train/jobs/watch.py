@@ -27,6 +27,8 @@ _MAY_RUN: Final = "The job may still be running; run the same command again to a
 _ASLEEP: Final = 300.0
 #: Seconds for which a cancelled job's end is awaited: nodes may take minutes to stop a container.
 _CONFIRM: Final = 600.0
+#: Seconds between two readings of the ends of logs, where the first one fails: the verdict waits for no more than these.
+_LAST_READS: Final = (0.5, 2.0)
 #: Seconds of waiting after which the reason is told.
 _LONG_WAIT: Final = 300.0
 
@@ -56,7 +58,7 @@ def watch(
         CancelledError: when the job may not cost more; as above.
         ServiceError: if the service stays away longer than our patience, or reports an unknown status.
     """
-    logs = JobLogs(service, name, listener, every=every_log, masker=masker)
+    logs = JobLogs(service, name, listener, every=every_log, masker=masker, now=clock.now)
     return Watch(service, name, clock=clock, pace=pace, limits=limits, listener=listener, logs=logs).run()
 
 
@@ -80,7 +82,7 @@ class Watch:
         self._pace = pace
         self._limits = limits
         self._listener = listener
-        self._logs = logs or JobLogs(service, name, listener)
+        self._logs = logs or JobLogs(service, name, listener, now=clock.now)
         self._cadence = Cadence(pace, clock.now())
         self.timing = Timing(clock.now())
         self._view: JobView | None = None
@@ -133,7 +135,6 @@ class Watch:
                 self._listener(Notice(text=text, level="warning"))
             self._view = self.last = view
             self._reading = now
-            self._logs.read(view, final=view.status.terminal and self._is_over(view))
         except ServiceError as error:
             if not error.transient:
                 raise
@@ -143,7 +144,16 @@ class Watch:
         if self._outage is not None:
             self._listener(Notice(text="AzureML answers again."))
             self._outage = None
+        self._read_logs(view)
         return view
+
+    def _read_logs(self, view: JobView) -> None:
+        """Read the job's logs, which lie elsewhere: whatever becomes of that, the status is known. Their ends are tried a few times."""
+        final = view.status.terminal and self._is_over(view)
+        for pause in (*_LAST_READS, 0.0):
+            if self._logs.read(view, final=final) or not final:
+                return
+            self._clock.sleep(pause)
 
     def _rest(self) -> None:
         """Wait until the job is to be asked for again, and read its logs meanwhile."""
@@ -156,10 +166,8 @@ class Watch:
             self._clock.sleep(min(left, self._pace.log) if tailed else left)
             if tailed and left > self._pace.log:
                 began = self._clock.now()
-                try:
-                    self._logs.read_some(tailed)
-                except ServiceError:
-                    readable = False  # The next look renews the addresses, or finds an outage.
+                if not self._logs.read_some(tailed):
+                    readable = False  # The next look renews the addresses.
                     continue
                 if self._cadence.heard(self._clock.now(), grew=self._logs.has_grown(), began=began):
                     return

@@ -93,6 +93,10 @@ class RemoteService:
         """Bytes arrive at once."""
         return iter(self._worker.ask(self._which, "read_log", url, offset))
 
+    def read_log_by_service(self, name: str, path: str, offset: int) -> Any:
+        """Bytes arrive at once."""
+        return iter(self._worker.ask(self._which, "read_log_by_service", name, path, offset))
+
     def submit(self, job: Any, submission: Submission) -> Any:
         """Submit there; *submission* knows afterwards what became of it."""
         return self._sent("submit", submission, job)

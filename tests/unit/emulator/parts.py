@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -153,21 +153,22 @@ class Service:
         token: str | None = "",
         content: bytes | None = None,
         from_job: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send one request, with an api-version if it has none; *token* empty is a signed-in client's, None is none."""
         target, _, query = path.partition("?")
         if host == "management.azure.com" and "api-version" not in query:
             query = f"{query}&api-version={VERSION}".lstrip("&")
-        headers = [(b"host", host.encode())]
+        fields = [(b"host", host.encode()), *((k.encode(), v.encode()) for k, v in (headers or {}).items())]
         if token is not None:
-            headers.append((b"authorization", f"Bearer {token or self.token}".encode()))
+            fields.append((b"authorization", f"Bearer {token or self.token}".encode()))
         data = content if content is not None else (b"" if body is None else json.dumps(body).encode())
         scope = {
             "type": "http",
             "method": method,
             "raw_path": quote(target, safe="/%:.-_").encode(),
             "query_string": query.encode(),
-            "headers": headers,
+            "headers": fields,
         }
         sent: list[dict[str, Any]] = []
 

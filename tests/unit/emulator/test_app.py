@@ -361,6 +361,36 @@ def test_artifacts_are_made_known_listed_and_found(service: Service) -> None:
     assert outside.status == 400
 
 
+@pytest.mark.parametrize(
+    ("asked", "status", "found", "range_"),
+    [
+        ("", 200, b"0123456789", ""),
+        ("bytes=4-", 206, b"4567", "bytes 4-7/10"),
+        ("bytes=8-", 206, b"89", "bytes 8-9/10"),
+        ("bytes=2-3", 206, b"23", "bytes 2-3/10"),
+        ("bytes=10-", 416, b"", "bytes */10"),
+        ("lines=1-", 200, b"0123456789", ""),
+    ],
+)
+def test_a_file_is_passed_on_by_ranges(
+    service: Service, monkeypatch: pytest.MonkeyPatch, asked: str, status: int, found: bytes, range_: str
+) -> None:
+    blob = b"0123456789"
+    monkeypatch.setattr("aml_emulator.routes.artifacts._MOST_AT_ONCE", 4)
+    monkeypatch.setattr(service.blobs, "size", lambda _container, _name: len(blob))
+    monkeypatch.setattr(service.blobs, "read", lambda _container, _name: iter([blob[:3], blob[3:]]))
+    monkeypatch.setattr(
+        service.blobs, "read_range", lambda _container, _name, start, length: blob[start : start + length]
+    )
+    service.submit("run1")
+    service.store.runs.add_artifact("run1", "user_logs/std_log.txt")
+    path = f"/artifact/v2.0{WS}/artifacts/content/ExperimentRun/dcid.run1/user_logs/std_log.txt"
+    answer = service.call("GET", path, host=API, headers={"range": asked} if asked else {})
+    assert (answer.status, answer.body, answer.headers.get("Content-Range", "")) == (status, found, range_)
+    assert not found or answer.headers["content-type"] == "application/octet-stream"
+    assert service.call("GET", path.replace("std_log", "none"), host=API).status == 404
+
+
 @pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])
 def test_a_body_that_is_no_json_object_is_refused(service: Service, content: bytes) -> None:
     answer = service.call("PUT", f"{WS}/jobs/run1", content=content)

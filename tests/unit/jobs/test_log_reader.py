@@ -1,0 +1,290 @@
+"""Logs never hold a job's status, gate and model back, wherever they cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import pytest
+import requests
+
+from aml_train.errors import ServiceError
+from aml_train.events import Event, JobStatusChanged, LogLines, Notice
+from aml_train.jobs.azure_http import Workspace
+from aml_train.jobs.azure_rest import AzureRest
+from aml_train.jobs.clock import Clock
+from aml_train.jobs.service import JobView, StorageUnreachableError
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.watch import Limits, Pace, watch
+from tests.fake_service import FakeClock, FakeService
+from tests.unit.test_pipeline import good_service, make_plan, run
+
+S = JobStatus
+LOG = b"one\ntwo\nlast"
+
+
+def followed(service: FakeService, clock: FakeClock | None = None) -> tuple[JobView, Exception | None, list[Event]]:
+    clock = clock or FakeClock()
+    service.jobs["j"] = JobView(name="j", status=S.QUEUED)
+    events: list[Event] = []
+    view, failure = watch(
+        service,
+        "j",
+        clock=Clock(now=clock.now, sleep=clock.sleep),
+        pace=Pace(),
+        limits=Limits(),
+        listener=events.append,
+    )
+    return view, failure, events
+
+
+def lines(events: list[Event]) -> str:
+    return "\n".join(event.text for event in events if isinstance(event, LogLines))
+
+
+def warnings(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice) and event.level == "warning"]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {"unreachable": True, "by_service": ServiceError("404")},
+        {"log_fails": True},
+        {"unreachable": True},
+        {"unreachable": True, "by_service": ServiceError("no answer", transient=True)},
+    ],
+)
+@pytest.mark.parametrize("end", [S.COMPLETED, S.FAILED])
+def test_the_status_is_seen_at_once_whatever_becomes_of_the_logs(faults: dict[str, Any], end: JobStatus) -> None:
+    clock, bare_clock = FakeClock(), FakeClock()
+    script = [S.QUEUED, S.RUNNING, end]
+    view, failure, events = followed(FakeService(script=script, log=LOG, **faults), clock)
+    followed(FakeService(script=script), bare_clock)
+    assert (view.status, failure is None) == (end, end is S.COMPLETED)
+    assert [event.status for event in events if isinstance(event, JobStatusChanged)] == [
+        "Queued",
+        "Running",
+        end.value,
+    ]
+    assert clock.time - bare_clock.time < 5, "seconds"
+    assert len(warnings(events)) == (2 if "log_fails" in faults and end is S.FAILED else 1), warnings(events)
+
+
+def test_a_job_whose_storage_cannot_be_reached_is_gated_and_registered() -> None:
+    service = good_service(log=LOG, unreachable=True, by_service=ServiceError("AzureML answered 403"))
+    outcome, events = run(make_plan({"acc": [">= 0.95"]}), service)
+    assert (outcome.status, len(service.registered)) == ("passed", 1)
+    (warning,) = warnings(events)
+    assert warning == (
+        f"The logs of the job {outcome.facts()['job']} cannot be read from storage: x.blob.core.windows.net does not answer"
+        " (ConnectTimeout), and AzureML does not pass them on: AzureML answered 403 The job's status, gate and model do not"
+        " depend on its logs. Check it."
+    )
+
+
+def test_the_artefact_service_is_read_where_storage_cannot_be_reached() -> None:
+    service = FakeService(script=[S.RUNNING] * 5 + [S.COMPLETED], log=LOG, unreachable=True)
+    _, _, events = followed(service)
+    assert lines(events) == "one\ntwo\nlast"
+    (warning,) = warnings(events)
+    assert "AzureML's artifact service passes them on instead" in warning
+    assert service.storage_reads == 1, "a try may take a time-out"
+
+
+def test_storage_is_tried_again_after_minutes_and_goes_on_where_the_service_stopped() -> None:
+    service = FakeService(script=[S.RUNNING], log=b"one\n", unreachable=True)
+    clock = FakeClock()
+
+    def later(now: float) -> None:
+        service.log = LOG if now > 100 else service.log
+        service.unreachable = now < 200
+        service.script = [S.RUNNING] if now < 450 else [S.COMPLETED]
+
+    clock.on_sleep = later
+    _, _, events = followed(service, clock)
+    assert clock.time > 400
+    assert lines(events) == "one\ntwo\nlast"
+    assert len(warnings(events)) == 1
+    assert service.storage_reads > 2
+
+
+def test_one_log_that_fails_does_not_keep_the_others() -> None:
+    class Half(FakeService):
+        def read_log(self, url: str, offset: int) -> Iterator[bytes]:
+            if "process_0" in url:
+                raise ServiceError("storage answered 500", transient=True)
+            return super().read_log(url, offset)
+
+    logs = {f"user_logs/std_log_process_{rank}.txt": b"text\n" for rank in range(2)}
+    _, failure, events = followed(Half(script=[S.RUNNING, S.COMPLETED], logs=logs))
+    assert failure is None
+    assert [event.rank for event in events if isinstance(event, LogLines)] == ["1"]
+    assert "storage answered 500 The job's status, gate and model do not depend on its logs." in warnings(events)[0]
+
+
+@pytest.mark.parametrize("on_cancel", ["cancel", "detach"])
+def test_an_interruption_after_the_end_cancels_nothing(on_cancel: Any) -> None:
+    service = good_service(log=LOG, script=[S.RUNNING, S.COMPLETED])
+
+    def interrupt(event: Event) -> None:
+        if isinstance(event, LogLines) and event.text == "last":
+            raise KeyboardInterrupt
+
+    plan = make_plan({"acc": [">= 0.95"]})
+    plan = replace(plan, watch=replace(plan.watch, on_cancel=on_cancel))
+    outcome, _ = run(plan, service, listener=interrupt)
+    job = outcome.facts()["job"]
+    assert service.cancelled == []
+    assert outcome.exit_code == 7
+    assert outcome.message == f"Interrupted after the end of the job {job}, which is Completed: it was not gated."
+    assert outcome.hint == f"Gate it: aml-train attach {job}"
+
+
+def test_an_interruption_after_another_end_says_which() -> None:
+    service = FakeService(log=LOG, script=[S.RUNNING, S.FAILED])
+
+    def interrupt(event: Event) -> None:
+        if isinstance(event, LogLines) and event.text == "last":
+            raise KeyboardInterrupt
+
+    outcome, _ = run(make_plan(), service, listener=interrupt)
+    assert service.cancelled == []
+    assert outcome.message == f"Interrupted after the end of the job {outcome.facts()['job']}, which is Failed."
+    assert outcome.hint is None
+
+
+class Answer:
+    """An answer of storage or of the artefact service, as requests gives it."""
+
+    def __init__(self, status: int, content: bytes = b"", **headers: str) -> None:
+        self.status_code = status
+        self.ok = status < 400
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.url, self.text, self.reason = "https://x/y", "", "why"
+        self.request = requests.Request("GET", self.url).prepare()
+        self._content = content
+
+    def iter_content(self, size: int) -> Iterator[bytes]:
+        for start in range(0, len(self._content), 3):
+            yield self._content[start : start + 3]
+
+    def json(self) -> Any:
+        return {"error": {"message": "no"}}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Session:
+    """Gives answers in turn, and remembers the ranges that were asked for."""
+
+    def __init__(self, *answers: Answer | Exception) -> None:
+        self.answers = list(answers)
+        self.ranges: list[str] = []
+        self.urls: list[str] = []
+
+    def get(self, url: str, *, headers: dict[str, str] | None = None, **_: Any) -> Answer:
+        self.ranges += [headers["Range"]] if headers else []
+        self.urls.append(url)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class SignIn:
+    def token(self, _scope: str) -> str:
+        return "t"
+
+
+def rest(*answers: Answer | Exception) -> tuple[AzureRest, Session]:
+    session = Session(*answers)
+    found = AzureRest(
+        Workspace(subscription_id="s", resource_group="g", name="w"),
+        SignIn(),  # type: ignore[arg-type]
+        session=session,  # type: ignore[arg-type]
+    )
+    found._hosts = {"history": "https://east.api.azureml.ms"}
+    return found, session
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        requests.ConnectTimeout("hangs"),
+        requests.ReadTimeout("hangs"),
+        requests.ConnectionError("refused, or no such name"),
+        requests.exceptions.SSLError("a portal"),
+        Answer(403, x_ms_error_code="AuthorizationFailure"),
+        Answer(403, x_ms_error_code="PublicAccessNotPermitted"),
+    ],
+)
+def test_what_means_that_storage_cannot_be_reached(answer: Answer | Exception) -> None:
+    with pytest.raises(StorageUnreachableError, match=r"a\.blob\.core\.windows\.net") as caught:
+        list(rest(answer)[0].read_log("https://a.blob.core.windows.net/c/log?sig=SECRET", 0))
+    assert "firewall and private endpoint" in (caught.value.hint or "")
+    assert "SECRET" not in str(caught.value)
+
+
+def test_a_connection_that_was_kept_and_closed_meanwhile_is_no_unreachable_storage() -> None:
+    service, _ = rest(requests.ConnectionError("RemoteDisconnected"), Answer(206, b"text"))
+    assert b"".join(service.read_log("https://a.blob.core.windows.net/c/log", 3)) == b"text"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(403, x_ms_error_code="AuthenticationFailed"),
+        Answer(503),
+        requests.exceptions.ChunkedEncodingError("broke off"),
+    ],
+)
+def test_what_may_be_well_a_moment_later(answer: Answer | Exception) -> None:
+    with pytest.raises(ServiceError) as caught:
+        list(rest(answer)[0].read_log("https://a.blob.core.windows.net/c/log", 0))
+    assert not isinstance(caught.value, StorageUnreachableError)
+    assert caught.value.transient
+
+
+@pytest.mark.parametrize(
+    ("answers", "read"),
+    [
+        ((Answer(200, b"0123456789"),), b"456789"),
+        (
+            (Answer(206, b"456", Content_Range="bytes 4-6/10"), Answer(206, b"789", Content_Range="bytes 7-9/10")),
+            b"456789",
+        ),
+        ((Answer(206, b"4567", Content_Range="bytes 4-7/*"),), b"4567"),
+        ((Answer(416),), b""),
+        ((Answer(404),), b""),
+        ((Answer(200, b"01"),), b""),
+    ],
+)
+def test_a_log_by_way_of_azureml_begins_where_reading_stopped(answers: tuple[Answer, ...], read: bytes) -> None:
+    service, session = rest(*answers)
+    assert b"".join(service.read_log_by_service("job 1", "user_logs/a b.txt", 4)) == read
+    assert session.ranges == ["bytes=4-", "bytes=7-"][: len(answers)]
+    assert session.urls[0].endswith("/workspaces/w/artifacts/content/ExperimentRun/dcid.job%201/user_logs/a%20b.txt")
+
+
+def test_a_file_that_the_gate_reads_comes_by_way_of_azureml_where_storage_cannot_be_reached() -> None:
+    for unreachable in (
+        requests.ConnectionError("no such name"),
+        Answer(403, x_ms_error_code="AuthorizationFailure"),
+    ):
+        service, session = rest(unreachable, Answer(200, b'{"f1": 0.9}'))
+        service._run = lambda name: {"info": {"experiment_id": name}}  # type: ignore[method-assign]
+        service.read = lambda *_, **__: {"contentUri": "https://a.blob.core.windows.net/c/f?sig=x"}  # type: ignore[method-assign]
+        assert service.read_artifact("j", "outputs/report.json", most=100) == b'{"f1": 0.9}'
+        assert session.urls[1].endswith("/artifacts/content/ExperimentRun/dcid.j/outputs/report.json")
+
+
+@pytest.mark.parametrize("answer", [Answer(403), Answer(500), requests.ConnectionError("gone")])
+def test_a_refusal_of_the_artefact_service_is_a_service_error(answer: Answer | Exception) -> None:
+    with pytest.raises(ServiceError, match="reading log by way of AzureML"):
+        list(rest(answer)[0].read_log_by_service("j", "log", 0))
