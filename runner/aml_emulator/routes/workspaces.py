@@ -14,21 +14,17 @@ from aml_emulator.services import Services
 
 DISCOVERED = (
     "api",
-    "history",
-    "modelmanagement",
     "experimentation",
+    "history",
     "hyperdrive",
+    "labeling",
+    "modelmanagement",
     "pipelines",
-    "datastore",
-    "execution",
-    "catalog",
-    "metrics",
-    "mlflow",
-    "assets",
-    "artifacts",
-    "inference",
-    "notebooks",
+    "studiocoreservices",
 )
+"""The services that discovery names, which are those of Microsoft's REST guide and no others:
+https://learn.microsoft.com/azure/machine-learning/how-to-manage-rest.
+"""
 
 
 def routes(services: Services) -> Sequence[Route]:
@@ -106,7 +102,7 @@ class Workspaces:
         """Return the address of each of AzureML's own services: they are all one."""
         del call
         api = f"https://{self._services.identity.api_host}"
-        return {**dict.fromkeys(DISCOVERED, api), "studio": "https://ml.azure.com"}
+        return dict.fromkeys(DISCOVERED, api)
 
     def subscriptions(self, call: Call) -> dict[str, Any]:
         """Return the subscriptions: one."""

@@ -15,6 +15,7 @@ from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import ServiceError
 from aml_train.http_client import TooLargeError, answer_of, exchange, host_of, new_session
+from aml_train.jobs.azure_hosts import KEYS, Service, address_of
 
 _API: Final = "2024-10-01-preview"
 TIMEOUT: Final = (10.0, 60.0)
@@ -158,7 +159,7 @@ class AzureHttp:
         self.session = session or new_session()
         self._resource: Answer | None = None
         self._location = ""
-        self._hosts: Answer | None = None
+        self._hosts: Mapping[str, object] | None = None
 
     @property
     def credential(self) -> SignIn:
@@ -348,14 +349,20 @@ class AzureHttp:
         self.describe()
         return self._location
 
-    def _data_plane(self, service: str) -> str:
-        """Return the address of one of the region's services, by way of the workspace's discovery."""
+    def _data_plane(self, service: Service) -> str:
+        """Return the address of one of the region's services, by what the workspace and its discovery say."""
+        properties = self.describe()
         if self._hosts is None:
-            hosts = self.read(self.describe().text("discoveryUrl"), "Asking for the region's services")
-            if hosts is None:
-                raise ServiceError(f"The workspace {self.workspace.name} names no services in its discovery.")
-            self._hosts = hosts
-        return self._hosts.text(service)
+            url = properties.optional_text("discoveryUrl")
+            found = self.read(url, "Asking for the region's services") if url else None
+            self._hosts = {} if found is None else {key: found.at(key).value for key in KEYS}
+        address = address_of(service, self._hosts, properties.at("mlFlowTrackingUri").value)
+        if address is None:
+            raise ServiceError(
+                f"The workspace {self.workspace.name} names no host for {service}.",
+                hint="Its discoveryUrl and mlFlowTrackingUri say nothing of it: az ml workspace show.",
+            )
+        return address
 
     def history(self, path: str) -> str:
         """Return the address of *path* below the workspace in run history."""

@@ -209,7 +209,9 @@ class AzureRest(AzureHttp):
         while True:
             headers = {"Authorization": f"Bearer {self._token()}", "Range": f"bytes={offset}-"}
             try:
-                with exchange(self.session, "GET", url, headers=headers, stream=True, timeout=_LOG_TIMEOUT) as response:
+                with exchange(
+                    self.session, "GET", url, headers=headers, stream=True, timeout=_LOG_TIMEOUT
+                ) as response:
                     if response.status_code in (
                         requests.codes.not_found,
                         requests.codes.requested_range_not_satisfiable,

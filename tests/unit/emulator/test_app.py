@@ -64,7 +64,9 @@ def test_without_a_token_nothing_is_told(service: Service) -> None:
     assert (answer.status, answer.json["error"]["code"]) == (401, "AuthenticationFailed")
     assert IDENTITY.tenant_id in answer.headers["WWW-Authenticate"]
     assert service.call("GET", "/nothing", token=None).status == 401
-    assert service.call("GET", "/discovery", host=API, token=None).json["history"] == f"https://{API}"
+    keys = "api experimentation history hyperdrive labeling modelmanagement pipelines studiocoreservices"
+    found = service.call("GET", "/discovery", host=API, token=None).json
+    assert found == dict.fromkeys(keys.split(), f"https://{API}"), "the keys of Microsoft's REST guide, and no others"
 
 
 @pytest.mark.parametrize(

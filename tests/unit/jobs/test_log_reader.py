@@ -9,6 +9,7 @@ from typing import Any, Self
 import pytest
 import requests
 
+from aml_train.answers import Answer as Json
 from aml_train.errors import ServiceError
 from aml_train.events import Event, JobStatusChanged, LogLines, Notice
 from aml_train.jobs.azure_http import Workspace
@@ -188,7 +189,7 @@ class Session:
         self.ranges: list[str] = []
         self.urls: list[str] = []
 
-    def get(self, url: str, *, headers: dict[str, str] | None = None, **_: Any) -> Answer:
+    def request(self, _method: str, url: str, *, headers: dict[str, str] | None = None, **_: Any) -> Answer:
         self.ranges += [headers["Range"]] if headers else []
         self.urls.append(url)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -209,6 +210,7 @@ def rest(*answers: Answer | Exception) -> tuple[AzureRest, Session]:
         SignIn(),  # type: ignore[arg-type]
         session=session,  # type: ignore[arg-type]
     )
+    found._resource = Json({}, ServiceError)
     found._hosts = {"history": "https://east.api.azureml.ms"}
     return found, session
 
@@ -278,8 +280,10 @@ def test_a_file_that_the_gate_reads_comes_by_way_of_azureml_where_storage_cannot
         Answer(403, x_ms_error_code="AuthorizationFailure"),
     ):
         service, session = rest(unreachable, Answer(200, b'{"f1": 0.9}'))
-        service._run = lambda name: {"info": {"experiment_id": name}}  # type: ignore[method-assign]
-        service.read = lambda *_, **__: {"contentUri": "https://a.blob.core.windows.net/c/f?sig=x"}  # type: ignore[method-assign]
+        service._artifacts = lambda name: f"https://history/{name}"  # type: ignore[method-assign]
+        service.read = lambda *_, **__: Json(
+            {"contentUri": "https://a.blob.core.windows.net/c/f?sig=x"}, ServiceError
+        )  # type: ignore[method-assign]
         assert service.read_artifact("j", "outputs/report.json", most=100) == b'{"f1": 0.9}'
         assert session.urls[1].endswith("/artifacts/content/ExperimentRun/dcid.j/outputs/report.json")
 
