@@ -22,8 +22,9 @@ DISCOVERED = (
     "pipelines",
     "studiocoreservices",
 )
-"""The services that discovery names, which are those of Microsoft's REST guide and no others:
-https://learn.microsoft.com/azure/machine-learning/how-to-manage-rest.
+"""The services that discovery names, as Microsoft's REST guide lists them: https://learn.microsoft.com/azure/machine-learning/how-to-manage-rest.
+
+``studio`` is named besides: azureml-core 1.61 ends with a KeyError without it (``_restclient/service_context.py``, ``_fetch_endpoints``).
 """
 
 
@@ -102,7 +103,7 @@ class Workspaces:
         """Return the address of each of AzureML's own services: they are all one."""
         del call
         api = f"https://{self._services.identity.api_host}"
-        return dict.fromkeys(DISCOVERED, api)
+        return {**dict.fromkeys(DISCOVERED, api), "studio": "https://ml.azure.com"}
 
     def subscriptions(self, call: Call) -> dict[str, Any]:
         """Return the subscriptions: one."""
