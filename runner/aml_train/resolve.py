@@ -177,13 +177,21 @@ def resolve(
         code=code,
         code_digest=code_digest,
         local_digests=local_digests(config.job, config.directory),
-        unsent=None if code is None else unsent_metrics(code),
+        unsent=None if code is None else _unsent(code, config.directory),
     )
 
 
 def _test_files(folder: Path, tests: TestsConfig, own: Collection[FileId]) -> FileSet:
     """Select what the tests see. An .amlignore says what the job gets, and mostly leaves tests out: only git's rules count."""
     return FileSet.collect(folder, tests.files, ignore_files=GIT_IGNORE_FILES, own=own)
+
+
+def _unsent(code: FileSet, project: Path) -> str | None:
+    """Return the place of :func:`unsent_metrics` as the project calls it."""
+    where = unsent_metrics(code)
+    if where is None or not code.root.resolve().is_relative_to(project.resolve()):
+        return where
+    return (code.root.resolve().relative_to(project.resolve()) / where).as_posix()
 
 
 def _code(folder: Path, config: Config, own: Collection[FileId]) -> FileSet:

@@ -177,6 +177,6 @@ def test_code_that_logs_by_the_sdk_v1_and_never_flushes_is_told_in_the_plan(tmp_
     (tmp_path / "src" / "train.py").write_text(script)
     (tmp_path / "job.yml").write_text("command: python train.py\ncode: src\nenvironment: azureml:sklearn:1\n")
     text = render_plan(plan_of(tmp_path))
-    assert "note      train.py:3 logs by azureml-core's `Run`, and nothing calls `run.flush()`" in text
+    assert "note      src/train.py:3 logs by azureml-core's `Run`, and nothing calls `run.flush()`" in text
     (tmp_path / "src" / "train.py").write_text(script + "run.flush()\n")
     assert "flush" not in render_plan(plan_of(tmp_path))
