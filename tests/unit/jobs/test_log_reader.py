@@ -165,11 +165,11 @@ class Answer:
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
         self.url, self.text, self.reason = "https://x/y", "", "why"
         self.request = requests.Request("GET", self.url).prepare()
-        self._content = content
+        self.content = content
 
     def iter_content(self, size: int) -> Iterator[bytes]:
-        for start in range(0, len(self._content), 3):
-            yield self._content[start : start + 3]
+        for start in range(0, len(self.content), 3):
+            yield self.content[start : start + 3]
 
     def json(self) -> Any:
         return {"error": {"message": "no"}}
@@ -281,9 +281,8 @@ def test_a_file_that_the_gate_reads_comes_by_way_of_azureml_where_storage_cannot
     ):
         service, session = rest(unreachable, Answer(200, b'{"f1": 0.9}'))
         service._artifacts = lambda name: f"https://history/{name}"  # type: ignore[method-assign]
-        service.read = lambda *_, **__: Json(
-            {"contentUri": "https://a.blob.core.windows.net/c/f?sig=x"}, ServiceError
-        )  # type: ignore[method-assign]
+        found = Json({"contentUri": "https://a.blob.core.windows.net/c/f?sig=x"}, ServiceError)
+        service.read = lambda *_, **__: found  # type: ignore[method-assign]
         assert service.read_artifact("j", "outputs/report.json", most=100) == b'{"f1": 0.9}'
         assert session.urls[1].endswith("/artifacts/content/ExperimentRun/dcid.j/outputs/report.json")
 
