@@ -275,13 +275,13 @@ def test_a_log_by_way_of_azureml_begins_where_reading_stopped(answers: tuple[Ans
 
 
 def test_a_file_that_the_gate_reads_comes_by_way_of_azureml_where_storage_cannot_be_reached() -> None:
+    found = Json({"contentUri": "https://a.blob.core.windows.net/c/f?sig=x"}, ServiceError)
     for unreachable in (
         requests.ConnectionError("no such name"),
         Answer(403, x_ms_error_code="AuthorizationFailure"),
     ):
         service, session = rest(unreachable, Answer(200, b'{"f1": 0.9}'))
         service._artifacts = lambda name: f"https://history/{name}"  # type: ignore[method-assign]
-        found = Json({"contentUri": "https://a.blob.core.windows.net/c/f?sig=x"}, ServiceError)
         service.read = lambda *_, **__: found  # type: ignore[method-assign]
         assert service.read_artifact("j", "outputs/report.json", most=100) == b'{"f1": 0.9}'
         assert session.urls[1].endswith("/artifacts/content/ExperimentRun/dcid.j/outputs/report.json")
