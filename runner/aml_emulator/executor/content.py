@@ -14,8 +14,11 @@ from aml_emulator.executor.layout import Layout, UnsafePathError
 from aml_emulator.executor.patterns import matcher
 from aml_emulator.executor.spec import BlobStore, InputSpec, RunSink, RunSpec
 
-RUN_FLUSH = Path(__file__).with_name("run_flush.py")
-"""What every Python of a job loads when it starts."""
+PYTHON_FILES = {
+    "aml_run_flush.py": Path(__file__).with_name("run_flush.py"),
+    "sitecustomize.py": Path(__file__).with_name("run_flush_site.py"),
+}
+"""What every Python of a job loads when it starts: name there → where it is here."""
 
 Get = Callable[[str], Iterator[bytes] | None]
 """Gives a path of the container as a tar stream, or None where there is nothing."""
@@ -43,7 +46,8 @@ class Content:
         yield archive.file_entry(layout.CA_BUNDLE_PATH, ca_bundle)
         for path in self._plan.folders(self._spec):
             yield archive.folder_entry(path)
-        yield archive.file_entry(f"{launch.PYTHON_FOLDER}/sitecustomize.py", RUN_FLUSH.read_bytes())
+        for name, source in PYTHON_FILES.items():
+            yield archive.file_entry(f"{launch.PYTHON_FOLDER}/{name}", source.read_bytes())
         if self._spec.code is not None:
             yield from archive.blob_entries(self._blobs, self._spec.code, self._plan.working_directory)
         for item in self._spec.inputs:

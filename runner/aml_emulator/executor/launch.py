@@ -46,10 +46,24 @@ PYTHON_FOLDER: Final = "/mnt/azureml/cr/python"
 
 _BEGIN = "exec 2>&1; "
 
+PATH_LINE: Final = (
+    f'import sys; sys.path.insert(0, "{PYTHON_FOLDER}"); import aml_run_flush; sys.path.remove("{PYTHON_FOLDER}")'
+)
+"""A line of a ``.pth`` file, which Python executes when it starts: https://docs.python.org/3/library/site.html."""
+
 _PYTHON = f"""
 export PYTHONPATH="{PYTHON_FOLDER}${{PYTHONPATH:+:$PYTHONPATH}}"
+for aml_python in python python3; do
+  aml_prefix=$(command -v "$aml_python") || continue
+  aml_prefix=${{aml_prefix%/bin/*}}
+  for aml_site in "$aml_prefix"/lib/python3*/*-packages "$aml_prefix"/local/lib/python3*/dist-packages; do
+    [ ! -d "$aml_site/azureml/core" ] || [ ! -w "$aml_site" ] || echo '{PATH_LINE}' >"$aml_site/aml-run-flush.pth"
+  done
+done
+unset aml_python aml_prefix aml_site
 """
-# Here, and not among the container's variables, so that a PYTHONPATH of the image stays.
+# PYTHONPATH is set here, and not among the container's variables, so that the image's own stays. A command that begins with another
+# PYTHONPATH is reached by a .pth file, in each Python of the PATH that has azureml-core.
 
 ONCE = _BEGIN + _PYTHON + '[ -x /bin/bash ] && exec /bin/bash -c "$0"; exec /bin/sh -c "$0"'
 """Runs its first argument by bash, as AzureML does, or by sh where an image has no bash.

@@ -1,4 +1,4 @@
-"""Sends the metrics that azureml-core still holds when a Python of a job ends. Copied into the job as ``sitecustomize.py``.
+"""Sends the metrics that azureml-core still holds when a Python of a job ends. Copied into the job as ``aml_run_flush.py``.
 
 azureml-core collects what ``Run.log`` is given and sends it once in a while from a daemon thread, and it has no exit hook. AzureML's own
 wrapper sent the rest: ``azureml.history._tracking.get_history_context_manager`` puts ``SendRunKillSignal`` around the user's script, whose
@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 
-_FOLDER = os.path.dirname(os.path.abspath(__file__))
 #: The process that was started as a Python. A fork has a copy of what its parent has not sent yet, and must not send it, too.
 _PID = os.getpid()
 _shutdown = threading._shutdown  # type: ignore[attr-defined]
@@ -61,19 +60,4 @@ def _flush_and_shut_down() -> None:
         _shutdown()
 
 
-def _load_next() -> None:
-    """Load the ``sitecustomize`` that the interpreter would have loaded without this one, and leave no trace on its path."""
-    import importlib.machinery
-    import importlib.util
-
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _FOLDER]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize")
-    if spec is None or spec.loader is None:
-        return
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["sitecustomize"] = module
-    spec.loader.exec_module(module)
-
-
 threading._shutdown = _flush_and_shut_down  # type: ignore[attr-defined]
-_load_next()

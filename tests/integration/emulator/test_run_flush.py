@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_emulator.executor.content import RUN_FLUSH
+from aml_emulator.executor import launch
+from aml_emulator.executor.content import PYTHON_FILES
 
 CORE = """
 import os, queue, threading
@@ -59,13 +60,16 @@ def folder(tmp_path: Path) -> Path:
     (package / "run_base.py").write_text(CORE)
     hook = tmp_path / "hook"
     hook.mkdir()
-    shutil.copy(RUN_FLUSH, hook / "sitecustomize.py")
+    for name, path in PYTHON_FILES.items():
+        shutil.copy(path, hook / name)
     return tmp_path
 
 
-def python(folder: Path, script: str, *, core: bool = True, more: str = "") -> tuple[int, str, str, list[str]]:
+def python(
+    folder: Path, script: str, *, core: bool = True, more: str = "", hook: bool = True
+) -> tuple[int, str, str, list[str]]:
     """Run *script* as a job's Python does; return its status, what it wrote, and what was sent."""
-    path = [str(folder / "hook"), *([str(folder / "core")] if core else []), *([more] if more else [])]
+    path = [*([str(folder / "hook")] * hook), *([str(folder / "core")] if core else []), *([more] if more else [])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "SENT": str(folder / "sent")}
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -136,6 +140,33 @@ def test_the_users_own_sitecustomize_is_loaded_and_the_path_is_theirs(folder: Pa
     )
     code, output, _, sent = python(folder, script, more=str(own))
     assert (code, output, sent) == (0, f"loaded {own / 'sitecustomize.py'} False\n", ["0.99"])
+
+
+def test_a_path_file_is_enough_and_both_ways_send_once(folder: Path) -> None:
+    line = launch.PATH_LINE.replace(launch.PYTHON_FOLDER, str(folder / "hook"))
+    (folder / "core" / "aml-run-flush.pth").write_text(f"{line}\n")
+    begin = f"import site, sys\nbefore = list(sys.path)\nsite.addsitedir({str(folder / 'core')!r})\n"
+    script = begin + "assert set(sys.path) - set(before) <= {site.__file__, sys.path[-1]}, sys.path\n" + BEGIN
+    code, _, errors, sent = python(folder, script, hook=False)
+    assert (code, sent) == (0, ["0.99"]), errors
+    code, _, errors, sent = python(folder, script)
+    assert (code, sent) == (0, ["0.99", "0.99"]), errors
+
+
+def test_the_launcher_puts_a_path_file_beside_azureml_core_alone(folder: Path) -> None:
+    for name, package in (("with", "azureml/core"), ("without", "azureml/mlflow")):
+        (folder / name / "bin").mkdir(parents=True)
+        program = folder / name / "bin" / ("python" if name == "with" else "python3")
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+        (folder / name / "lib" / "python3.9" / "site-packages" / package).mkdir(parents=True)
+    (folder / "with" / "local" / "lib" / "python3.9" / "dist-packages" / "azureml" / "core").mkdir(parents=True)
+    path = f"{folder / 'without' / 'bin'}:{folder / 'with' / 'bin'}:/usr/bin:/bin"
+    words = launch.argv_once('echo "$PYTHONPATH"; echo "${aml_site-unset}"')
+    done = subprocess.run(words, env={"PATH": path, "PYTHONPATH": "/own"}, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{launch.PYTHON_FOLDER}:/own\nunset\n"
+    found = sorted(str(one.relative_to(folder).parent) for one in folder.rglob("aml-run-flush.pth"))
+    assert found == ["with/lib/python3.9/site-packages", "with/local/lib/python3.9/dist-packages"]
 
 
 def test_what_cannot_be_sent_is_said(folder: Path) -> None:
