@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from aml_train.events import Event
+from aml_train.temporary import sweep_folders
+
 COMMAND = [sys.executable, "-m", "aml_train"]
 QUIET = ("Traceback", "Exception ignored", "fault of aml-train")
 
@@ -110,3 +113,37 @@ def test_a_full_folder_for_temporary_files(full: Path) -> None:
     assert f"{full}" in ended.stderr
     assert "cannot be written: No space left on device\n" in ended.stderr
     assert "TMPDIR" in ended.stderr
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from aml_train.temporary import temporary_folder
+
+with temporary_folder("build") as folder:
+    (folder / "docker").mkdir()
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_build_context_of_a_killed_run_is_swept_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", HOLD], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    try:
+        folders = [Path(run.stdout.readline().strip()) for run in runs if run.stdout is not None]
+        runs[0].kill()
+        runs[0].wait()
+        told: list[Event] = []
+        assert sweep_folders(told.append, place=tmp_path) == [folders[0]]
+        assert [folder.exists() for folder in folders] == [False, True]
+        assert "1 temporary folder (build context)" in str(told[0])
+    finally:
+        for run in runs:
+            run.communicate()
+    assert list(tmp_path.iterdir()) == []
