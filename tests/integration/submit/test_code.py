@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-import requests
 
 from aml_train.credentials.azure import sign_in
 from aml_train.errors import CancelledError, InvalidError, ServiceError
@@ -38,9 +37,9 @@ class Recording(AzureRest):
         super().__init__(workspace, sign_in({**os.environ, "AML_TRAIN_SIGN_IN": "secret"}))
         self.asked: list[str] = []
 
-    def call(self, method: str, url: str, what: str, **options: Any) -> requests.Response:
+    def _called(self, method: str, url: str, *given: Any, **options: Any) -> Any:
         self.asked.append(f"{method} {url.partition('/workspaces/')[2].partition('/')[2]}")
-        return super().call(method, url, what, **options)
+        return super()._called(method, url, *given, **options)
 
 
 @pytest.fixture
