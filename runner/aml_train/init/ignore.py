@@ -77,6 +77,8 @@ def _patterns(code: Path, known: str) -> Iterator[Pattern]:
         for name in folders:
             if name.lower() in names and not _mentions(known, name):
                 yield Pattern(text=f"/{name}/", why=why)
+    if any(item.name.endswith(".log") for item in items) and ".log" not in known:
+        yield Pattern(text="/*.log", why="logs, which differ after each run")
     pages = any(item.name.lower().endswith(".md") and item.is_file() for item in items)
     if pages and ".md" not in known and "pip install" not in known:  # a package may read its README
         yield Pattern(text="/*.md", why="documentation")

@@ -58,8 +58,11 @@ def _sent(folder: Path) -> list[str]:
 
 def test_documentation_tests_and_notebooks_are_left_out(tmp_path: Path, init: Init) -> None:
     project = _project(tmp_path, {**FILES, ".gitignore": "*.log\n/data/\n", "run.log": "", "data/x.csv": ""})
+    (project / "train.log").touch()
+    (project / ".gitignore").write_text("/run.log\n/data/\n")
     code, _, said = init("-C", str(project))
     assert code == 0
+    assert ".amlignore: /*.log (logs, which differ after each run)" in said
     assert "wrote aml-train.yml, .amlignore" in said
     assert ".amlignore: written, as AzureML sends everything that no ignore file names" in said
     for line in ("/docs/ (documentation)", "/tests/ (tests, which run before the job)", "/notebooks/ (notebooks)"):
