@@ -16,7 +16,7 @@ import tarfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Final, Literal, Self
+from typing import IO, Any, Final, Literal, Self, cast
 
 import pathspec
 
@@ -313,7 +313,7 @@ class FileSet:
                 info = _tar_info(lead + entry.path, 0o755 if entry.executable else 0o644)
                 info.size = entry.size
                 with self.open(entry) as file:
-                    archive.addfile(info, file)
+                    archive.addfile(info, cast("IO[bytes]", file))  # of a file it reads only
                     file.read(_CHUNK)
 
     def tar_bytes(self, *, prefix: str = "") -> bytes:
@@ -323,7 +323,7 @@ class FileSet:
         return buffer.getvalue()
 
 
-class _Reader(io.RawIOBase):
+class _Reader:
     """A file of a selection, as long as it was when it was selected. Hashes what is read.
 
     Args:
@@ -367,10 +367,11 @@ class _Reader(io.RawIOBase):
         """Return the SHA-256 of what was read, hexadecimal."""
         return self._hash.hexdigest()
 
-    def close(self) -> None:
-        """Close the file."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
         self._file.close()
-        super().close()
 
 
 def changed(path: Path) -> InvalidError:
