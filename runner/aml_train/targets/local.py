@@ -19,6 +19,7 @@ from aml_train.jobs.service import JobView
 from aml_train.jobs.watch import Pace
 from aml_train.targets.emulator import EmulatorInfo, EmulatorSettings, environment, start
 from aml_train.targets.emulator_admin import name_environments
+from aml_train.targets.emulator_presence import Presence, how_stopped
 from aml_train.targets.names import TargetNames
 
 if TYPE_CHECKING:
@@ -142,10 +143,13 @@ class LocalAzureML(AzureV2):
         workspace: where.
         credential: signs in.
         page: the origin of the page, without a slash at its end.
+        name: the container's name.
     """
 
-    def __init__(self, workspace: Workspace, credential: SignIn, *, page: str) -> None:
+    def __init__(self, workspace: Workspace, credential: SignIn, *, page: str, name: str) -> None:
         super().__init__(workspace, credential)
+        settings = EmulatorSettings(name=name)
+        self.session = Presence(lambda: how_stopped(settings))
         self._page = page
 
     def find(self, name: str) -> JobView | None:
@@ -161,4 +165,4 @@ def connect_local(info: EmulatorInfo, outer: Mapping[str, str], *, page: str) ->
     workspace = Workspace(
         subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
     )
-    return LocalAzureML(workspace, sign_in({**variables, "AML_TRAIN_SIGN_IN": "secret"}), page=page)
+    return LocalAzureML(workspace, sign_in({**variables, "AML_TRAIN_SIGN_IN": "secret"}), page=page, name=info.name)

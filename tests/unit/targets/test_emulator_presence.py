@@ -1,0 +1,115 @@
+"""A local AzureML that stopped while a run waits for it: what is said, and for how long it is waited for."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+
+from aml_train.errors import ImageError, ServiceError
+from aml_train.targets.emulator_presence import PATIENCE, Presence, ending, how_stopped
+from aml_train.targets.emulator_settings import EmulatorSettings
+
+
+class Adapter(requests.adapters.BaseAdapter):
+    """Answers, or breaks the connection."""
+
+    def __init__(self, outcomes: list[Exception | int]) -> None:
+        super().__init__()
+        self._outcomes: Iterator[Exception | int] = iter(outcomes)
+
+    def send(self, request: requests.PreparedRequest, **_options: Any) -> requests.Response:  # type: ignore[override]
+        outcome = next(self._outcomes)
+        if isinstance(outcome, Exception):
+            raise outcome
+        response = requests.Response()
+        response.status_code, response.raw, response.request = outcome, io.BytesIO(b"{}"), request
+        response.url = str(request.url)
+        return response
+
+    def close(self) -> None:
+        return
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def session(outcomes: list[Exception | int], how: str | None, clock: Clock) -> Presence:
+    made = Presence(lambda: how, now=clock)
+    made.trust_env = False
+    made.mount("https://", Adapter(outcomes))
+    return made
+
+
+GONE = requests.exceptions.ProxyError("Unable to connect to proxy")
+HOW = "The local AzureML's container aml-emulator has stopped with exit code 137: it was killed."
+
+
+def test_a_stopped_container_is_named_at_once_with_the_command_that_starts_it() -> None:
+    clock = Clock()
+    asked = session([GONE, GONE, GONE], HOW, clock)
+    with pytest.raises(ServiceError) as caught:
+        asked.get("https://management.azure.com/x")
+    assert caught.value.message.startswith(f"{HOW} Start it: aml-train emulator start.")
+    assert caught.value.transient
+    clock.now += PATIENCE - 1
+    with pytest.raises(ServiceError) as caught:
+        asked.get("https://management.azure.com/x")
+    assert caught.value.transient
+    clock.now += 1
+    with pytest.raises(ServiceError) as caught:
+        asked.get("https://management.azure.com/x")
+    assert not caught.value.transient
+
+
+def test_one_that_was_started_again_is_waited_for_as_long_again() -> None:
+    clock = Clock()
+    asked = session([GONE, 200, GONE], HOW, clock)
+    with pytest.raises(ServiceError):
+        asked.get("https://management.azure.com/x")
+    assert asked.get("https://management.azure.com/x").ok
+    clock.now += PATIENCE
+    with pytest.raises(ServiceError) as caught:
+        asked.get("https://management.azure.com/x")
+    assert caught.value.transient
+
+
+def test_a_connection_that_breaks_while_it_runs_is_what_it_was() -> None:
+    with pytest.raises(requests.exceptions.ProxyError):
+        session([GONE], None, Clock()).get("https://management.azure.com/x")
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "said"),
+    [
+        ("running", {}, None),
+        ("restarting", {"ExitCode": 1}, None),
+        ("exited", {"ExitCode": 0}, "has stopped with exit code 0."),
+        ("exited", {"ExitCode": 137}, "has stopped with exit code 137: it was killed."),
+        (
+            "exited",
+            {"ExitCode": 137, "OOMKilled": True},
+            "has stopped with exit code 137: the machine ran out of memory.",
+        ),
+        ("dead", {"ExitCode": 1}, "has stopped with exit code 1."),
+        ("paused", {}, "is paused."),
+    ],
+)
+def test_how_a_container_ended_is_said(status: str, state: dict[str, Any], said: str | None) -> None:
+    assert ending("e", status, state) == (None if said is None else f"The local AzureML's container e {said}")
+
+
+def test_without_an_engine_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise ImageError("no engine")
+
+    monkeypatch.setattr("aml_train.targets.emulator_container.connect", refuse)
+    assert how_stopped(EmulatorSettings()) is None
