@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from starlette.concurrency import run_in_threadpool
 
 from aml_emulator.cleaning import clean
+from aml_emulator.damage import error_for, problems
 from aml_emulator.faults import Rule
 from aml_emulator.federation import FederatedCredential
 from aml_emulator.jobs.service import JobService
@@ -98,7 +99,9 @@ class Admin:
             except Exception as error:
                 # The boundary of the admin interface: logged whole, told in short.
                 logger.exception("%s %s failed", method, parts.path)
-                status, value = 500, {"error": f"{type(error).__name__}; the log says more"}
+                damage = error_for(error, self._services.data)
+                said = damage.message if damage else f"{type(error).__name__}; the log says more"
+                status, value = (damage.status if damage else 500), {"error": said}
         return status, json.dumps(value).encode("utf-8") + b"\n"
 
     def _provoked(
@@ -117,6 +120,8 @@ class Admin:
         missing = [] if self._children_alive() else ["storage or registry"]
         if not self._jobs.runner.engine_ready():
             missing.append("container engine")
+        if self._services.data is not None:
+            missing += problems(self._services.data, self._services.blobs.ping)
         return (503, {"status": "not ready", "missing": missing}) if missing else (200, {"status": "ready"})
 
     def info(self) -> tuple[int, dict[str, Any]]:

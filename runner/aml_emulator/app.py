@@ -16,6 +16,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api_versions import check as check_version
+from aml_emulator.damage import error_for
 from aml_emulator.errors import NotSupportedError, ServiceError, error_code, resource_not_found
 from aml_emulator.hosts import LOGIN_HOSTS, SERVICE_SUFFIX
 from aml_emulator.http import Call, Reply, Route, Router
@@ -186,6 +187,9 @@ class App:
             reply = _error(ServiceError(401, error.code, error.message), call.path, call.host)
             return Reply(status=401, value=reply.value, headers={"WWW-Authenticate": challenge})
         logger.error("%s %s%s failed", call.method, call.host, call.path, exc_info=error)
+        damage = error_for(error, self._services.data)
+        if damage is not None:
+            return _error(damage, call.path, call.host)
         message = "The local AzureML failed; its log says how."
         return _error(ServiceError(500, "InternalServerError", message), call.path, call.host)
 

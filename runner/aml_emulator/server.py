@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import signal
+import sqlite3
 import ssl
 import sys
 import time
@@ -27,6 +28,7 @@ from aml_emulator.certificates import prepare as prepare_certificates
 from aml_emulator.children import Child, ChildError
 from aml_emulator.clusters import Fleet
 from aml_emulator.curated import CuratedImages
+from aml_emulator.damage import check_before_start, disk_problem, error_for
 from aml_emulator.executor.runner import JobRunner
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import RunSink, SinkFor
@@ -96,7 +98,10 @@ async def serve(
         try:
             await _run(settings, lock, stack, stop, clock, make_runner)
         except ChildError as error:
-            raise StartError(str(error)) from error
+            raise StartError("\n".join(filter(None, (str(error), disk_problem(settings.data))))) from error
+        except sqlite3.Error as error:
+            damage = error_for(error, settings.data)
+            raise StartError(damage.message if damage else f"the database cannot be used: {error}") from error
         except docker.errors.DockerException as error:
             raise StartError(
                 f"the container engine does not answer; start it, or set DOCKER_HOST: {error}"
@@ -115,6 +120,7 @@ async def _run(
     clock: Callable[[], float],
     make_runner: MakeRunner,
 ) -> None:
+    check_before_start(settings.data)
     identity = load_or_create(settings.data, location=settings.location)
     certificates = prepare_certificates(settings.data / "tls")
     store = Store(settings.data / "store.db", clock=clock)
@@ -242,6 +248,7 @@ def _services(
         recorder=Recorder(settings.record) if settings.record is not None else None,
         fleet=Fleet(clock=clock, start_seconds=settings.node_start_seconds, seed=identity.instance),
         quotas=settings.quotas,
+        data=settings.data,
         page_address=settings.page_address or f"http://127.0.0.1:{port}",
         environments=CuratedImages(settings.environments, settings.data / "environments.json"),
     )

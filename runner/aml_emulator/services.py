@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from aml_emulator.blobs import Blobs
@@ -106,6 +107,7 @@ class Services:
         page_address: where a browser finds the page, without a slash at its end.
         environments: the images that play curated environments.
         shown: the states that jobs show instead of their own.
+        data: the folder of all state; None where it is in memory.
     """
 
     identity: Identity
@@ -123,6 +125,7 @@ class Services:
     page_address: str = "http://127.0.0.1:7380"
     environments: CuratedImages = field(default_factory=CuratedImages)
     shown: Shown = field(default_factory=Shown)
+    data: Path | None = None
     started: float = field(init=False)
 
     def __post_init__(self) -> None:

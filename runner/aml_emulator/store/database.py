@@ -210,14 +210,15 @@ class Database:
             self._depth += 1
             try:
                 yield
+                if self._depth == 1:
+                    self._connection.execute("COMMIT")
             except BaseException:
-                self._depth -= 1
-                if self._depth == 0:
+                # On a full disk SQLite has ended the transaction itself, or failed to end it.
+                if self._depth == 1 and self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-            self._depth -= 1
-            if self._depth == 0:
-                self._connection.execute("COMMIT")
+            finally:
+                self._depth -= 1
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> int:
         """Run one statement that changes rows and return how many it changed."""

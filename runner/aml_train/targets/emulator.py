@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aml_train.errors import ServiceError
 from aml_train.events import Listener, Notice
 from aml_train.targets import emulator_container as containers
-from aml_train.targets.emulator_admin import ask, healthy, read_info
+from aml_train.targets.emulator_admin import ask, healthy, read_info, read_problems
 from aml_train.targets.emulator_environment import environment, shell_exports
 from aml_train.targets.emulator_settings import EmulatorInfo, EmulatorSettings
 from aml_train.targets.reach import reached
@@ -93,7 +93,8 @@ def _await_ready(container: Container, settings: EmulatorSettings) -> EmulatorIn
         if container.status not in {"created", "running", "restarting"}:
             problem = f"ended with status code {container.attrs['State']['ExitCode']}"
         elif time.monotonic() > deadline:
-            problem = f"was not ready after {READY_SECONDS:g} seconds"
+            missing = "; ".join(read_problems(settings))
+            problem = f"was not ready after {READY_SECONDS:g} seconds" + (f" ({missing})" if missing else "")
         else:
             time.sleep(_POLL_SECONDS)
             continue
@@ -128,7 +129,7 @@ def find_running(settings: EmulatorSettings) -> EmulatorInfo | None:
 def status(settings: EmulatorSettings) -> dict[str, Any]:
     """Return whether the local AzureML runs and, where it does, what it counts.
 
-    ``state`` is ``absent``, ``running``, ``unhealthy`` (it runs and does not answer) or the engine's word for a
+    ``state`` is ``absent``, ``running``, ``unhealthy`` (it runs, and ``problems`` says what is wrong) or the engine's word for a
     container that does not run.
     """
     client = containers.connect()
@@ -140,10 +141,14 @@ def status(settings: EmulatorSettings) -> dict[str, Any]:
         return {"name": settings.name, "state": "absent"}
     if container.status != "running":
         return {"name": settings.name, "state": container.status}
-    answer = ask(settings, "status")
+    answer, problems = ask(settings, "status"), read_problems(settings)
     address = f"http://{settings.host}:{settings.reached_port}"
-    state = "unhealthy" if answer is None or not healthy(settings) else "running"
-    return {"name": settings.name, "state": state, "address": address, **(answer[1] if answer else {})}
+    found: dict[str, Any] = {"name": settings.name, "state": "unhealthy", "address": address}
+    if answer is None or problems:
+        found["problems"] = problems or ["it does not answer"]
+    else:
+        found["state"] = "running"
+    return {**found, **(answer[1] if answer else {})}
 
 
 def stop(settings: EmulatorSettings) -> bool:

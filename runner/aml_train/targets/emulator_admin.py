@@ -57,6 +57,15 @@ def healthy(settings: EmulatorSettings) -> bool:
     return answer is not None and answer[0] == http.client.OK
 
 
+def read_problems(settings: EmulatorSettings) -> list[str]:
+    """Return what the local AzureML says is wrong with it; nothing if it is ready, or does not answer."""
+    answer = ask(settings, "health")
+    if answer is None or answer[0] == http.client.OK:
+        return []
+    missing = answer[1].get("missing")
+    return [str(one) for one in missing] if isinstance(missing, list) else [f"its health is {answer[0]}"]
+
+
 def read_info(settings: EmulatorSettings) -> EmulatorInfo | None:
     """Return what the local AzureML says of itself, or None where none answers.
 
