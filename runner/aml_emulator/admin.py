@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 from starlette.concurrency import run_in_threadpool
 
@@ -70,8 +70,8 @@ class Admin:
 
     async def answer(self, method: str, target: str) -> tuple[int, bytes]:
         """Return status and JSON for one request."""
-        parts = urlsplit(target)
-        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        path, _, raw_query = target.partition("?")
+        query = {name: values[-1] for name, values in parse_qs(raw_query).items()}
         faults = self._services.faults
         handlers: dict[tuple[str, str], Callable[[], tuple[int, dict[str, Any]]]] = {
             ("GET", "/_emulator/health"): self.health,
@@ -90,15 +90,15 @@ class Admin:
             ("POST", _FEDERATION): lambda: self.trust(query),
             ("DELETE", _FEDERATION): self.trust_all,
         }
-        handler = handlers.get((method, parts.path)) or self._provoked(method, parts.path, query)
+        handler = handlers.get((method, path)) or self._provoked(method, path, query)
         if handler is None:
-            status, value = 404, {"error": f"no such operation: {method} {parts.path}"}
+            status, value = 404, {"error": f"no such operation: {method} {path}"}
         else:
             try:
                 status, value = await run_in_threadpool(handler)
             except Exception as error:
                 # The boundary of the admin interface: logged whole, told in short.
-                logger.exception("%s %s failed", method, parts.path)
+                logger.exception("%s %s failed", method, path)
                 damage = error_for(error, self._services.data)
                 said = damage.message if damage else f"{type(error).__name__}; the log says more"
                 status, value = (damage.status if damage else 500), {"error": said}

@@ -89,7 +89,10 @@ def parse(uri: str) -> Location:
         return DatastorePath(datastore="workspaceartifactstore", path="/".join(match.groups()))
     if match := _SHORT.fullmatch(uri):
         return AssetId(kind="", name=match.group(1), version=match.group(2))
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError as error:
+        raise LocationError(f"'{uri.partition('?')[0]}' is not an address") from error
     if parts.scheme in ("https", "wasbs", "http") and parts.hostname:
         container, _, path = unquote(parts.path).lstrip("/").partition("/")
         if parts.scheme == "wasbs" and parts.username:

@@ -278,6 +278,22 @@ def read_target(target: str) -> Target | None:
     )
 
 
+def split_target(target: str) -> tuple[str, str]:
+    """Return path and query of a request's target, both still percent-encoded.
+
+    Raises:
+        BadHeadError: it is none.
+    """
+    if target.startswith("/"):
+        path, _, query = target.partition("?")
+        return path, query
+    try:
+        parts = urlsplit(target)
+    except ValueError as error:
+        raise BadHeadError("not the target of a request") from error
+    return parts.path, parts.query
+
+
 def is_from_a_tool(head: Head) -> bool:
     """Return whether an admin request can be answered: not if a web page in somebody's browser may have sent it.
 

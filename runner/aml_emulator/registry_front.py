@@ -18,9 +18,9 @@ import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
-from aml_emulator.proxy import BadHeadError, Head, join, parse_head
+from aml_emulator.proxy import BadHeadError, Head, join, parse_head, read_target, split_target
 from aml_emulator.registry_acr import AcrInterface, Answer, refused
 from aml_emulator.registry_requests import Asked, plain_target, read_request, read_scope
 from aml_emulator.tokens import RegistryAccess, TokenError, Tokens
@@ -59,7 +59,7 @@ class RegistryFront:
         try:
             async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
                 head = parse_head(await reader.readuntil(b"\r\n\r\n"))
-                own = urlsplit(head.target).path.startswith(("/oauth2/", "/acr/"))
+                own = split_target(head.target)[0].startswith(("/oauth2/", "/acr/"))
                 body = await _small_body(head, reader) if own else b""
             answer = await asyncio.to_thread(self.answer, head, body)
             if answer is None:
@@ -135,7 +135,7 @@ class RegistryFront:
 
     def _token(self, head: Head, form: Mapping[str, str]) -> Answer:
         """Issue an access token: for a refresh token, or for user and password, in the form or by basic authentication."""
-        query = parse_qs(urlsplit(head.target).query)
+        query = parse_qs(split_target(head.target)[1])
         posted = head.method == "POST"
         service = form.get("service") if posted else query.get("service", [""])[0]
         if service != self._host:
@@ -211,7 +211,8 @@ def _user_and_password(head: Head) -> tuple[str, str]:
 
 def _loopback_host(host: str) -> str:
     """Return *host*, with its port, if it is a name of this machine only; else nothing."""
-    name = urlsplit(f"//{host}").hostname or ""
+    target = read_target(f"//{host}")
+    name = "" if target is None else target.host
     if name == "localhost":
         return host
     try:

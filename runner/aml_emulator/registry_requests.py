@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote
 
+from aml_emulator.proxy import split_target
 from aml_emulator.tokens import REPOSITORY_ACTIONS, RegistryAccess
 
 _WORD = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
@@ -52,9 +53,9 @@ class Asked:
 
 def read_request(method: str, target: str) -> Asked:
     """Return what a request asks for."""
-    parts = urlsplit(target)
-    path = unquote(parts.path)
-    query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+    raw_path, raw_query = split_target(target)
+    path = unquote(raw_path)
+    query = {key: values[0] for key, values in parse_qs(raw_query).items()}
     asked = Asked(method=method, path=path, query=query)
     if path in ("/v2/_catalog", "/acr/v1/_catalog"):
         interface = "v2" if path.startswith("/v2") else "acr"
@@ -83,9 +84,9 @@ def read_request(method: str, target: str) -> Asked:
 
 def plain_target(target: str) -> str:
     """Return *target* with its path written plainly, as it was checked: the registry gets no other one."""
-    parts = urlsplit(target)
-    path = quote(unquote(parts.path), safe="/:@+~")
-    return f"{path}?{parts.query}" if parts.query else path
+    raw_path, query = split_target(target)
+    path = quote(unquote(raw_path), safe="/:@+~")
+    return f"{path}?{query}" if query else path
 
 
 def read_scope(text: str) -> RegistryAccess | None:

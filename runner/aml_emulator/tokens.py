@@ -7,7 +7,6 @@ Claims carry the names that Entra ID gives them
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -249,7 +248,7 @@ def decode(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         header, claims = (json.loads(unbase64(part)) for part in parts[:2])
         unbase64(parts[2])
-    except (ValueError, IndexError, binascii.Error) as error:
+    except (ValueError, IndexError, RecursionError) as error:
         raise TokenError("InvalidAuthenticationToken", "The access token is not a JSON Web Token.") from error
     if len(parts) != 3 or not isinstance(header, dict) or not isinstance(claims, dict):
         raise TokenError("InvalidAuthenticationToken", "The access token is not a JSON Web Token.")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
-from aml_emulator.proxy import Head
+from aml_emulator.proxy import Head, read_target
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 """The names under which the page answers. Any other name may be one that was made to point here (DNS rebinding)."""
@@ -36,11 +35,8 @@ def refusal(head: Head) -> tuple[int, str] | None:
     """
     headers = {name.lower(): value for name, value in head.headers}
     host = headers.get("host", "")
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        name = ""
-    if name not in LOOPBACK:
+    target = read_target(f"//{host}")
+    if target is None or target.host not in LOOPBACK:
         return 403, "This page answers as localhost, 127.0.0.1 or [::1] only."
     if head.method not in METHODS:
         return 405, "This page is for reading: GET and HEAD only."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -102,6 +103,13 @@ def furnished() -> Service:
 
 API = IDENTITY.api_host
 
+DEEP = base64.urlsafe_b64encode(b"[" * 60_000).decode()
+LATER = (
+    "e30."
+    + base64.urlsafe_b64encode(b'{"exp": 9e9, "iss": [], "aud": {"a": 1}, "sub": 5}').decode().rstrip("=")
+    + ".AA"
+)
+
 KNOWN: dict[str, list[Any]] = {
     "sub": [IDENTITY.subscription_id],
     "rg": [IDENTITY.resource_group],
@@ -187,6 +195,7 @@ KNOWN: dict[str, list[Any]] = {
     "uri": [
         "azureml://datastores/workspaceblobstore/paths/x",
         "https://example.org/file",
+        "https://[",
         "azureml:data-1:1",
         "azureml:me:1",
     ],
@@ -245,7 +254,7 @@ KNOWN: dict[str, list[Any]] = {
     "BlobUri": [f"https://{IDENTITY.blob_host}/{IDENTITY.blob_container}/snapshots/one/a.txt"],
     "grant_type": ["client_credentials"],
     "client_id": [IDENTITY.client_id],
-    "client_assertion": ["a.b.c", "e30.e30.AA", "e30.WzFd.AA"],
+    "client_assertion": ["a.b.c", "e30.e30.AA", "e30.WzFd.AA", f"{DEEP}.e30.AA", "\u00e4.e30.AA", LATER],
     "client_assertion_type": ["urn:ietf:params:oauth:client-assertion-type:jwt-bearer"],
     "$skip": ["1", "nan/x", "inf/x"],
     "continuationToken": ["1", "x"],

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from aml_emulator.proxy import Head
+from aml_emulator.proxy import BadHeadError, Head
 from aml_emulator.registry_acr import AcrInterface, Answer
 from aml_emulator.registry_front import TOKEN_USER, RegistryFront
 from aml_emulator.registry_locks import Locks
@@ -208,3 +208,23 @@ def test_scopes(text: str, expected: RegistryAccess | None) -> None:
 
 def test_the_registry_gets_the_path_that_was_checked() -> None:
     assert plain_target("/v2/a%2Fb/manifests/sha256%3Aab?x=%2F") == "/v2/a/b/manifests/sha256:ab?x=%2F"
+
+
+@pytest.mark.parametrize("host", ["[", "[::1", "a:b", "localhost:99999999", "\xb2"])
+def test_a_host_header_that_is_none_is_answered_like_any_other(front: RegistryFront, host: str) -> None:
+    answer = front.answer(_head("GET", "/v2/", host=host))
+    assert answer is not None
+    assert answer[0] == 401
+    assert f'realm="https://{HOST}/oauth2/token"' in answer[2]["WWW-Authenticate"]
+
+
+@pytest.mark.parametrize("target", ["//[", "//[/v2/x/manifests/1", "/[", "//v2/_catalog", "/v2/%5B"])
+def test_a_target_that_is_none_breaks_nothing(front: RegistryFront, target: str) -> None:
+    answer = front.answer(_head("GET", target))
+    assert answer is not None
+    assert answer[0] in (401, 404)
+
+
+def test_a_target_that_cannot_be_read_is_no_request() -> None:
+    with pytest.raises(BadHeadError):
+        read_request("GET", "http://[")
