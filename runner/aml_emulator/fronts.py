@@ -118,6 +118,8 @@ async def _relay(client: Streams, port: int) -> None:
         await join(client, await connect("127.0.0.1", port))
     except OSError as error:
         logger.warning("the registry does not answer: %s", error)
+    except asyncio.CancelledError:
+        logger.debug("the service ended during a connection to the registry")
     finally:
         client[1].close()
 

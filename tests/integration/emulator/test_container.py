@@ -22,7 +22,10 @@ from aml_train.errors import ImageError, ServiceError
 from aml_train.events import Event, Notice
 from aml_train.targets import emulator
 from aml_train.targets.emulator import EmulatorInfo, EmulatorSettings
+from aml_train.targets.emulator_settings import INSIDE_REGISTRY_PORT
 from scripts.bootstrap.sources import SOURCE_LABEL, emulator_reference, emulator_source, project_version
+from tests import rest
+from tests.integration.emulator.job_reach import WANTED, reached
 from tests.ports import free_port
 from tests.rest import SECONDS
 from tests.side_by_side import one_at_a_time
@@ -240,3 +243,12 @@ def test_one_that_does_not_get_ready_shows_its_log(settings: EmulatorSettings) -
     broken = dataclasses.replace(settings, max_jobs=1000)
     with pytest.raises(ServiceError, match=r"ended with status code 2\. Its log ends with:\n(.|\n)*--max-jobs"):
         emulator.start(broken, ignore)
+
+
+def test_a_job_of_the_container_reaches_azures_services_alone(settings: EmulatorSettings, tmp_path: Path) -> None:
+    """The emulator's container is on the job's network with all its ports."""
+    info = emulator.start(settings, lambda _event: None)
+    variables = emulator.environment(info, os.environ, cache=tmp_path)
+    with rest.signed_in(variables) as session:
+        assert reached(session, dataclasses.asdict(info), registry_port=INSIDE_REGISTRY_PORT) == WANTED
+    assert emulator.info(settings) == info

@@ -1,4 +1,8 @@
-"""Examples and documentation publish ports on loopback: a port without an address is open to the whole network."""
+"""Examples and documentation publish ports on loopback: a port without an address is open to the whole network.
+
+GitHub's runner hands the ports of a service to ``docker create -p`` as they are written (ContainerInfo.cs and
+DockerCommandManager.cs of actions/runner), so that an address may be before them there as well.
+"""
 
 from __future__ import annotations
 
