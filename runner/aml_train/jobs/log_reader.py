@@ -47,7 +47,8 @@ class LogReader:
 
     def know(self, logs: Iterable[LogAddress], *, final: bool) -> None:
         """Take the addresses of logs. From a *final* reading on, a source that could not be reached is not tried again."""
-        self._paths |= {url: name.path for name, url in logs}
+        # Each look has new signatures: those of the one before are not kept.
+        self._paths = {url: name.path for name, url in logs}
         self._final = final
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
