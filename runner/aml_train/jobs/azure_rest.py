@@ -18,7 +18,7 @@ from aml_train.answers import Answer, Pages
 from aml_train.errors import ServiceError
 from aml_train.gate.history import MetricPoint
 from aml_train.http_client import exchange, host_of
-from aml_train.jobs.azure_http import TIMEOUT, AzureHttp, error_for
+from aml_train.jobs.azure_http import AzureHttp, error_for
 from aml_train.jobs.azure_views import codes_of, job_view, model_view
 from aml_train.jobs.logged import LoggedSet
 from aml_train.jobs.service import (
@@ -36,8 +36,8 @@ _API: Final = {
     "models": "2023-08-01-preview",
 }
 _CHUNK: Final = 256 * 1024
-#: Seconds for connecting to the storage of logs, and between two pieces of its answer: the job's status waits meanwhile.
-_LOG_TIMEOUT: Final = (5.0, 20.0)
+#: Seconds for connecting to storage, and between two pieces of its answer: the status or the gate waits meanwhile.
+_STORAGE_TIMEOUT: Final = (5.0, 20.0)
 #: Storage's words for "not from there", whatever the signature: https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes.
 #: A signature that has run out is AuthenticationFailed.
 _FORBIDDEN_HERE: Final = frozenset(
@@ -189,7 +189,7 @@ class AzureRest(AzureHttp):
     def _open_log(self, url: str, offset: int) -> requests.Response:
         def send() -> requests.Response:
             headers = {"Range": f"bytes={offset}-"}
-            return exchange(self.session, "GET", url, headers=headers, stream=True, timeout=_LOG_TIMEOUT)
+            return exchange(self.session, "GET", url, headers=headers, stream=True, timeout=_STORAGE_TIMEOUT)
 
         try:
             return send()
@@ -210,7 +210,7 @@ class AzureRest(AzureHttp):
             headers = {"Authorization": f"Bearer {self._token()}", "Range": f"bytes={offset}-"}
             try:
                 with exchange(
-                    self.session, "GET", url, headers=headers, stream=True, timeout=_LOG_TIMEOUT
+                    self.session, "GET", url, headers=headers, stream=True, timeout=_STORAGE_TIMEOUT
                 ) as response:
                     if response.status_code in (
                         requests.codes.not_found,
@@ -349,7 +349,7 @@ class AzureRest(AzureHttp):
         """Return what lies at an address that is signed: no token goes there."""
         content = bytearray()
         try:
-            with exchange(self.session, "GET", url, stream=True, timeout=TIMEOUT) as response:
+            with exchange(self.session, "GET", url, stream=True, timeout=_STORAGE_TIMEOUT) as response:
                 if response.status_code == requests.codes.not_found:
                     return None
                 _check_allowed(response, host_of(url))
