@@ -3,13 +3,16 @@
 
 FROM python:3.11-slim-bookworm AS docker-cli
 WORKDIR /unpacked
-# Debian's package holds engine and client; only the client is taken. It needs nothing but libc, and speaks BuildKit.
+# Client and buildx of Debian 13: bookworm's client speaks API 1.41, which engines 29.0 to 29.2 refuse (moby/moby#52067).
+# They need nothing but libc 2.34, which bookworm has. The base's keyring verifies both releases.
 # hadolint ignore=DL3008
-RUN apt-get update \
-    && apt-get download docker.io \
-    && dpkg-deb --extract docker.io_*.deb . \
-    && rm -rf /var/lib/apt/lists/* \
-    && ./usr/bin/docker --version
+RUN echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie main" \
+        > /etc/apt/sources.list.d/trixie.list \
+    && apt-get update \
+    && apt-get download docker-cli docker-buildx \
+    && dpkg-deb --extract docker-cli_*.deb . \
+    && dpkg-deb --extract docker-buildx_*.deb . \
+    && rm -rf /var/lib/apt/lists/*
 
 FROM python:3.11-slim-bookworm AS packages
 WORKDIR /build
@@ -36,10 +39,12 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && if [ -L /var/run ]; then rm /var/run && mkdir /var/run; fi
 COPY --from=docker-cli /unpacked/usr/bin/docker /usr/local/bin/docker
+COPY --from=docker-cli /unpacked/usr/libexec/docker/cli-plugins/docker-buildx /usr/libexec/docker/cli-plugins/docker-buildx
 COPY --from=packages /opt/aml-train /opt/aml-train
 ENV PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
-# Everything that is imported at the start is there.
+# Both programs run on this libc, and everything that is imported at the start is there.
+RUN docker buildx version
 RUN ["/opt/aml-train/bin/python", "-I", "-B", "-c", "import aml_train_action.main, aml_train.runs, docker, azure.ai.ml, azure.identity, azureml.core"]
 
 ARG VERSION=0.0.0

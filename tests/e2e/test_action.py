@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import subprocess
 import time
 from pathlib import Path
 
@@ -12,6 +13,17 @@ import pytest
 from tests.e2e.conftest import Local, edit, line_of
 from tests.e2e.hosted_runner import RUNNER_UID, HostedRunner
 from tests.e2e.test_endings import quick
+
+
+def test_the_docker_client_speaks_what_current_engines_take(action_image: str) -> None:
+    """Engines 29.0 to 29.2 refuse API versions below 1.44 (moby/moby#52067)."""
+    command = ["docker", "run", "--rm", "--entrypoint=docker", action_image]
+    # Without an engine the client says its own version, and ends with 1.
+    asked = [*command, "version", "--format={{.Client.DefaultAPIVersion}}"]
+    spoken = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()[0]
+    assert tuple(map(int, spoken.split("."))) >= (1, 44)
+    buildx = subprocess.run([*command, "buildx", "version"], capture_output=True, text=True, check=True)
+    assert "buildx" in buildx.stdout
 
 
 def test_a_step_passes_and_its_outputs_can_be_used(any_runner: HostedRunner, digits: Path) -> None:
