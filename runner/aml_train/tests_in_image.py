@@ -195,7 +195,8 @@ def judge(
         return None
     if exit_code != 0:
         what, hint = _EXIT_CODES.get(exit_code, ("failed", "The tests' output is above."))
-        return TestsFailedError(f"the tests {what} (exit code {exit_code}): {spec.command}", hint=hint)
+        unread = f" Single tests are not known: {damage}." if damage is not None else ""
+        return TestsFailedError(f"the tests {what} (exit code {exit_code}): {spec.command}", hint=hint + unread)
     if damage is not None:
         return None if spec.junit is None and ends_as_pytest(spec.command) else TestsFailedError(damage, hint=_USABLE)
     if report is None:

@@ -168,6 +168,15 @@ def test_verdict(
         assert message in error.message
 
 
+def test_a_report_that_cannot_be_used_is_named_where_tests_failed(tmp_path: Path) -> None:
+    spec = TestSpec(command="pytest", files=FileSet.collect(tmp_path))
+    error = judge(
+        exit_code=1, oom_killed=False, timed_out=False, report=None, damage="the report is too large", spec=spec
+    )
+    assert error is not None
+    assert error.hint == "The tests' output is above. Single tests are not known: the report is too large."
+
+
 def test_lines() -> None:
     frames = [(1, b"a\nb"), (2, b"x\r\n"), (1, b"c\n\xc3"), (1, b"\xa4\xff"), (2, b"")]
     assert [(line.origin, line.text) for line in split_lines(frames)] == [
