@@ -42,14 +42,11 @@ _CANDIDATE_LEASE: Final = BUILD_TIMEOUT + 24 * 3600
 
 # Roles: https://learn.microsoft.com/azure/container-registry/container-registry-rbac-built-in-roles-overview; the command:
 # https://learn.microsoft.com/azure/container-registry/container-registry-auto-purge.
-_REMOVES_IN_AZURE: Final = (
-    "this identity may not remove tags: AcrPush does not allow it. Assign the role AcrDelete as well (in a registry with ABAC "
-    "repository permissions: Container Registry Repository Contributor), or remove candidates on a schedule: "
-    "acr purge --filter '{candidate}:.*' --ago 1d --untagged. See docs/registry.md."
-)
-_REMOVES_ELSEWHERE: Final = (
-    "this registry cannot remove tags, or this user may not. Let the registry's own rules remove old tags of {candidate}. See "
-    "docs/registry.md."
+_CANDIDATE_STAYS: Final = (
+    "The candidate {repository}:{tag} stays in the registry, as those of other runs do, because this identity may not remove tags: "
+    "AcrPush does not allow it. Assign the role AcrDelete as well (in a registry with ABAC repository permissions: Container "
+    "Registry Repository Contributor), or remove candidates on a schedule: acr purge --filter '{repository}:.*' --ago 1d "
+    "--untagged. See docs/registry.md."
 )
 
 
@@ -341,7 +338,7 @@ class _Stage:
             self._untag(name, tag)
 
     def _untag(self, name: str, tag: str) -> None:
-        """Take the candidate's tag away in the registry. If that fails, one notice says so, and who can."""
+        """Take the candidate's tag away in the registry. Where a role is lacking for it, one notice names the role."""
         import requests
 
         try:
@@ -350,13 +347,10 @@ class _Stage:
         except (requests.RequestException, ImageError) as error:
             self.work.warn(f"The candidate {name}:{tag} stays in the registry: {error}")
             return
-        remedy = _REMOVES_IN_AZURE if self.work.registry.can_lock else _REMOVES_ELSEWHERE
-        self.work.listener(
-            Notice(
-                text=f"The candidate {self.candidate}:{tag} stays in {self.work.registry.host}, as those of other runs do, because "
-                + remedy.format(candidate=self.candidate)
-            )
-        )
+        if (
+            self.work.registry.can_lock
+        ):  # no role of another registry would end it, and docs/registry.md says what does
+            self.work.listener(Notice(text=_CANDIDATE_STAYS.format(repository=self.candidate, tag=tag)))
 
     def _ready(self, manifest: Manifest, how: Literal["built", "found"], record: TestRecord | None) -> Tested:
         reference = ImageRef.parse(f"{self.work.location.job_name}/{self.work.spec.repository}@{manifest.digest}")
