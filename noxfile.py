@@ -67,6 +67,15 @@ def trust(session: nox.Session) -> None:
 
 
 @nox.session
+def answers(session: nox.Session) -> None:
+    """Feed whatever reads answers of services with a million arbitrary ones; 20,000 of them are part of `unit`."""
+    _install(session)
+    tried = {"AML_TRAIN_ANSWERS": "1000000", **os.environ}["AML_TRAIN_ANSWERS"]
+    options = ("--hypothesis-profile=search", "--timeout=14400", "tests/unit/answers")
+    session.run("pytest", *_SIDE_BY_SIDE, *options, *session.posargs, env={"AML_TRAIN_ANSWERS": tried})
+
+
+@nox.session
 def e2e(session: nox.Session) -> None:
     """Run the whole command to each of its ends."""
     _install(session)

@@ -13,6 +13,7 @@ from typing import Final
 import requests
 
 from aml_train.errors import ServiceError
+from aml_train.http_client import answer_of, exchange, new_session
 
 _URL: Final = "ACTIONS_ID_TOKEN_REQUEST_URL"
 _TOKEN: Final = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105 - a variable's name
@@ -50,7 +51,7 @@ def github_assertion(
         return _not_allowed
 
     def fetch(audience: str) -> str:
-        token = _fetch(environment, audience, session or requests.Session(), sleep)
+        token = _fetch(environment, audience, session or new_session(), sleep)
         fetched(token)
         return token
 
@@ -74,9 +75,8 @@ def _fetch(
         if attempt:
             sleep(2.0**attempt)
         try:
-            response = session.get(
-                environment[_URL], params={"audience": audience}, headers=headers, timeout=_TIMEOUT
-            )
+            address, asked = environment[_URL], {"audience": audience}
+            response = exchange(session, "GET", address, params=asked, headers=headers, timeout=_TIMEOUT)
         except requests.RequestException as error:
             problem = f"does not answer ({type(error).__name__})"
             continue
@@ -89,10 +89,7 @@ def _fetch(
 
 
 def _token_in(response: requests.Response, what: str) -> str:
-    try:
-        token = response.json()["value"]
-    except (ValueError, KeyError, TypeError):
-        token = None
-    if not isinstance(token, str) or not token:
-        raise ServiceError(f"{what} gave no token.", hint=_OUTAGE, transient=True)
-    return token
+    def fail(problem: str) -> ServiceError:
+        return ServiceError(f"{what} gave no token: its answer {problem}.", hint=_OUTAGE, transient=True)
+
+    return answer_of(response, fail, fail).text("value")

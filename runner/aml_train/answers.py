@@ -31,6 +31,10 @@ Fail = Callable[[str], Exception]
 """Makes the error of an answer from what is wrong in it, which it puts after the name of the service."""
 
 
+#: What Azure's SDKs raise when an answer is not as they expect: they check little, and decode outside their own errors.
+MISREAD: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+
+
 class UndecodableError(ValueError):
     """A body that is not the JSON that can be used."""
 
@@ -301,6 +305,11 @@ def date_of(headers: Mapping[str, str]) -> datetime.datetime | None:
         return None
 
 
+#: What to check if a service of Azure's does not answer at all.
+REACH: Final = (
+    "Check the network, HTTPS_PROXY and NO_PROXY; a service behind a private endpoint or a firewall answers only inside of these:"
+    " docs/azure.md."
+)
 #: How Azure names a request, for its support; the first is the service's, the others are what several services share.
 _IDS: Final = ("x-ms-request-id", "x-ms-correlation-request-id", "x-ms-client-request-id", "x-ms-error-code")
 _ID: Final = re.compile(r"[!-~]{1,128}")
@@ -322,3 +331,8 @@ def trace_of(headers: Mapping[str, str], *, now: datetime.datetime | None = None
     date = headers.get("Date") or ""
     when = now or datetime.datetime.now(datetime.UTC)
     return ", ".join([*said, date if _DATE.fullmatch(date) else f"{when:%Y-%m-%d %H:%M:%S} UTC"])
+
+
+def traced(error: Any) -> str:
+    """Return :func:`trace_of` for an error of azure-core, which holds the answer; its time alone if there was none."""
+    return trace_of(getattr(getattr(error, "response", None), "headers", None) or {})

@@ -9,12 +9,9 @@ from urllib.parse import urlsplit
 import requests
 import urllib3
 
-from aml_train._version import __version__
 from aml_train.answers import MOST_BYTES, Answer, Fail, UndecodableError, date_of, decode
+from aml_train.user_agent import PRODUCT
 
-#: Product and version (RFC 9110, 10.1.5). azure-core puts it in front of its own
-#: (https://azure.github.io/azure-sdk/general_azurecore.html#telemetry-policy, at most 24 characters).
-PRODUCT: Final = f"aml-train/{__version__}"
 USER_AGENT: Final = f"{PRODUCT} python-requests/{requests.__version__} Python/{platform.python_version()}"
 _CHUNK: Final = 256 * 1024
 
@@ -39,7 +36,7 @@ def exchange(
     stream: bool = False,
     **options: Any,
 ) -> requests.Response:
-    """Send a request and return the answer with its body; with *stream*, without reading that.
+    """Send a request and return the answer with its body; with *stream*, the body of a success is left to the caller.
 
     Raises:
         requests.RequestException: whatever goes wrong on the way, also by an address that is none: requests lets errors of other
@@ -47,7 +44,9 @@ def exchange(
     """
     try:
         response = session.request(method, url, stream=True, **options)
-        if not stream:
+        if not response.ok:
+            _read_refusal(response)
+        elif not stream:
             _read(response, most)
     except (ValueError, urllib3.exceptions.HTTPError) as error:
         if isinstance(error, requests.RequestException):
@@ -70,6 +69,14 @@ def _read(response: requests.Response, most: int) -> None:
     finally:
         response.close()
     response._content = bytes(content)
+
+
+def _read_refusal(response: requests.Response) -> None:
+    """Read what a service says of its refusal. The status is what counts: a body that cannot be read is an empty one."""
+    try:
+        _read(response, MOST_BYTES)
+    except (requests.RequestException, ValueError, urllib3.exceptions.HTTPError):
+        response._content = b""
 
 
 def host_of(url: str | None) -> str:

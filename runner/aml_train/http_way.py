@@ -26,9 +26,9 @@ class HttpWay:
 
     def session(self) -> requests.Session:
         """Return a session that takes this way."""
-        import requests
+        from aml_train.http_client import new_session
 
-        session = requests.Session()
+        session = new_session()
         if self.proxy is not None:
             session.trust_env = False
             session.proxies = {"https": self.proxy, "http": self.proxy}

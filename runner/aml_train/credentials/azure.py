@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train import retries
-from aml_train.answers import UndecodableError, decode
+from aml_train.answers import MISREAD, UndecodableError, decode
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.refusals import claims_of, reason, remedy
 from aml_train.errors import InvalidError, ServiceError
+from aml_train.user_agent import PRODUCT
 
 if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential
@@ -124,6 +125,8 @@ class SignIn:
             ) from None
         except AzureError as error:
             raise self._outage(str(error.message)) from error
+        except MISREAD as error:
+            raise self._outage(f"the answer cannot be read ({type(error).__name__})") from error
 
     def _outage(self, message: str) -> NotAnsweredError:
         # msal answers from memory for a minute after a 429 or 5xx (throttled_http_client.py, 1.37): another one has none.
@@ -187,6 +190,7 @@ def sign_in(
         ServiceError: nothing to sign in with, or a part of it is missing or cannot be read.
     """
     way = _choose(environment, has_assertion=assertion is not None)
+    options = {"user_agent": PRODUCT, **options}
     claims: dict[str, Any] = {}
     makers: Mapping[str, Callable[[], TokenCredential]] = {
         "oidc": lambda: _oidc(environment, cloud, assertion, claims, options),

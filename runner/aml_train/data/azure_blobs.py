@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from aml_train.answers import MISREAD, REACH, traced
 from aml_train.data.storage import Entry
 from aml_train.errors import ServiceError
 from aml_train.http_way import HttpWay
+from aml_train.user_agent import PRODUCT
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
@@ -66,6 +68,7 @@ class AzureBlobs:
             max_single_get_size=64 * 1024 * 1024,
             max_single_put_size=64 * 1024 * 1024,
             retry_total=6,
+            user_agent=PRODUCT,
             **({"proxies": options["proxies"]} if options else {}),
         )
 
@@ -209,7 +212,7 @@ class AzureBlobs:
             code, status = _code(error), error.status_code
             answer = f"{status} {code}".strip() if status else type(error).__name__
             raise ServiceError(
-                f"{what} in {self.place}: the storage answered {answer}.",
+                f"{what} in {self.place}: the storage answered {answer} ({traced(error)}).",
                 hint=_HINTS.get(code or "") or _BY_STATUS.get(status or 0),
                 transient=status in _TRANSIENT,
             ) from error
@@ -217,9 +220,14 @@ class AzureBlobs:
             # The SDK's words may hold the address with its signature.
             raise ServiceError(
                 f"{what} in {self.place}: the storage does not answer ({type(error).__name__}).",
-                hint="Run the same command again: it goes on where this one ended.",
+                hint=f"{REACH} Then run the same command again: it continues where this one ended.",
                 transient=True,
             ) from None
+        except MISREAD as error:
+            raise ServiceError(
+                f"{what} in {self.place}: the storage's answer cannot be read ({type(error).__name__}).",
+                hint="If a proxy answers instead of the storage, correct HTTPS_PROXY and NO_PROXY.",
+            ) from error
 
 
 _HINTS: Final[Mapping[str, str]] = {

@@ -12,10 +12,12 @@ import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from aml_train.answers import MISREAD, REACH, traced
 from aml_train.data.workspace import Access
 from aml_train.errors import ServiceError
 from aml_train.http_way import HttpWay
 from aml_train.jobs.clock import Clock
+from aml_train.user_agent import PRODUCT
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
@@ -73,6 +75,7 @@ class AzureLeases:
             retry_total=4,
             connection_timeout=10,
             read_timeout=20,
+            user_agent=PRODUCT,
             **way.azure_options(),
         )
         self._clock = clock
@@ -109,7 +112,7 @@ class AzureLeases:
         Raises:
             ServiceError: it is held for too long.
         """
-        from azure.core.exceptions import HttpResponseError
+        from azure.core.exceptions import AzureError, HttpResponseError
 
         until = self._clock.now() + self._wait
         pause = _PAUSE[0]
@@ -123,6 +126,8 @@ class AzureLeases:
                     continue
                 if code not in _HELD:
                     raise self._error(model, "Locking", error) from error
+            except (AzureError, *MISREAD) as error:
+                raise self._error(model, "Locking", error) from error
             if self._clock.now() >= until:
                 raise ServiceError(
                     f"Another promotion of {model} has held {self._place}/{_name(model)} for {self._wait:.0f} seconds.",
@@ -150,12 +155,14 @@ class AzureLeases:
 
         try:
             return work()
-        except AzureError as error:
+        except (AzureError, *MISREAD) as error:
             raise self._error(model, doing, error) from error
 
     def _error(self, model: str, doing: str, error: Any) -> ServiceError:
         code, status = _code(error), getattr(error, "status_code", None)
         what = f"{doing} the record of {model}'s promotions in {self._place}/{_name(model)}"
+        if isinstance(error, MISREAD):
+            return ServiceError(f"{what}: the storage's answer cannot be read ({type(error).__name__}).")
         if code in _LOST:
             return ServiceError(
                 f"{what}: the lock was lost: another promotion has it, or somebody broke the lease.",
@@ -163,9 +170,13 @@ class AzureLeases:
                 transient=True,
             )
         hint = "The identity needs the role 'Storage Blob Data Contributor' on the workspace's storage account."
-        answer = f"the storage answered {status} {code or ''}".strip() if status else "the storage does not answer"
-        transient = status is None or status in (408, 429) or status >= 500
-        return ServiceError(f"{what}: {answer}.", hint=None if transient else hint, transient=transient)
+        if status is None:
+            return ServiceError(f"{what}: the storage does not answer.", hint=REACH, transient=True)
+        answer = f"the storage answered {status} {code or ''}".strip()
+        transient = status in (408, 429) or status >= 500
+        return ServiceError(
+            f"{what}: {answer} ({traced(error)}).", hint=None if transient else hint, transient=transient
+        )
 
 
 class _Lease:
@@ -190,7 +201,7 @@ class _Lease:
         """Let go of it; where that fails, the lease ends by itself."""
         from azure.core.exceptions import AzureError
 
-        with contextlib.suppress(AzureError):
+        with contextlib.suppress(AzureError, *MISREAD):
             self._lease.release()
 
 

@@ -381,10 +381,7 @@ class Registry:
     def _once(self, method: str, repository: str, digest: str) -> requests.Response:
         """Begin to read a blob; what breaks off while it is read is the caller's to repeat."""
         url = f"{self.url}/v2/{repository}/blobs/{digest}"
-        response = self._http.once(method, url, scopes=_scopes(repository, "pull"), stream=True)
-        if response.status_code != 200:
-            response.content  # noqa: B018 - read here, for the connection is given back
-        return response
+        return self._http.once(method, url, scopes=_scopes(repository, "pull"), stream=True)
 
     def _read_limited(self, response: requests.Response, name: str, limit: int) -> bytes:
         content = b""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import requests
 
 from aml_train import retries
-from aml_train.answers import MOST_PAGES, Answer, Pages, UndecodableError, clean, decode, is_within, trace_of
+from aml_train.answers import MOST_PAGES, REACH, Answer, Pages, UndecodableError, clean, decode, is_within, trace_of
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import ServiceError
@@ -24,11 +24,6 @@ TIMEOUT: Final = (10.0, 60.0)
 _URGENT: Final = (3.0, 5.0)
 _LONGEST_MESSAGE: Final = 2000
 _Found = TypeVar("_Found")
-#: What a connection that fails on Azure's side of a private network has in common.
-REACH: Final = (
-    "Check the network, HTTPS_PROXY and NO_PROXY; if the service has a private endpoint or a firewall, run where these let you in:"
-    " docs/azure.md."
-)
 
 
 @dataclass(frozen=True, kw_only=True)

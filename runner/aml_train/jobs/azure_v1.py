@@ -15,7 +15,8 @@ from typing import Any, Final
 import yaml
 
 from aml_train import retries
-from aml_train.answers import UndecodableError, decode
+from aml_train._version import __version__
+from aml_train.answers import MISREAD, REACH, UndecodableError, decode, traced
 from aml_train.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.image.spec import Tested
 from aml_train.jobs.azure_http import HINTS
@@ -39,6 +40,10 @@ def prepare() -> None:
 
     # Notices of what is deprecated are addressed to azureml-core's own users.
     logging.getLogger("azureml").setLevel(logging.ERROR)
+    from azureml._base_sdk_common import user_agent
+
+    if "aml-train" not in user_agent.get_user_agent():
+        user_agent.append("aml-train", __version__)
 
 
 def submit(rest: AzureRest, job: JobSpec, submission: Submission) -> JobView:
@@ -188,14 +193,18 @@ def translate(error: Exception, what: str) -> AmlTrainError | None:
     text = str(getattr(error, "message", None) or error)
     message = " ".join(text.split())[:1500]
     if isinstance(error, requests.RequestException):
-        return ServiceError(f"{what}: AzureML could not be reached: {type(error).__name__}", transient=True)
+        return ServiceError(
+            f"{what}: AzureML could not be reached: {type(error).__name__}", hint=REACH, transient=True
+        )
     if isinstance(error, AuthenticationException):
         return ServiceError(f"{what}: sign-in failed: {message}", hint="Check the credential.")
     if isinstance(error, HttpOperationError):
         code = getattr(error.response, "status_code", None)
         transient = code is None or code in (408, 429) or code >= 500
         return ServiceError(
-            f"{what}: AzureML answered {code}: {message}", hint=HINTS.get(code or 0), transient=transient
+            f"{what}: AzureML answered {code}: {message} ({traced(error)})",
+            hint=HINTS.get(code or 0),
+            transient=transient,
         )
     if isinstance(error, ClientException):
         return ServiceError(f"{what}: AzureML could not be reached: {message}", transient=True)
@@ -211,6 +220,9 @@ def translate(error: Exception, what: str) -> AmlTrainError | None:
         if _TRANSIENT.search(message):
             return ServiceError(f"{what}: {message}", transient=True)
         return InvalidError(f"{what}: azureml-core refuses the run: {message}")
+    if isinstance(error, MISREAD):
+        why = f"{what}: azureml-core failed with {type(error).__name__}: {message}"
+        return ServiceError(why, hint="An answer of AzureML may not be as it expects; a proxy's page is none.")
     return None
 
 

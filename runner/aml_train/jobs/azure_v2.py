@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from aml_train import retries
+from aml_train.answers import MISREAD, REACH, traced
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import AmlTrainError, InvalidError, ServiceError
@@ -26,6 +27,7 @@ from aml_train.jobs.job import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_
 from aml_train.jobs.service import JobView, ModelView, NewModel
 from aml_train.jobs.submission import Submission
 from aml_train.models import is_same_model
+from aml_train.user_agent import PRODUCT
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient
@@ -79,6 +81,7 @@ class AzureV2(AzureRest):
             read_timeout=_ANSWER_TIMEOUT,
             # azure-core calls it for every request, and again for each repetition (CustomHookPolicy).
             raw_request_hook=self._before_request,
+            user_agent=PRODUCT,
         )
 
     def _before_request(self, request: Any) -> None:
@@ -279,8 +282,10 @@ def translate(error: Exception, what: str) -> AmlTrainError | None:
     if isinstance(error, HttpResponseError):
         code = error.status_code
         transient = code is None or code in retries.TRANSIENT_STATUS or isinstance(error, DecodeError)
-        said = f"{what}: AzureML answered {code}: {_brief(error.message)}"
-        return ServiceError(said, hint=HINTS.get(code or 0), transient=transient)
+        asked = retries.retry_after(getattr(error.response, "headers", None) or {})
+        wait = "" if asked is None else f"; it asks to wait {asked:.0f} seconds"
+        said = f"{what}: AzureML answered {code}: {_brief(error.message)}{wait} ({traced(error)})"
+        return ServiceError(said, hint=HINTS.get(code or 0), transient=transient, retry_after=asked)
     if isinstance(error, MlException):  # which is an AzureError as well
         if error.error_category == ErrorCategory.SYSTEM_ERROR:
             return ServiceError(f"{what}: {_brief(error.message)}")
@@ -288,7 +293,11 @@ def translate(error: Exception, what: str) -> AmlTrainError | None:
     if isinstance(error, ValidationError):
         return InvalidError(f"{what}: azure-ai-ml refuses the job: {_brief(str(error))}")
     if isinstance(error, AzureError):
-        return ServiceError(f"{what}: AzureML could not be reached: {error.message}", transient=True)
+        why = f"{what}: AzureML could not be reached: {_brief(error.message)}"
+        return ServiceError(why, hint=REACH, transient=True)
+    if isinstance(error, MISREAD):
+        why = f"{what}: azure-ai-ml failed with {type(error).__name__}: {_brief(str(error))}"
+        return ServiceError(why, hint="An answer of AzureML may not be as it expects; a proxy's page is none.")
     return None
 
 

@@ -25,10 +25,11 @@ from requests.adapters import HTTPAdapter
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from aml_train import retries
-from aml_train.answers import Answer, split
+from aml_train.answers import REACH, Answer, split, trace_of
 from aml_train.background import in_background
 from aml_train.errors import CancelledError, ServiceError
 from aml_train.files import FileEntry, FileSet, changed
+from aml_train.http_client import USER_AGENT
 from aml_train.jobs.azure_rest import AzureRest
 from aml_train.jobs.code_hash import HASH_VERSION, Block, Snapshot, read_snapshot
 from aml_train.jobs.submission import Submission
@@ -218,7 +219,7 @@ class _Upload:
     def _put(self, entry: FileEntry, query: str, headers: Mapping[str, str], data: bytes) -> None:
         """Send one request, again after a transient failure."""
         target = f"{self._container.path}/{self.folder}/{quote(entry.path, safe='/~')}?{query}{self._signature}"
-        headers = {**headers, "x-ms-version": _STORAGE_API}
+        headers = {**headers, "x-ms-version": _STORAGE_API, "User-Agent": USER_AGENT}
         host = self._container.netloc
         what = f"Uploading {entry.path}"
         for attempt in retries.repeated():
@@ -231,11 +232,11 @@ class _Upload:
                 except urllib3.exceptions.HTTPError as error:
                     # The error's own text would show the signature.
                     why = f"{what}: {host} does not answer: {type(error).__name__}"
-                    raise ServiceError(why, transient=True) from None
+                    raise ServiceError(why, hint=REACH, transient=True) from None
                 if response.status != requests.codes.created:
                     code = response.headers.get("x-ms-error-code") or response.reason
                     raise ServiceError(
-                        f"{what}: {host} answered {response.status}: {code}",
+                        f"{what}: {host} answered {response.status}: {code} ({trace_of(response.headers)})",
                         transient=response.status in retries.TRANSIENT_STATUS,
                         retry_after=retries.retry_after(response.headers),
                     )

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from aml_train.answers import MOST_BYTES, UndecodableError, decode
 from aml_train.errors import ServiceError
 from aml_train.targets.emulator_settings import EmulatorInfo, EmulatorSettings
+from aml_train.user_agent import PRODUCT
 
 _SECONDS: Final = 60.0
 
@@ -33,7 +34,7 @@ def _ask_at(
 ) -> tuple[int, dict[str, Any]] | None:
     connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
-        connection.request(method, f"/_emulator/{path}")
+        connection.request(method, f"/_emulator/{path}", headers={"User-Agent": PRODUCT})
         response = connection.getresponse()
         status, body = response.status, response.read(MOST_BYTES + 1)
     except (OSError, http.client.BadStatusLine, http.client.IncompleteRead):

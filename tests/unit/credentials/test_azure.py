@@ -22,6 +22,7 @@ from azure.core.exceptions import (
 from aml_train.clouds import AZURE_PUBLIC, cloud_named
 from aml_train.credentials.azure import SignIn, sign_in, without_secrets
 from aml_train.errors import InvalidError, ServiceError
+from aml_train.user_agent import PRODUCT
 
 IDS = {"AZURE_TENANT_ID": "the-tenant", "AZURE_CLIENT_ID": "the-client"}
 SECRET = {**IDS, "AZURE_CLIENT_SECRET": "the-secret"}
@@ -87,7 +88,8 @@ def test_a_cloud_has_its_own_authority_and_audience(made: Made) -> None:
 
     sign_in(IDS, cloud=cloud_named("azureusgovernment"), assertion=record)
     ((_, (tenant, client, fetch), options),) = made
-    assert (tenant, client, options) == ("the-tenant", "the-client", {"authority": "login.microsoftonline.us"})
+    wanted = {"authority": "login.microsoftonline.us", "user_agent": PRODUCT}
+    assert (tenant, client, options) == ("the-tenant", "the-client", wanted)
     assert callable(fetch)
     assert [fetch(), fetch()] == [assertion(""), assertion("")]
     assert asked == ["api://AzureADTokenExchangeUSGov"] * 2
@@ -96,7 +98,7 @@ def test_a_cloud_has_its_own_authority_and_audience(made: Made) -> None:
 @pytest.mark.parametrize(("client", "expected"), [("", None), ("the-client", "the-client")])
 def test_a_managed_identity_may_be_named(client: str, expected: str | None, made: Made) -> None:
     sign_in({"AML_TRAIN_SIGN_IN": "managed-identity", "AZURE_CLIENT_ID": client})
-    assert made[0][2] == {"client_id": expected}
+    assert made[0][2] == {"client_id": expected, "user_agent": PRODUCT}
 
 
 @pytest.mark.parametrize(

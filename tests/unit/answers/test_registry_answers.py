@@ -1,0 +1,142 @@
+"""Every operation of the registry's client, its sign-in and the records in it, met by arbitrary answers: our own errors, and no other end."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+
+from aml_train.credentials.acr import AcrLogin
+from aml_train.image import artifact
+from aml_train.image.checking import FACTS_TYPE, load_facts
+from aml_train.image.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
+from aml_train.image.registry import Registry
+from aml_train.image.registry_auth import RegistryAuth
+from aml_train.image.spec import TestRecord
+from aml_train.image.test_record import RECORD_TYPE, load_record, record_tag
+from tests.answer_cases import CASES, Answering, Reply, as_json, tries
+
+KEY = "b" * 64
+BLOB = b"layer" * 20
+DIGEST = sha256_digest(BLOB)
+FACTS = {"format": 1, "bash": None, "python": None}
+RECORD = TestRecord(
+    digest=DIGEST,
+    key=KEY,
+    command="pytest",
+    passed=3,
+    failed=0,
+    skipped=None,
+    seconds=1.5,
+    at="2026-01-01T00:00:00+00:00",
+    commit=None,
+    facts=FACTS,
+    probe="p",
+)
+RECORD_BLOB = json.dumps(dataclasses.asdict(RECORD)).encode()
+FACTS_BLOB = json.dumps({"digest": DIGEST, "facts": FACTS}).encode()
+BLOBS = {sha256_digest(one): one for one in (BLOB, RECORD_BLOB, FACTS_BLOB)}
+
+
+def manifest_of(media_type: str, content: bytes) -> bytes:
+    config = {"mediaType": media_type, "digest": sha256_digest(content), "size": len(content)}
+    layer = {"mediaType": "application/x", "digest": DIGEST, "size": len(BLOB)}
+    return json.dumps({"schemaVersion": 2, "config": config, "layers": [layer]}).encode()
+
+
+def valid(request: requests.PreparedRequest) -> Reply:
+    """Return what a registry answers."""
+    path, method = str(urlsplit(str(request.url)).path), request.method
+    if urlsplit(str(request.url)).netloc == "auth.invalid" or path == "/oauth2/exchange":
+        return as_json({"token": "t", "expires_in": 300, "refresh_token": "r"})
+    if "Authorization" not in request.headers:
+        realm = 'Bearer realm="https://auth.invalid/token",service="s"'
+        return Reply(status=401, headers={"WWW-Authenticate": realm, "Content-Type": "application/json"}, body=b"{}")
+    if path.endswith("/blobs/uploads/"):
+        return Reply(status=202, headers={"Location": "/v2/r/blobs/uploads/1"})
+    if method == "PUT":
+        return Reply(status=201)
+    if "/blobs/" in path:
+        return Reply(body=BLOBS.get(path.rpartition("/")[2], BLOB) if method == "GET" else b"")
+    if path.endswith("/tags/list"):
+        last = "last=" in str(request.url)
+        return as_json({"tags": ["a", "b"]}, headers={} if last else {"Link": '</v2/r/tags/list?last=b>; rel="next"'})
+    content, media_type = manifest_of("application/x", BLOB), OCI_MANIFEST
+    if path.endswith("/index"):
+        content, media_type = json.dumps({"manifests": [{"digest": DIGEST, "size": 5}]}).encode(), OCI_INDEX
+    elif path.endswith(record_tag(DIGEST, KEY)):
+        content = manifest_of(RECORD_TYPE, RECORD_BLOB)
+    elif "/facts-" in path:
+        content = manifest_of(FACTS_TYPE, FACTS_BLOB)
+    headers = {"Content-Type": media_type, "Docker-Content-Digest": sha256_digest(content)}
+    return Reply(headers=headers, body=content if method == "GET" else b"")
+
+
+ANSWERING = Answering(valid)
+SESSION = ANSWERING.session()
+AUTH = RegistryAuth(username="u", password="p")
+
+
+def registry(host: str = "registry.invalid", *, identity: bool = False) -> Registry:
+    auth = RegistryAuth(username="u", identity_token="i") if identity else AUTH
+    return Registry(f"https://{host}", auth=auth, transport=ANSWERING, attempts=2)
+
+
+def used(manifest: Manifest | None) -> object:
+    return manifest and (manifest.config_digest, manifest.blobs, manifest.children, manifest.layer_bytes)
+
+
+def login() -> object:
+    slept: list[float] = []
+    return AcrLogin("acr.azurecr.io", lambda: "t", session=SESSION, sleep=slept.append)()
+
+
+def index() -> object:
+    return used(registry().get_manifest("r", "index"))
+
+
+IMAGE = Manifest(digest=DIGEST, media_type=OCI_MANIFEST, content=manifest_of("application/x", BLOB))
+OPERATIONS: Mapping[str, Callable[[], object]] = {
+    "check_push": lambda: registry().check_push("r"),
+    "head_manifest": lambda: registry().head_manifest("r", "t"),
+    "get_manifest": lambda: used(registry().get_manifest("r", "t")),
+    "get_manifest by an identity": lambda: used(registry(identity=True).get_manifest("r", "t")),
+    "get_manifest of an index": index,
+    "put_manifest": lambda: registry().put_manifest("r", "t", IMAGE.content, OCI_MANIFEST),
+    "put_tag": lambda: registry().put_tag("r", "t", IMAGE),
+    "untag": lambda: registry("acr.azurecr.io").untag("r", "t"),
+    "lock_tag": lambda: registry("acr.azurecr.io").lock_tag("r", "t"),
+    "has_blob": lambda: registry().has_blob("r", DIGEST),
+    "get_blob": lambda: registry().get_blob("r", DIGEST),
+    "stream_blob": lambda: b"".join(registry().stream_blob("r", DIGEST)),
+    "upload_blob": lambda: registry().upload_blob("r", b"content"),
+    "mount_blob": lambda: registry().mount_blob("r", DIGEST, "other"),
+    "tags": lambda: registry().tags("r"),
+    "artifact": lambda: artifact.load(registry(), "r", "t", media_type="application/x", noun="thing", hint=""),
+    "record": lambda: load_record(registry(), "r", DIGEST, KEY),
+    "facts": lambda: load_facts(registry(), "r", DIGEST),
+    "sign-in": login,
+}
+NO_REQUEST = {"close", "url", "host", "can_lock"}
+
+
+def test_every_operation_is_tried() -> None:
+    names = {name for name in vars(Registry) if not name.startswith("_")}
+    assert names - NO_REQUEST <= OPERATIONS.keys()
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_arbitrary_answers_of_a_registry(name: str) -> None:
+    tries(ANSWERING, OPERATIONS[name], count=max(1, CASES * 6 // 20 // len(OPERATIONS)))
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_valid_answers_are_understood(name: str) -> None:
+    """A property test whose valid answers were refused would try nothing."""
+    ANSWERING.begin(b"")
+    assert OPERATIONS[name]() is not False
+    assert ANSWERING.sent
