@@ -19,6 +19,7 @@ from aml_train.events import (
     TestsFinished,
     rank_label,
 )
+from aml_train.jobs.endings import headline
 from aml_train.masking import Masker
 from aml_train.tracebacks import Traceback, innermost
 from aml_train_action.commands import ANNOTATIONS_SHOWN, annotation
@@ -105,7 +106,8 @@ class Annotations:
                 if event.status == "job-failed":
                     self._exception()
                 if event.exit_code != 0:
-                    self._verdict(event.status, event.message, event.hint)
+                    # The lines of the job's logs are above it in the log, and in the summary.
+                    self._verdict(event.status, headline(event.message), event.hint)
             case _:
                 pass
 
@@ -118,7 +120,7 @@ class Annotations:
         message = error.message
         if faults:
             message = f"{'1 fault' if len(faults) == 1 else f'{len(faults)} faults'}; nothing was done."
-        self._verdict(error.status, message, error.hint)
+        self._verdict(error.status, headline(message), error.hint)
 
     def _checks(self, event: ImageChecked) -> None:
         """Annotate the image's place in the configuration; a warning only by the run that looked."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aml_train.events import rank_label
+from aml_train.jobs.endings import headline
 from aml_train.units import duration, size, slowest
 from aml_train_action.charts import chart
 from aml_train_action.markdown import block, code, escape, link
@@ -135,12 +136,10 @@ def _verdict(record: Record, title: str) -> Section:
 
 def _message(record: Record, text: str) -> Section:
     rows = []
-    if record.message:
-        rows.append(
-            block(record.message, most=_MESSAGE)
-            if "\n" in record.message
-            else escape(record.message, most=_MESSAGE) + "\n"
-        )
+    # The job's logs have sections of their own.
+    message = headline(record.message) if record.logs is not None else record.message
+    if message:
+        rows.append(block(message, most=_MESSAGE) if "\n" in message else escape(message, most=_MESSAGE) + "\n")
     if record.hint:
         rows.append(escape(record.hint, most=2000) + "\n")
     if text:

@@ -33,6 +33,7 @@ from aml_train.events import (
     StageStarted,
     TestsFinished,
 )
+from aml_train.jobs.endings import headline
 from aml_train.lines import is_plain
 from aml_train.units import duration, size, slowest
 
@@ -92,6 +93,8 @@ class ConsoleListener:
         self._tables: tuple[Table, ...] = ()
         self._more_tables = 0
         self._comparison: Comparison | None = None
+        self._streamed: set[str] = set()
+        self._log_is_above = False
 
     def __call__(self, event: Event) -> None:
         """Show one event."""
@@ -129,6 +132,7 @@ class ConsoleListener:
 
     def _lines(self, event: LogLines) -> None:
         """Show lines of a log as they are, many at a time: rendered one by one they would take longer than the job."""
+        self._streamed.add(event.origin)
         label = f"{printable(event.label)}: " if event.label else ""
         # An escape sequence without an end must not take the next lines with it.
         text = printable_lines(event.text) if "\x1b" in event.text else printable(event.text)
@@ -180,6 +184,8 @@ class ConsoleListener:
                 self._metrics = event.metrics
                 self._tables, self._more_tables = event.tables, event.more_tables
             case LogsEnded():
+                # The lines of several logs are mixed, so that their ends are worth a second look.
+                self._log_is_above = len(event.tails) == 1 and event.tails[0].origin in self._streamed
                 if len(event.tails) > 1:
                     self._facts["logs"] = f"{len(event.tails)} logs, {size(sum(tail.size for tail in event.tails))}"
             case BaselineCompared():
@@ -254,7 +260,8 @@ class ConsoleListener:
         self._console.print(
             Text.assemble((f"{event.status}", f"bold {style}"), (f" (exit code {event.exit_code})", style))
         )
-        self._console.print(Text(printable_lines(event.message)))
+        message = headline(event.message) if self._log_is_above else event.message
+        self._console.print(Text(printable_lines(message)))
         if event.hint:
             self._console.print(Text(printable_lines(event.hint), style="cyan"))
 

@@ -44,11 +44,11 @@ def exchange(
     """
     try:
         response = session.request(method, url, stream=True, **options)
-        if not response.ok:
+        if not 200 <= response.status_code < 300:  # requests takes 600 and above for a success
             _read_refusal(response)
         elif not stream:
             _read(response, most)
-    except (ValueError, urllib3.exceptions.HTTPError) as error:
+    except (ValueError, RuntimeError, urllib3.exceptions.HTTPError) as error:
         if isinstance(error, requests.RequestException):
             raise
         raise requests.exceptions.InvalidURL(f"{type(error).__name__} in an address or an answer") from error
@@ -57,7 +57,7 @@ def exchange(
 
 def _read(response: requests.Response, most: int) -> None:
     """Read the body into the response, as requests does it, but for the bound."""
-    if vars(response)["_content"] is not False:  # the adapter has read it
+    if vars(response).get("_content", False) is not False:  # the adapter has read it
         response.content  # noqa: B018 - marks it as read, so that closing does not ask for a connection
         return
     content = bytearray()
@@ -75,7 +75,7 @@ def _read_refusal(response: requests.Response) -> None:
     """Read what a service says of its refusal. The status is what counts: a body that cannot be read is an empty one."""
     try:
         _read(response, MOST_BYTES)
-    except (requests.RequestException, ValueError, urllib3.exceptions.HTTPError):
+    except (requests.RequestException, ValueError, RuntimeError, urllib3.exceptions.HTTPError):
         response._content = b""
 
 

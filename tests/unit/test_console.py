@@ -169,6 +169,21 @@ def test_the_end_of_several_logs_is_in_the_report() -> None:
     assert "logs       8 logs, 12.0 kB" in text
 
 
+@pytest.mark.parametrize(("streamed", "ranks", "count"), [(True, 1, 1), (False, 1, 1), (True, 2, 2)])
+def test_the_end_of_one_log_is_shown_once(streamed: bool, ranks: int, count: int) -> None:
+    names = [f"log{number}" for number in range(ranks)]
+    lines = [LogLines(source="job", origin=name, text=f"broken {name}") for name in names if streamed]
+    tails = tuple(LogTail(origin=name, rank="", lines=(f"broken {name}",), size=9) for name in names)
+    message = "The job failed.\nThe last lines of its log:\nbroken log0"
+    text = shown(
+        *lines,
+        LogsEnded(job="j", tails=tails, tracebacks=()),
+        RunFinished(status="job-failed", exit_code=5, message=message),
+    )
+    assert text.count("broken log0") == count
+    assert "The job failed." in text
+
+
 def test_long_work_is_told_every_quarter_of_a_minute_without_a_terminal() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     events = [

@@ -164,6 +164,8 @@ def _words(response: requests.Response) -> list[str]:
         document = decode(response.content)
     except UndecodableError:
         return [response.text[:_LONGEST_WORDS]]
+    except (requests.RequestException, RuntimeError):  # a body that was left to be streamed, and cannot be read
+        return []
     errors = document.get("errors") if isinstance(document, dict) else None
     if not isinstance(errors, list):
         return [] if document == {} else [response.text[:_LONGEST_WORDS]]

@@ -39,6 +39,7 @@ class Ending(enum.Enum):
     OUT_OF_MEMORY = "out-of-memory"
     USER = "user-error"
     IMAGE_PULL = "image-pull-failed"
+    IMAGE_UNREACHABLE = "image-registry-unreachable"
     QUOTA = "no-quota"
     PREEMPTED = "preempted"
     SERVICE = "service-error"
@@ -76,7 +77,14 @@ CONSEQUENCES: Final = {
     Ending.IMAGE_PULL: Consequence(
         error=JobFailedError,
         says="failed: its nodes could not pull the image",
-        remedy="Give the compute's identity the role AcrPull on the registry, or correct the image's name.",
+        remedy="Correct the image's name. In an Azure Container Registry, give the compute's identity the role AcrPull; for another"
+        " private registry, make a connection of the workspace with its credentials.",
+    ),
+    Ending.IMAGE_UNREACHABLE: Consequence(
+        error=JobFailedError,
+        says="failed: its nodes got no answer from the image's registry, or were told that they pull too often",
+        remedy="Let the compute's network out to that registry (subnet, firewall, DNS, private endpoint), or copy the image into the"
+        " workspace's own registry. Docker Hub also limits pulls without sign-in; run again later.",
     ),
     Ending.QUOTA: Consequence(
         error=ServiceError,
@@ -110,6 +118,15 @@ CONSEQUENCES: Final = {
 }
 
 _CAUSE: Final = re.compile(r"\s*(?:UserError: )?AzureMLCompute job failed\.\s+([A-Za-z]+):")
+#: Docker's words for a registry that cannot be reached, or limits pulls: Go's net and net/http
+#: (Azure/MachineLearningNotebooks#1371 shows one), and https://docs.docker.com/docker-hub/usage/pulls/. Image pulls alone are looked at.
+_NO_ANSWER: Final = re.compile(
+    r"client\.timeout|request canceled while waiting|dial tcp|i/o timeout|no such host|tls handshake timeout|connection (?:refused|reset)"
+    r"|context deadline exceeded|network is unreachable|temporary failure in name resolution|toomanyrequests|pull rate limit"
+    r"|503 service unavailable",
+    re.IGNORECASE,
+)
+_LONGEST_READ: Final = 20_000
 _EXIT: Final = re.compile(r"exited with (?:status )?code:? (-?\d{1,10})\b")
 _BY_WORD: Final = {
     "preemptionerror": Ending.PREEMPTED,
@@ -127,6 +144,10 @@ _BY_CODE: Final = {
     "transienterror": Ending.SERVICE,
     "requestthrottled": Ending.SERVICE,
 }
+#: How the part of a message begins that quotes logs (:func:`aml_train.jobs.job_logs.told`).
+TRACEBACK_HEADING: Final = "The first traceback"
+TAIL_HEADING: Final = "The last lines of"
+LOG_HEADINGS: Final = (TRACEBACK_HEADING, TAIL_HEADING)
 #: What a shell says of a command that a SIGKILL ended, as the kernel's out-of-memory killer sends it.
 _KILLED: Final = 137
 
@@ -166,6 +187,8 @@ def _failure(reason: str, codes: Sequence[str]) -> Ending:
     # The innermost code says most.
     words = [*([cause[1]] if cause else []), *reversed(codes)]
     for word in (word.lower() for word in words):
+        if word == "failedpullingimage" and _NO_ANSWER.search(reason[:_LONGEST_READ]):
+            return Ending.IMAGE_UNREACHABLE
         if word in _BY_WORD:
             return _BY_WORD[word]
         if "quota" in word:
@@ -197,6 +220,24 @@ def failure_of(
     if consequence.error is None:
         return None
     says = consequence.says.format(exit_code=exit_code_of(reason))
-    because = f": {reason}" if reason else ""
     log = f"\n{tail}" if tail and ending is not Ending.CANCELLED else ""
+    because = f": {_without(reason, log)}" if reason else ""
     return consequence.error(f"The job {job} {says}{because}{log}", hint=consequence.remedy.format())
+
+
+def _without(reason: str, log: str) -> str:
+    """Return the service's explanation without lines that the log shows again below it."""
+    known = {line.strip() for line in log.splitlines()}
+    first, *others = reason.splitlines() or [""]
+    kept = [first, *(line for line in others if line.strip() not in known)]
+    # A heading of lines that are left out goes with them.
+    if len(kept) <= len(others) and kept[-1].rstrip().endswith(":"):
+        kept[-1] = kept[-1].rpartition(". ")[0] + "." if ". " in kept[-1] else ""
+    return "\n".join(line for line in kept if line)
+
+
+def headline(message: str) -> str:
+    """Return a failed run's message without the lines of its job's logs, for a place that shows these in another form."""
+    lines = message.splitlines()
+    end = next((number for number, line in enumerate(lines) if number and line.startswith(LOG_HEADINGS)), len(lines))
+    return "\n".join(lines[:end])

@@ -9,6 +9,7 @@ from typing import Final
 
 from aml_train.errors import ServiceError
 from aml_train.events import Listener, LogLines, LogsEnded, LogTail, Notice, rank_label
+from aml_train.jobs.endings import TAIL_HEADING, TRACEBACK_HEADING
 from aml_train.jobs.infiniband import NcclWatch, has_infiniband
 from aml_train.jobs.log_names import chosen, log_name
 from aml_train.jobs.log_reader import DEPENDS, LogReader
@@ -214,9 +215,9 @@ def told(ended: LogsEnded) -> str:
     first = ended.tracebacks[0] if ended.tracebacks else None
     # What stands whole among the last lines is not told twice.
     if first is not None and (len(tails) > 1 or first.text not in ends.get(first.origin, "")):
-        parts.append(f"The first traceback{_of(first.origin, first.rank, tails)}:\n{first.text}")
+        parts.append(f"{TRACEBACK_HEADING}{_of(first.origin, first.rank, tails)}:\n{first.text}")
     shown = sorted(tails, key=lambda tail: first is None or tail.origin != first.origin)
-    parts += [f"The last lines of {_log_of(tail, tails)}:\n{ends[tail.origin]}" for tail in shown[:_MOST_RANKS]]
+    parts += [f"{TAIL_HEADING} {_log_of(tail, tails)}:\n{ends[tail.origin]}" for tail in shown[:_MOST_RANKS]]
     if len(shown) > _MOST_RANKS:
         parts.append(f"… and the logs of {len(shown) - _MOST_RANKS} more ranks.")
     return "\n".join(parts)

@@ -125,8 +125,8 @@ def test_every_end_has_its_code_its_word_and_its_remedy(aml_train: AmlTrain, tmp
     ends = {name: running.ended() for name, running in quick.items()}
     assert verdict(ends["broken"]) == (5, "job-failed", "script-failed")
     assert "its command ended with exit code 3" in ends["broken"].events[-1]["message"]
-    assert verdict(ends["unpulled"]) == (5, "job-failed", "image-pull-failed")
-    assert "AcrPull" in ends["unpulled"].events[-1]["hint"]
+    assert verdict(ends["unpulled"]) == (5, "job-failed", "image-registry-unreachable")
+    assert "the compute's network" in ends["unpulled"].events[-1]["hint"]
     assert verdict(ends["late"]) == (7, "timed-out", "cancelled")
     assert "(watch.run-timeout); it was told to cancel, and is Canceled." in ends["late"].events[-1]["message"]
 

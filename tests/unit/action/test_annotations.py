@@ -65,6 +65,12 @@ def logs_ended(rank: str = "") -> LogsEnded:
     return LogsEnded(job="j", tails=(), tracebacks=finder.found())
 
 
+def test_the_annotation_does_not_repeat_the_log(workspace: Path) -> None:
+    message = "The job failed.\nThe first traceback:\nT\nThe last lines of its log:\nup\nbroken"
+    (done,) = annotated(workspace, RunFinished(status="job-failed", exit_code=5, message=message, hint="Look."))
+    assert done.data == "The job failed.%0ALook."
+
+
 def test_faults_stand_at_their_lines(workspace: Path) -> None:
     error = InvalidError(
         [

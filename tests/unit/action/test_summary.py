@@ -423,6 +423,17 @@ def test_a_failed_job_shows_its_tracebacks_and_the_last_lines_of_every_rank() ->
         assert part in text
 
 
+def test_the_summary_shows_the_end_of_a_log_once() -> None:
+    record = Record()
+    record(ended_logs(3))
+    message = "The job failed\nThe last lines of its log:\nline 0 <b>"
+    record(RunFinished(status="job-failed", exit_code=5, message=message))
+    assert render_summary(record, title="t", reproduce="r").count("line 0") == 1
+    without = Record()
+    without(RunFinished(status="job-failed", exit_code=5, message=message))
+    assert render_summary(without, title="t", reproduce="r").count("line 0") == 1
+
+
 def test_a_job_that_passed_shows_no_logs() -> None:
     record = Record()
     record(ended_logs(3))

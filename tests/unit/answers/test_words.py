@@ -136,6 +136,28 @@ def test_a_body_has_a_bound() -> None:
         exchange(session, "GET", "https://x.invalid/", most=50)
 
 
+@pytest.mark.parametrize(
+    ("method", "headers", "body"),
+    [
+        ("HEAD", {"Content-Encoding": "deflate", "Location": "https://["}, b"3Q\xbf\xd8R\xb7\xf6"),
+        ("GET", {"Location": "https://["}, b""),
+        ("GET", {"Location": "\xbb"}, b""),
+        ("GET", {"Location": "https://a:99999999/"}, b""),
+    ],
+)
+def test_a_redirection_that_cannot_be_followed(method: str, headers: dict[str, str], body: bytes) -> None:
+    session = Answering(lambda _request: Reply(status=301, headers=headers, body=body)).session()
+    with pytest.raises(requests.RequestException):
+        exchange(session, method, "https://x.invalid/")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_status_above_599_is_no_success(stream: bool) -> None:
+    reply = Reply(status=999, headers={"Content-Encoding": "gzip"}, body=b"no gzip")
+    session = Answering(lambda _request: reply).session()
+    assert exchange(session, "GET", "https://x.invalid/", stream=stream).content == b""
+
+
 def test_requests_are_sent_under_our_name() -> None:
     assert new_session().headers["User-Agent"] == USER_AGENT
     assert USER_AGENT.startswith(f"{PRODUCT} ")

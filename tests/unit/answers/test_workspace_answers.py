@@ -152,7 +152,7 @@ VALID: tuple[tuple[str, Any], ...] = (
 def valid(request: requests.PreparedRequest) -> Reply:
     """Return what Azure answers."""
     parts = urlsplit(str(request.url))
-    if parts.netloc in ("logs.invalid", "store.invalid"):
+    if parts.netloc in ("logs.invalid", "store.invalid") or "/content/ExperimentRun/" in parts.path:
         status = 206 if "Range" in request.headers else 200
         return Reply(
             status=status, headers={"Content-Type": "text/plain", "x-ms-creation-time": "a"}, body=b"line\n" * 20
@@ -202,6 +202,7 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "read_log of a detail": lambda: [
         b"".join(rest().read_log(url, 0)) for url in rest().details("j").log_files.values()
     ],
+    "read_log_by_service": lambda: b"".join(rest().read_log_by_service("j", "user_logs/std_log.txt", 3)),
     "node_kind": lambda: rest().node_kind(Placement(compute="c")),
     "waiting_reason": lambda: rest().waiting_reason(Placement(compute="c")),
     "last_metrics": lambda: rest().last_metrics("j"),

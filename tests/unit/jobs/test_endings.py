@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.jobs.endings import CONSEQUENCES, Ending, ending_of, exit_code_of, failure_of
+from aml_train.jobs.endings import CONSEQUENCES, Ending, ending_of, exit_code_of, failure_of, headline
 from aml_train.jobs.states import JobStatus
 
 S = JobStatus
@@ -18,6 +18,10 @@ PREEMPTED = (
 PULL = (
     "AzureMLCompute job failed.\nFailedPullingImage: Unable to pull docker image\n\timageName: r.azurecr.io/a\n\terror: Run"
     " docker command to pull public image failed with error: Error response from daemon: unauthorized"
+)
+HUB = (
+    "AzureMLCompute job failed.\nFailedPullingImage: Unable to pull docker image\n\timageName: docker.io/library/python\n\terror: Run"
+    " docker command to pull public image failed with error: Error response from daemon: Get https://registry-1.docker.io/v2/: {}"
 )
 SCRIPT = (
     "Execution failed. User process 'python' exited with status code 1. Please check log file 'user_logs/std_log.txt'"
@@ -32,6 +36,15 @@ WRAPPER = "AzureMLCompute job failed.\nOrchestrateJobError: Failed to execute co
         (f"UserError: {PREEMPTED}", (), E.PREEMPTED),
         ("Nodes were taken.", ("UserError", "PreemptionError"), E.PREEMPTED),
         (PULL, ("UserError",), E.IMAGE_PULL),
+        (
+            HUB.format("net/http: request canceled while waiting for connection (Client.Timeout exceeded)"),
+            (),
+            E.IMAGE_UNREACHABLE,
+        ),
+        (HUB.format("dial tcp: lookup registry-1.docker.io: no such host"), ("UserError",), E.IMAGE_UNREACHABLE),
+        (HUB.format("toomanyrequests: You have reached your pull rate limit."), ("UserError",), E.IMAGE_UNREACHABLE),
+        (HUB.format("denied: requested access to the resource is denied"), ("UserError",), E.IMAGE_PULL),
+        ("The job's command exited with status code 1: dial tcp: i/o timeout", ("UserError",), E.SCRIPT),
         ("AzureMLCompute job failed.\nAcrRefreshTokenRetrievalError: Unable", ("ServiceError",), E.IMAGE_PULL),
         ("No cores.", ("UserError", "BadArgument", "ClusterCoreQuotaReached"), E.QUOTA),
         (SCRIPT, ("UserError",), E.SCRIPT),
@@ -74,6 +87,7 @@ EXITS = {
     E.OUT_OF_MEMORY: (5, "job-failed"),
     E.USER: (5, "job-failed"),
     E.IMAGE_PULL: (5, "job-failed"),
+    E.IMAGE_UNREACHABLE: (5, "job-failed"),
     E.SERVICE: (5, "job-failed"),
     E.UNEXPLAINED: (5, "job-failed"),
     E.QUOTA: (8, "service-error"),
@@ -103,6 +117,29 @@ def test_the_error_says_what_why_and_the_remedy() -> None:
     assert lost is not None
     assert "`retry: {preempted: N}`" in (lost.hint or "")
     assert failure_of(S.COMPLETED, job="j", reason=None, tail="") is None
+
+
+def test_what_the_log_shows_is_not_repeated_from_the_explanation() -> None:
+    reason = (
+        "Execution failed. The job's command exited with status code 3. The last lines of its output:\nup\nbroken"
+    )
+    error = failure_of(
+        S.FAILED, job="j", reason=reason, tail="The last lines of its log:\nup\nbroken", codes=("UserError",)
+    )
+    assert error is not None
+    assert error.message.count("broken") == 1
+    assert headline(error.message) == (
+        "The job j failed: its command ended with exit code 3: Execution failed. The job's command exited with status code 3."
+    )
+    alone = failure_of(S.FAILED, job="j", reason=reason, tail="", codes=("UserError",))
+    assert alone is not None
+    assert alone.message.endswith("output:\nup\nbroken")
+
+
+def test_a_headline_keeps_what_is_no_log() -> None:
+    assert headline("a\nb") == "a\nb"
+    assert headline("a\nThe first traceback, rank 1:\nx\nThe last lines of its log:\ny") == "a"
+    assert headline("") == ""
 
 
 @pytest.mark.parametrize("status", [status for status in JobStatus if not status.terminal])

@@ -174,6 +174,9 @@ class Answer:
     def json(self) -> Any:
         return {"error": {"message": "no"}}
 
+    def close(self) -> None:
+        pass
+
     def __enter__(self) -> Self:
         return self
 
