@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -89,8 +90,9 @@ def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Seq
     from aml_train.init.guess import propose
     from aml_train.init.ignore import propose_ignore
     from aml_train.init.project import scan
+    from aml_train.resolve import read_project
 
-    project = scan(directory)
+    project = scan(directory, read_project(directory, os.environ).parts[-1])
     chosen = _choose(project, directory, job)
     draft = propose(project, chosen, asked=job is not None)
     text, guesses = render(draft)

@@ -21,7 +21,7 @@ from aml_train.cli_running import colors, events_file, execute, terminate_like_i
 @click.option("--environment", metavar="NAME", help="Environment to run in, such as azureml:NAME:VERSION.")
 @click.option("--name", metavar="NAME", help="Name of the job; by default the experiment's with a random end.")
 @click.option(
-    "--experiment", metavar="NAME", help="Experiment; by default the configured job's, else the folder's name."
+    "--experiment", metavar="NAME", help="Experiment; by default the configured job's, else AzureML's own, `Default`."
 )
 @click.option("--display-name", metavar="TEXT", help="What it is called in lists; by default the command.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Tag of the job; may be repeated.")

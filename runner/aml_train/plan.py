@@ -24,6 +24,7 @@ from aml_train.image.spec import BaseImage, Given, ImageSpec, Release, TestSpec,
 from aml_train.jobs.job import TAG_BASE, TAG_RUN_URL, TAG_VERSION, JobTemplate, job_name, stem_of
 from aml_train.jobs.origin import Origin
 from aml_train.models import ModelSpec
+from aml_train.project_name import ProjectName, folder_project
 from aml_train.prologue import prepare
 from aml_train.release_tags import release_tags
 from aml_train.resolve import Commit, Resolved
@@ -50,6 +51,7 @@ class Plan:
         cluster: what the job's compute is to be, where more than its name is said.
         notices: remarks for the user.
         origin: what the job's tags say of where it comes from; None outside a git repository.
+        project: what the project is called, where the configuration has no names of its own.
     """
 
     image: ImageSpec | None
@@ -66,6 +68,7 @@ class Plan:
     notices: tuple[str, ...] = ()
     baseline: BaselineConfig | None = None
     origin: Origin | None = None
+    project: ProjectName | None = None
 
     @property
     def environment(self) -> Any:
@@ -79,11 +82,13 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
     Args:
         run_url: the workflow's run; None outside one.
     """
+    project = resolved.project or folder_project(config.directory)
     image = None
     if config.image is not None:
         if resolved.base is None:
             raise ValueError("an image needs a resolved base")
-        image = plan_image(config.image, resolved.base, resolved.inputs, resolved.platform)
+        named = replace(config.image, repository=config.image.repository or project.repository)
+        image = plan_image(named, resolved.base, resolved.inputs, resolved.platform)
         image = replace(for_job(image, config), release=_release(config.image, resolved.commit, image.address))
     tests = None
     if config.tests is not None:
@@ -112,6 +117,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
     origin = origin_of(config, resolved.commit)
     return Plan(
         origin=origin,
+        project=project,
         image=image,
         tests=tests,
         job=JobTemplate(
@@ -121,7 +127,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
             code_digest=code_digest,
             local_digests=resolved.local_digests,
             scope=names.scope,
-            stem=stem_of(str(document.get("name") or document.get("experiment_name") or config.directory.name)),
+            stem=stem_of(str(document.get("name") or document.get("experiment_name") or project.stem)),
             runconfig=_runconfig(config) if config.sdk == "v1" else None,
             tags={
                 TAG_VERSION: __version__,
@@ -258,6 +264,8 @@ def render_plan(plan: Plan) -> str:
     """Return the plan as text: each stage, the Dockerfile as it will be built, the job as it will be submitted."""
     parts = [f"target    {plan.names.target}: {plan.names.description}"]
     parts.append(f"commit    {plan.commit or 'none: this is not a git repository'}")
+    if plan.project is not None:
+        parts.append(f"project   {plan.project}  (named after {plan.project.source})")
     document = copy.deepcopy(dict(plan.job.document))
     if plan.image is not None:
         spec = plan.image

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from aml_train.image.collect import BaseResolver, OsReader, collect_inputs, read
 from aml_train.image.inputs import ImageInputs
 from aml_train.image.spec import BaseImage
 from aml_train.jobs.origin import DIRTY
+from aml_train.project_name import ProjectName, name_project, repository_of
 from aml_train.prologue import check_links
 from aml_train.run_files import not_code
 from aml_train.run_logging import unsent_metrics
@@ -30,11 +30,6 @@ BRANCH_VARIABLE: Final = "AML_TRAIN_BRANCH"
 
 RUN_URL_VARIABLE: Final = "AML_TRAIN_RUN_URL"
 """Address of the workflow's run, for the lineage of jobs and models; the action sets it."""
-_REMOTE: Final = re.compile(
-    r"(?:https?|ssh|git)://(?:[^@/]*@)?(?P<host>[^/:?#]+)(?::\d+)?/(?P<path>[^?#]+?)/?(?:[?#].*)?"
-    r"|(?:[^@/:]+@)?(?P<alias>[^/:@]{2,}):(?!//)(?P<short>.+)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +68,7 @@ class Resolved:
         code_digest: digest of the job's code snapshot, where it is local.
         local_digests: other local paths that the job sends: place in the document → digest.
         unsent: where the code logs by azureml-core's ``Run`` and never sends what is held, ``file:line``; None for nowhere.
+        project: what the project is called; None leaves it to its folder.
     """
 
     commit: Commit | None
@@ -84,6 +80,7 @@ class Resolved:
     code_digest: str | None
     local_digests: Mapping[str, str] = field(default_factory=dict)
     unsent: str | None = None
+    project: ProjectName | None = None
 
 
 def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
@@ -111,16 +108,15 @@ def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
     )
 
 
-def repository_of(url: str) -> str:
-    """Return host and path of a remote's *url*, however it is reached: without scheme, user, password, port and ``.git``.
-
-    The forms are git's own (https://git-scm.com/docs/git-clone#_git_urls). A path on this machine is no name of a repository.
-    """
-    match = _REMOTE.fullmatch(url.strip())
-    if match is None:
-        return ""
-    path = (match["path"] or match["short"]).strip("/").removesuffix(".git")
-    return f"{(match['host'] or match['alias']).lower()}/{path}"
+def read_project(directory: Path, environment: Mapping[str, str]) -> ProjectName:
+    """Return what the project in *directory* is called; *environment* is the process's."""
+    workspace = environment.get("GITHUB_WORKSPACE", "")
+    return name_project(
+        directory.resolve(),
+        remote=git.remote_url(directory),
+        folder=git.answer(directory, "rev-parse", "--show-prefix"),
+        environ={**environment, "GITHUB_WORKSPACE": str(Path(workspace).resolve()) if workspace else ""},
+    )
 
 
 def resolve(

@@ -25,7 +25,7 @@ from aml_train.masking import Masker, known_secrets
 from aml_train.outcome import Options, Outcome
 from aml_train.pipeline import Execution, OpenTarget, Prewarm
 from aml_train.plan import Plan, make_plan
-from aml_train.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, Commit, read_commit, resolve
+from aml_train.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, Commit, read_commit, read_project, resolve
 from aml_train.sdk import with_sdk
 from aml_train.streams import lasting_output
 from aml_train.targets.names import TargetNames
@@ -103,6 +103,7 @@ def prepare_run(
     platform = _platform(engine()) if config.image is not None else ""
     read = commit or functools.partial(read_commit, branch=environment.get(BRANCH_VARIABLE) or None)
     resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os, commit=read, own=own)
+    resolved = dataclasses.replace(resolved, project=read_project(config.directory, environment))
     plan = make_plan(config, resolved, names, run_url=environment.get(RUN_URL_VARIABLE) or None)
     return PreparedRun(
         plan=dataclasses.replace(_with_access(plan, config, environment), notices=(*plan.notices, *remarks)),

@@ -11,7 +11,7 @@ from aml_train.config.load import load_config
 from aml_train.errors import ImageError
 from aml_train.image.spec import BaseImage
 from aml_train.references import ImageRef
-from aml_train.resolve import local_digests, read_commit, resolve
+from aml_train.resolve import local_digests, read_commit, read_project, resolve
 
 
 def git(directory: Path, *args: str) -> str:
@@ -112,3 +112,34 @@ def test_a_base_that_is_nowhere_ends_resolving(tmp_path: Path) -> None:
 
     with pytest.raises(ImageError, match="nowhere/none:latest is not there for linux/amd64"):
         resolve(load_config(None, directory=tmp_path), platform="linux/amd64", resolve_base=missing)
+
+
+def test_the_project_is_called_like_its_repository(repository: Path) -> None:
+    """With a remote, without one, and on a hosted runner: one name for the image and the job."""
+    project = repository / "project"
+    assert str(read_project(project, {})) == "project"
+    hosted = {"GITHUB_WORKSPACE": str(repository), "GITHUB_REPOSITORY": "octo/digits"}
+    assert str(read_project(project, hosted)) == "octo/digits/project"
+    git(repository, "remote", "add", "origin", "https://x:secret@github.com/octo/digits.git")
+    for environ in ({}, hosted, {"GITHUB_WORKSPACE": "/elsewhere", "GITHUB_REPOSITORY": "octo/other"}):
+        assert str(read_project(project, environ)) == "octo/digits/project"
+        assert str(read_project(repository, environ)) == "octo/digits"
+
+
+def test_a_submodule_is_called_like_its_own_repository(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outer = tmp_path_factory.mktemp("outer")
+    git(outer, "init", "-q", "-b", "main")
+    git(outer, "remote", "add", "origin", "git@github.com:octo/outer.git")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repository), "inner")
+    git(outer / "inner", "remote", "set-url", "origin", "git@github.com:octo/inner.git")
+    hosted = {"GITHUB_WORKSPACE": str(outer), "GITHUB_REPOSITORY": "octo/outer"}
+    assert str(read_project(outer / "inner" / "project", hosted)) == "octo/inner/project"
+
+
+def test_a_checkout_without_git_is_called_like_the_workflows_repository(tmp_path: Path) -> None:
+    """actions/checkout gets an archive where there is no git."""
+    (tmp_path / "models" / "small").mkdir(parents=True)
+    hosted = {"GITHUB_WORKSPACE": str(tmp_path), "GITHUB_REPOSITORY": "octo/digits"}
+    assert str(read_project(tmp_path / "models" / "small", hosted)) == "octo/digits/models/small"

@@ -8,6 +8,7 @@ import pytest
 from aml_train import __main__, __version__
 from aml_train.cli_options import with_secret_paths
 from aml_train.errors import GateFailedError
+from aml_train.project_name import folder_project
 
 JOB = """\
 command: python train.py
@@ -155,6 +156,7 @@ def test_a_dry_run_shows_what_would_be_submitted(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("aml_train.runs.read_commit", lambda _directory, **_more: None)
+    monkeypatch.setattr("aml_train.runs.read_project", lambda directory, _environment: folder_project(directory))
     (project / "aml-train.yml").write_text("job: job.yml\nsetup: [pip list]\n")
     options = ("--dry-run", "-c", "gpu", "--env", "A=1", "--name", "mine")
     assert run(monkeypatch, "submit", "-C", str(project), *options, "--", "python", "a b.py", "--data", "x") == 0

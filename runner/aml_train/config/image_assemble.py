@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,11 +39,6 @@ def image_config(tree: MapNode, values: Mapping[str, Any], directory: Path, faul
     return _Maker(tree, found, directory, faults).make()
 
 
-def repository_name(folder: str) -> str:
-    """Make a repository's name of a folder's: lower case, words joined by ``-``."""
-    return re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-") or "aml-train"
-
-
 class _Maker:
     """Makes the parts of one ``image:``."""
 
@@ -70,7 +64,7 @@ class _Maker:
             refresh=found.get("refresh"),
             protect=self._protect(),
             dockerfile=self._dockerfile(found.get("dockerfile")),
-            repository=found.get("repository") or repository_name(self.directory.name),
+            repository=found.get("repository"),
             tags=tuple(found.get("tags", ImageConfig.tags)),
             lock=found.get("lock", ImageConfig.lock),
             pull=found.get("pull", ImageConfig.pull),

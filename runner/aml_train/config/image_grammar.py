@@ -310,7 +310,7 @@ IMAGE: Final = Record(
                 noun="lower-case words joined by `/`, `-`, `_` or `.`",
                 pattern=rf"{_REPOSITORY_PART}(?:/{_REPOSITORY_PART})*",
             ),
-            "Repository in the registry; the project folder's name by default.",
+            "Repository in the registry; `owner/name` of the git remote by default, and the project's folder in it.",
         ),
         "tags": Key(
             Items(

@@ -184,7 +184,7 @@ class ImageConfig:
         refresh: seconds; what apt and pip install is at most this old. None for no bound.
         protect: packages of the base that must not change.
         dockerfile: the user's own Dockerfile.
-        repository: the repository in the registry; the project folder's name by default.
+        repository: the repository in the registry; None for the one that is called like the project.
         tags: templates of release tags, see :mod:`aml_train.release_tags`.
         lock: the tag of the image's digest is made immutable, where the registry can do that.
         pull: when the registry is asked for a base that the engine has.
@@ -209,7 +209,7 @@ class ImageConfig:
     refresh: float | None = None
     protect: ProtectConfig = ProtectConfig()
     dockerfile: DockerfileConfig | None = None
-    repository: str
+    repository: str | None
     tags: tuple[str, ...] = DEFAULT_TAGS
     lock: bool = True
     pull: PullPolicy = "check"

@@ -379,7 +379,7 @@ JOB: Final = Record(
         "services": Key(Table(value=SERVICE, noun="a mapping of services", key=_NAMES), "Interactive services."),
         "name": Key(
             Text(noun="a name", pattern=r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}"),
-            "Start of the job's name, to which aml-train adds a hash; `experiment_name` by default.",
+            "Start of the job's name, to which aml-train adds a hash; by default `experiment_name`, else the project's name.",
         ),
         "display_name": Key(Text(noun="a name"), "Name shown in the studio."),
         "experiment_name": Key(Text(noun="a name"), "Experiment that the job belongs to."),

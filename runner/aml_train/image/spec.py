@@ -166,6 +166,8 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
     Raises:
         InvalidError: if the drivers cannot be installed on this base.
     """
+    if config.repository is None:
+        raise ValueError("an image needs the name of its repository")
     inputs = inputs or ImageInputs()
     own: dict[str, Any] | None = None
     build_args: Mapping[str, str] = {}

@@ -135,7 +135,7 @@ def _model(project: Project, job: Candidate, draft: Draft) -> None:
             kind = job.document.said("outputs", output, "type")
             if kind in _MODEL_TYPES:
                 value = [
-                    Item(key="name", value=name, why="the folder's name"),
+                    Item(key="name", value=name, why="the project's name"),
                     Item(
                         key="output",
                         value=output,

@@ -69,6 +69,7 @@ class Project:
     """What was found. Paths are relative to the project, with ``/``.
 
     Attributes:
+        name: the last part of what the project is called.
         documents: YAML files that say something of AzureML, conda or workflows.
         requirements: requirements files.
         dockerfiles: Dockerfiles.
@@ -96,11 +97,12 @@ class Project:
         return [document for document in self.documents if document.kind in kinds]
 
 
-def scan(directory: Path) -> Project:
+def scan(directory: Path, called: str | None = None) -> Project:
     """Look through a project folder.
 
     Args:
         directory: the folder; what lies deeper than a few folders, and what tools keep for themselves, is left out.
+        called: what the project is called; the folder's name by default.
     """
     paths, truncated = _walk(directory)
     faults = Faults()
@@ -130,7 +132,7 @@ def scan(directory: Path) -> Project:
         elif name.endswith(".py") and len(scripts) + len(testing) < MAX_SCRIPTS:
             (testing if _TEST_FILE.fullmatch(name) else scripts).extend(_text(directory, path))
     return Project(
-        name=directory.resolve().name,
+        name=called or directory.resolve().name,
         documents=documents,
         requirements=requirements,
         dockerfiles=dockerfiles,

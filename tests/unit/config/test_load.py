@@ -111,7 +111,7 @@ def test_defaults(job_folder: Path) -> None:
     )
     config = load(job_folder)
     assert config.image is not None
-    assert config.image.repository == "my-project"
+    assert config.image.repository is None, "the project's name is not the configuration's"
     assert (config.image.pip, config.image.azureml_mlflow, config.image.azureml_defaults) == (PipConfig(), None, None)
     assert config.tests is not None
     assert (config.tests.timeout, config.tests.network, config.tests.files) == (1800.0, False, ())
