@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import sys
 
-from aml_train.background import leave
-from aml_train_action.main import main
+from aml_train_action.confidential import read_environment
 
 
 def run(argv: list[str]) -> None:
     """Do the step, or what comes after it; end the process."""
-    act = main
-    if argv == ["post"]:
-        from aml_train_action.post import post
+    # Before anything else is imported: it may start the process again.
+    environment = read_environment(os.environ, sys.orig_argv)
+    from aml_train.background import leave
 
-        act = post
+    if argv == ["post"]:
+        from aml_train_action.post import post as act
+    else:
+        from aml_train_action.main import main as act
     # Under -u the interpreter's own stream has no buffer, and would write only part of what a full pipe does not take.
     with open(sys.stdout.fileno(), "wb", closefd=False) as stdout:
-        code = act(dict(os.environ), stdout)
+        code = act(environment, stdout)
     leave(code)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from aml_train.clouds import cloud_named
 from aml_train.errors import Fault, InvalidError
+from aml_train_action.confidential import for_the_pipeline
 
 #: Input → the variable by which the pipeline knows the same thing.
 _VARIABLES: Final = {
@@ -26,10 +27,6 @@ _AZURE_ONLY: Final = ("resource-group", "workspace", "registry")
 _CREDS: Final = ("clientId", "clientSecret", "tenantId")
 _OIDC: Final = "ACTIONS_ID_TOKEN_REQUEST_URL"
 _WAY: Final = "AML_TRAIN_SIGN_IN"
-#: What the action alone needs; no command that it runs gets it.
-_OWN: Final = frozenset({"ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"})
-#: act hands over inputs under their bare names as well.
-_BARE: Final = frozenset({"client-secret", "creds", "azure_credentials"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +57,8 @@ class AzureInputs:
         return value
 
     def variables(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """Return *environment* as the pipeline is to see it: with what these inputs say, without any input itself."""
-        kept = {
-            name: value
-            for name, value in environment.items()
-            if not name.startswith("INPUT_") and name not in _OWN | _BARE
-        }
+        """Return *environment* as the pipeline is to see it: with what these inputs say, without what is the action's alone."""
+        kept = for_the_pipeline(environment)
         if self.creds and not environment.get("AZURE_SUBSCRIPTION_ID"):
             kept |= _subscription(self.creds)
         kept |= {variable: value for name, variable in _VARIABLES.items() if (value := self.given(name))}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from aml_train.errors import ImageError
 from aml_train.events import Event, Notice
+from aml_train_action.confidential import for_the_pipeline
 from aml_train_action.configuration import load
 from aml_train_action.inputs import read_inputs
 from aml_train_action.process import signals
@@ -52,7 +53,7 @@ def _sweep(here: Session) -> None:
             here.channel.text(event.text, sign="·")
 
     try:
-        sweep_engine(here.environment, tell)
+        sweep_engine(for_the_pipeline(here.environment), tell)
     except ImageError as error:
         here.channel.text(f"What the step may have left on the engine is not removed: {error.message}", sign="·")
 
