@@ -1,0 +1,137 @@
+"""Two repositories on one registry, each of them checked out where a hosted runner has every repository: at /github/workspace."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shutil
+import subprocess
+from pathlib import Path
+
+import requests
+
+from tests.e2e.conftest import Local
+from tests.e2e.hosted_runner import HostedRunner
+from tests.integration.conftest import BASE
+
+#: No secrets, although their names hold words of secrets' names, and their values are in names and outputs.
+NO_SECRETS = {"AZURE_LOCATION": "eastus", "AZURE_RESOURCE_GROUP": "wine-eastus", "SSH_KEY_NAME": "wine"}
+TRAIN = """\
+import json, os
+os.makedirs('outputs/model', exist_ok=True)
+json.dump({'wine/accuracy': 0.5}, open('outputs/report.json', 'w'))
+open('outputs/model/weights', 'w').write(os.environ['ABOUT'])
+print('trained', os.environ['ABOUT'], 'with wine in eastus as', os.environ['AZUREML_RUN_ID'])
+"""
+
+
+def write_project(folder: Path, about: str, model: str) -> Path:
+    """Write a project whose image, job and model have no name of its own but the model's."""
+    for name, text in {
+        "aml-train.yml": f"""\
+job: job.yml
+image: {{base: '{BASE}', azureml-mlflow: false, env: {{ABOUT: '{about}'}}}}
+tests: {{command: python -c pass}}
+gate: {{wine/accuracy: {{file: outputs/report.json, rules: '>= 0.5'}}}}
+model: {{name: {model}, path: outputs/model, type: custom_model}}
+""",
+        "job.yml": "command: python train.py\ncode: src\n",
+        "src/train.py": TRAIN,
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def digest_of(local: Local, repository: str, tag: str) -> str:
+    """Return what *tag* points to in the registry."""
+    port = local.environment["AML_TRAIN_EMULATOR_REGISTRY_PORT"]
+    accept = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+    with requests.Session() as session:
+        session.trust_env = False
+        url = f"http://127.0.0.1:{port}/v2/{repository}/manifests/{tag}"
+        response = session.head(url, headers={"Accept": accept}, timeout=60)
+    assert response.status_code == 200, f"{url}: {response.status_code}"
+    return response.headers["Docker-Content-Digest"]
+
+
+def test_two_repositories_at_the_hosted_mount_share_nothing_and_outputs_are_exact(
+    action_image: str, local: Local, tmp_path: Path
+) -> None:
+    mark = secrets.token_hex(3)
+    runners, found = {}, {}
+    for word in ("wine", "beer"):
+        repository = f"Octo-{mark}/{word}"
+        runner = HostedRunner(action_image, tmp_path / word, {**local.which, **NO_SECRETS}, repository=repository)
+        runner.checkout(write_project(tmp_path / f"{word}-project", repository, f"wine-{word}-{mark}"))
+        step = runner.run()
+        assert step.code == 0, step.log
+        runners[word], found[word] = runner, step.outputs
+
+        name, job = f"octo-{mark}/{word}", step.outputs["job-name"]
+        digest = digest_of(local, name, "branch-main")
+        assert re.fullmatch(rf"octo-{mark}-{word}-[0-9a-f]{{12}}-1", job)
+        assert re.fullmatch(rf"[a-z0-9.:-]+/{name}@{digest}", step.outputs["image"])
+        assert step.outputs["run-url"].count(job) == 1
+        report = json.loads(step.outputs["gate-report"])
+        exact = {
+            "status": "passed", "run-id": job, "digest": digest, "run-metrics": '{"wine/accuracy": 0.5}', "gate": "passed",
+            "model-name": f"wine-{word}-{mark}", "model-version": "1", "model-id": f"wine-{word}-{mark}:1", "baseline": "",
+            "run-metrics-markdown": "| metric | value |\n|---|---:|\n| wine&#47;accuracy | 0.5 |", "attempts": "1",
+        }  # fmt: skip
+        assert {key: step.outputs[key] for key in exact} == exact
+        assert [rule["metric"] for rule in report["rules"]] == ["wine/accuracy"]
+        assert f"trained {repository} with wine in eastus as {job}" in step.log
+        assert not [value for value in NO_SECRETS.values() if f"::add-mask::{value}" in step.log]
+        assert not [one for one in step.annotations if "Altered outputs" in one.text]
+
+    assert found["wine"]["digest"] != found["beer"]["digest"]
+    assert digest_of(local, f"octo-{mark}/wine", "branch-main") == found["wine"]["digest"], (
+        "the other has moved its own tag"
+    )
+
+    # Without these variables, the outputs are the same to the letter.
+    runner = runners["wine"]
+    runner.environment = dict(local.which)
+    assert runner.run().outputs == found["wine"]
+
+    # On a developer's machine, the clone of the repository has the same names, wherever it lies.
+    clone = tmp_path / "somewhere-else"
+    shutil.copytree(tmp_path / "wine-project", clone)
+    url = f"https://token:hidden@github.com/octo-{mark}/wine.git"
+    for args in (["init", "-q", "-b", "main"], ["remote", "add", "origin", url]):
+        subprocess.run(["git", "-C", str(clone), *args], check=True, capture_output=True)
+    ended = local.run(clone, "--no-register")
+    assert ended.code == 0, ended.output
+    assert ended.only("job-submitted")["job"] == found["wine"]["job-name"]
+    assert ended.only("image-ready")["reference"] == found["wine"]["image"]
+    assert "hidden" not in ended.output
+
+
+def test_a_comment_on_a_pull_request_registers_nothing(action_image: str, local: Local, tmp_path: Path) -> None:
+    """Its event has the default branch's ref and commit; the commit that is checked out is the pull request's."""
+    mark = secrets.token_hex(3)
+    runner = HostedRunner(action_image, tmp_path, local.which, repository=f"octo-{mark}/wine")
+    runner.checkout(write_project(tmp_path / "project", f"octo-{mark}/wine", f"wine-{mark}"))
+    main, workspace = runner.commit, str(runner.workspace)
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "safe.directory=*"]
+    for args in (["checkout", "-q", "-b", "proposed"], [*identity, "commit", "-q", "--allow-empty", "-m", "two"]):
+        subprocess.run(["git", "-c", "safe.directory=*", "-C", workspace, *args], check=True, capture_output=True)
+    runner.environment |= {"GITHUB_EVENT_NAME": "issue_comment", "GITHUB_SHA": main}
+    step = runner.run()
+    assert step.code == 0, step.log
+    assert step.outputs["gate"] == "passed"
+    assert step.outputs["model-id"] == ""
+    assert "This run only proposes, and registers no model: the event `issue_comment`" in step.log
+    tags = tags_of(local, f"octo-{mark}/wine")
+    assert not [tag for tag in tags if tag.startswith("branch-")]
+
+
+def tags_of(local: Local, repository: str) -> list[str]:
+    """Return the tags of a repository in the registry."""
+    port = local.environment["AML_TRAIN_EMULATOR_REGISTRY_PORT"]
+    with requests.Session() as session:
+        session.trust_env = False
+        tags: list[str] = session.get(f"http://127.0.0.1:{port}/v2/{repository}/tags/list", timeout=60).json()["tags"]
+    return tags
