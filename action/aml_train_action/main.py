@@ -124,13 +124,15 @@ def _command(here: Session) -> None:
                 promote(here, inputs, config, seen, listeners)
         else:
             checkout = read_checkout(inputs.directory)
+            # By itself, the event says nothing of the commit of a job that is named.
+            branch = here.step.event.default_branch if inputs.register is None else None
             register, remark = _registers(inputs, here.step.event, checkout)
             inputs = replace(inputs, register=register)
             here.reproduce = shlex.join(inputs.command_line(here.step.workspace, changes))
             if remark is not None and config.model is not None:
                 here.channel.text(remark, sign="·")
                 here.record.notices.append(remark)
-            _run(here, inputs, config, seen, checkout)
+            _run(here, inputs, config, seen, checkout, branch)
 
 
 def _secret_variables(here: Session, inputs: Inputs) -> dict[str, str]:
@@ -176,8 +178,15 @@ def _registers(inputs: Inputs, event: Event, checkout: Checkout) -> tuple[bool, 
     )
 
 
-def _run(here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str], checkout: Checkout) -> None:
-    """Run or attach; *seen* is the environment with what the inputs say of Azure."""
+def _run(
+    here: Session,
+    inputs: Inputs,
+    config: Config,
+    seen: Mapping[str, str],
+    checkout: Checkout,
+    branch: str | None,
+) -> None:
+    """Run or attach; *seen* is the environment with what the inputs say of Azure, *branch* the only one whose named job registers."""
     from aml_train.outcome import Options
     from aml_train.runs import run_prepared
 
@@ -193,6 +202,7 @@ def _run(here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str],
             group=here.step.group,
             supersede=inputs.supersede,
             register=inputs.register is not False,
+            branch=branch if attach else None,
         )
         # Who only attaches to a job does not answer for it.
         answering: tuple[Listener, ...] = listeners if attach else (State(here.step.state), *listeners)

@@ -43,6 +43,7 @@ class Options:
         supersede: cancel the jobs of older runs of the group.
         name: submit a job of exactly this name; None for the computed name, by which the same job is found again.
         register: whether the model is registered; False only looks whether the job wrote it, as for a pull request.
+        branch: a job that is named is registered only if its tags say that it is this branch's; None for any.
         decide: whether metrics are read and gate and model have their say after the job.
     """
 
@@ -56,6 +57,7 @@ class Options:
     supersede: bool = False
     name: str | None = None
     register: bool = True
+    branch: str | None = None
     decide: bool = True
 
 

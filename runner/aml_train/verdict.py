@@ -144,11 +144,11 @@ class Verdict:
         spec, service = self._plan.model, self._service
         if spec is None:
             return
-        if not self._options.register:
+        if (why := self._unregistered(job)) is not None:
             with self._stage("register", f"Look for the model {spec.name}") as summary:
                 if (doubt := check_written(service, spec, job.name)) is not None:
                     self._warn(doubt)
-                summary.append(f"{spec.name} is written, and not registered: this run registers no model")
+                summary.append(f"{spec.name} is written, and not registered: {why}")
             return
         with self._stage("register", f"Register the model {spec.name}") as summary:
             tags = lineage(job, metrics=self._outcome.metrics, decision=decision)
@@ -158,6 +158,23 @@ class Verdict:
             summary.append(
                 f"{'had been registered as' if found else 'registered'} {model.name} version {model.version}"
             )
+
+    def _unregistered(self, job: JobView) -> str | None:
+        """Return why the model of *job* is not registered; None when it is. A job that is named may be any commit's."""
+        branch = self._options.branch
+        if not self._options.register:
+            return "this run registers no model"
+        if self._options.job is None or branch is None:
+            return None
+        origin, ours = origin_of_tags(job.tags), self._plan.origin
+        if origin is None or not origin.branch:
+            return f"the job's tags do not say that it is a job of {branch}"
+        if ours is not None and origin.repository != ours.repository:
+            return f"the job is one of {origin.repository or 'another repository'}"
+        if origin.dirty or origin.branch != branch:
+            changed = ", with changes that are in no commit" if origin.dirty else ""
+            return f"the job is one of {origin.branch}{changed}, and not of {branch}"
+        return None
 
     def _record(self, job: JobView, gate: GateWord) -> None:
         """Have the job's tags say what the gate said. The verdict stands, whether they do or not.

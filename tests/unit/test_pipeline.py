@@ -370,6 +370,32 @@ def test_a_job_that_was_submitted_is_gated_later_with_the_same_verdict(named: bo
     assert [model.tags["aml-train.commit"] for model in service.registered] == ["f" * 40] * (code == 0)
 
 
+@pytest.mark.parametrize(
+    ("tags", "branch", "why"),
+    [
+        ({"aml-train.branch": "main"}, "main", None),
+        ({"aml-train.branch": "pull/7"}, None, None),
+        ({"aml-train.branch": "pull/7"}, "main", "the job is one of pull/7, and not of main"),
+        ({"aml-train.branch": ""}, "main", "the job's tags do not say that it is a job of main"),
+        ({"aml-train.branch": "main", "aml-train.commit": "f" * 40 + "-dirty"}, "main", "with changes that are in no commit"),
+        ({"aml-train.branch": "main", "aml-train.repository": "github.com/fork/r"}, "main", "one of github.com/fork/r"),
+    ],
+)  # fmt: skip
+def test_a_named_job_of_another_branch_is_gated_and_not_registered(
+    tags: dict[str, str], branch: str | None, why: str | None
+) -> None:
+    service = good_service()
+    plan = replace(make_plan(), origin=ORIGIN)
+    run(plan, service, register=False)
+    job = service.submitted[0]
+    service.tag(job.name, {"aml-train.commit": "f" * 40, "aml-train.repository": ORIGIN.repository, **tags})
+    outcome, events = run(plan, service, attach=True, job=job.name, branch=branch)
+    assert outcome.status == "passed"
+    assert (outcome.model is None) is (why is not None)
+    (summary,) = [event.summary for event in events if isinstance(event, StageFinished) and event.stage == "register"]
+    assert why is None or why in summary
+
+
 def test_who_attaches_meets_the_end_of_the_latest_attempt() -> None:
     service = good_service(script=[S.FAILED])
     run(make_plan(), service)
