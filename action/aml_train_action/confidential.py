@@ -1,6 +1,6 @@
 """What the runner hands over in confidence, and how it is kept out of everything below the action.
 
-``/proc/PID/environ`` shows the environment that a process was started with, to whoever may read its memory: of process 1, which the
+``/proc/PID/environ`` shows the environment that a process was started with, to each process that may read its memory: of process 1, which the
 action's is, also to what the process opens by that name. So the first thing that the process does is to start itself again without
 those variables. Their values are handed over by a file without a name, which is closed as soon as it is read: no process that is
 started later has it, and neither the environment nor a folder holds them.

@@ -193,7 +193,7 @@ def branch_of(event: Event, checkout: Checkout) -> str | None:
 
 
 def _on_branch(event: Event, checkout: Checkout) -> bool | None:
-    """Tell whether the commit is on the branch of the event; None when nobody can know.
+    """Tell whether the commit is on the branch of the event; None when that cannot be known.
 
     The event's commit is; so is what comes before it, or before the branch's present end in this repository.
     """

@@ -51,7 +51,7 @@ class Plan:
         cluster: what the job's compute is to be, where more than its name is said.
         notices: remarks for the user.
         origin: what the job's tags say of where it comes from; None outside a git repository.
-        project: what the project is called, where the configuration has no names of its own.
+        project: what the project is called, where the configuration names neither image nor job.
     """
 
     image: ImageSpec | None

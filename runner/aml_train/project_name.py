@@ -140,7 +140,7 @@ def _parts(path: str) -> list[str]:
 
 
 def _part(text: str) -> str:
-    """Return *text* as a part of a repository's name; with a mark of its own where it cannot be what it is."""
+    """Return *text* as a part of a repository's name; with a hash where a registry does not take it as it is."""
     lower = text.lower()
     if _PART.fullmatch(lower):
         return lower
