@@ -95,7 +95,7 @@ def test_two_repositories_at_the_hosted_mount_share_nothing_and_outputs_are_exac
     runner = runners["wine"]
     runner.environment = dict(local.which)
     followed_none = {"attempts": "", "node-hours": "", "gpu-hours": ""}
-    assert runner.run().outputs == found["wine"] | followed_none, "it attaches to the job, which has ended"
+    assert runner.run().outputs == {**found["wine"], **followed_none}, "it attaches to the job, which has ended"
 
     # On a developer's machine, the clone of the repository has the same names, wherever it lies.
     clone = tmp_path / "somewhere-else"
