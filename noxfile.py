@@ -17,6 +17,8 @@ nox.options.sessions = ["lint", "unit"]
 nox.options.error_on_external_run = True
 
 _SERVICES = str(Path(__file__).parent / ".aml-train/bin")
+#: No engine is needed; azure-ai-ml takes seconds to import, so that it is no unit test.
+_SDK_ANSWERS = "tests/integration/submit/test_sdk_answers.py"
 #: As in the Makefile.
 _SIDE_BY_SIDE = ("-n", os.environ.get("TEST_WORKERS", "3"), "--max-worker-restart=1")
 
@@ -68,10 +70,10 @@ def trust(session: nox.Session) -> None:
 
 @nox.session
 def answers(session: nox.Session) -> None:
-    """Feed whatever reads answers of services with a million arbitrary ones; 20,000 of them are part of `unit`."""
+    """Feed whatever reads answers of services with a million arbitrary ones, and azure-ai-ml with 20,000."""
     _install(session)
     tried = {"AML_TRAIN_ANSWERS": "1000000", **os.environ}["AML_TRAIN_ANSWERS"]
-    options = ("--hypothesis-profile=search", "--timeout=14400", "tests/unit/answers")
+    options = ("--hypothesis-profile=search", "--timeout=14400", "tests/unit/answers", _SDK_ANSWERS)
     session.run("pytest", *_SIDE_BY_SIDE, *options, *session.posargs, env={"AML_TRAIN_ANSWERS": tried})
 
 

@@ -126,6 +126,7 @@ HEADERS: Final[Mapping[str, Sequence[str]]] = {
     "Link": ('</v2/r/tags/list?last=a>; rel="next"', '<https://[>; rel="next"', "<", '<>; rel="next"', "," * 50),
     "Retry-After": (
         "1",
+        "86400",
         "9" * 400,
         "Fri, 31 Dec 9999999 23:59:59 GMT",
         "soon",
@@ -335,6 +336,9 @@ def tries(
         except Exception as error:
             error.add_note("\n".join(f"{asked} → {reply}"[:400] for asked, reply in answering.seen[-8:]))
             raise
+        finally:
+            # Also where what is tried takes the failure of a request for an answer.
+            assert answering.sent < MOST_REQUESTS, "it does not end"
 
     with no_pauses():
         case()

@@ -11,6 +11,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.side_by_side import FOLDER, group_of, place_of, room_for
 
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 
 # Its assertions are to say as much as those of tests.
 pytest.register_assert_rewrite("tests.contracts.job_service")
+
+# How long an example takes says something of the machine, not of the code; and which are tried must not be a matter of luck.
+_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", _UNTIMED, derandomize=True, database=None)
+# To look for what no example has shown yet: pytest tests/unit --hypothesis-profile=search
+settings.register_profile("search", _UNTIMED, derandomize=False, max_examples=500, print_blob=True)
+settings.load_profile("same")
 
 _LOCKS = pytest.StashKey[str]()
 _KEPT = pytest.StashKey[contextlib.ExitStack | None]()

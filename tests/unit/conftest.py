@@ -8,15 +8,6 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
-
-# How long an example takes says something of the machine, not of the code; and which are tried must not be a matter of luck.
-_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("same", _UNTIMED, derandomize=True, database=None)
-# For whoever looks for what no example has shown yet: pytest tests/unit --hypothesis-profile=search
-settings.register_profile("search", _UNTIMED, derandomize=False, max_examples=500, print_blob=True)
-settings.load_profile("same")
-
 
 #: What pipelines set for the sake of their logs, and libraries obey.
 _TERMINAL = ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES")

@@ -21,7 +21,7 @@ def made(
     look: Callable[[], _Thing | None],
     what: str,
     *,
-    translate: Callable[[Exception, str], AmlTrainError | None],
+    translate: Callable[[Exception, str], AmlTrainError],
 ) -> _Thing:
     """Have an SDK make something, and return what is there then: the answer may be lost, or late.
 
@@ -32,7 +32,7 @@ def made(
         create: makes it.
         look: returns it where it is there, and is what was to be made.
         what: for messages.
-        translate: makes one of our errors of the SDK's; None of what is none of the SDK's.
+        translate: makes one of our errors of whatever the SDK raised.
 
     Raises:
         InvalidError: the SDK refuses.
@@ -48,12 +48,9 @@ def made(
                 with quiet():
                     create()
             except Exception as error:
-                translated = translate(error, what)
-                if translated is None:
-                    raise
-                if isinstance(translated, InvalidError | CancelledError):
-                    raise translated from error
-                problem = translated
+                problem = translate(error, what)
+                if isinstance(problem, InvalidError | CancelledError):
+                    raise problem from error
                 problem.__cause__ = error
             found = look()
             if found is None:

@@ -16,7 +16,7 @@ import yaml
 
 from aml_train import retries
 from aml_train._version import __version__
-from aml_train.answers import MISREAD, REACH, UndecodableError, decode, traced
+from aml_train.answers import REACH, UndecodableError, clean, decode, traced
 from aml_train.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.image.spec import Tested
 from aml_train.jobs.azure_http import HINTS
@@ -182,15 +182,15 @@ def _register(workspace: Any, environment: Any) -> None:
         environment.register(workspace)
 
 
-def translate(error: Exception, what: str) -> AmlTrainError | None:
-    """Return our error for one of azureml-core's, or None where it is none of azureml-core's."""
+def translate(error: Exception, what: str) -> AmlTrainError:
+    """Return our error for whatever a call of azureml-core raised; one of ours as it is."""
     if isinstance(error, AmlTrainError):
         return error
     import requests
     from azureml.exceptions import AuthenticationException, AzureMLException
     from msrest.exceptions import ClientException, HttpOperationError
 
-    text = str(getattr(error, "message", None) or error)
+    text = clean(str(getattr(error, "message", None) or error))
     message = " ".join(text.split())[:1500]
     if isinstance(error, requests.RequestException):
         return ServiceError(
@@ -220,10 +220,8 @@ def translate(error: Exception, what: str) -> AmlTrainError | None:
         if _TRANSIENT.search(message):
             return ServiceError(f"{what}: {message}", transient=True)
         return InvalidError(f"{what}: azureml-core refuses the run: {message}")
-    if isinstance(error, MISREAD):
-        why = f"{what}: azureml-core failed with {type(error).__name__}: {message}"
-        return ServiceError(why, hint="An answer of AzureML may not be as it expects; a proxy's page is none.")
-    return None
+    why = f"{what}: azureml-core failed with {type(error).__name__}: {message}"
+    return ServiceError(why, hint="An answer of AzureML may not be as it expects; a proxy's page is none.")
 
 
 def _answer(text: str) -> tuple[int, str] | None:
@@ -240,4 +238,4 @@ def _answer(text: str) -> tuple[int, str] | None:
     details = found.get("error_details")
     error = details.get("error") if isinstance(details, dict) else None
     said = error.get("message") if isinstance(error, dict) else None
-    return found["status_code"], " ".join(str(said or details or "no reason given").split())
+    return found["status_code"], " ".join(clean(str(said or details or "no reason given")).split())

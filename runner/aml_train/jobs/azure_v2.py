@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from aml_train import retries
-from aml_train.answers import MISREAD, REACH, traced
+from aml_train.answers import REACH, clean, traced
 from aml_train.clouds import AZURE_PUBLIC, Cloud
 from aml_train.credentials.azure import SignIn
 from aml_train.errors import AmlTrainError, InvalidError, ServiceError
@@ -31,6 +31,7 @@ from aml_train.user_agent import PRODUCT
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient
+    from azure.core.exceptions import HttpResponseError
 
 _NAMED_CODE: Final = re.compile(r"azureml:([^/:@]+):([^/:@]+)")
 _SERVICES_OWN: Final = re.compile(
@@ -40,7 +41,44 @@ _SERVICES_OWN: Final = re.compile(
 _LEAVING: Final[ContextVar[Submission | None]] = ContextVar("leaving", default=None)
 #: Seconds; azure-core's own are 300 each, so that one request that hangs would hold up a run for twenty minutes.
 _CONNECT_TIMEOUT, _ANSWER_TIMEOUT = 10.0, 120.0
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+#: What azure-core reads a wait from (``azure/core/pipeline/policies/_utils.py``, 1.41); only the first is a standard's.
+_WAITS: Final = ("Retry-After", "retry-after-ms", "x-ms-retry-after-ms")
 _LOG = logging.getLogger(__name__)
+
+
+class _PutOffError(Exception):
+    """A refusal that asks for a longer wait than a run waits. No AzureError: azure-core would send the request again.
+
+    Attributes:
+        refusal: the same as azure-core's error.
+        status_code: of the answer.
+    """
+
+    def __init__(self, refusal: HttpResponseError) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+        self.status_code = refusal.status_code
+
+
+def _bound_wait(response: Any) -> None:
+    """Bound the time that an answer asks azure-core to wait, and remove a time that cannot be read.
+
+    azure-core sleeps as long as any Retry-After says, a day as well (``RetryPolicy._sleep_for_retry``, 1.41).
+
+    Raises:
+        _PutOffError: a refusal asks for a longer wait than :data:`aml_train.retries.LONGEST_WAIT_SECONDS`.
+    """
+    from azure.core.exceptions import HttpResponseError
+
+    answer = response.http_response
+    asked = retries.retry_after(answer.headers)
+    if answer.status_code >= 400 and asked is not None and asked > retries.LONGEST_WAIT_SECONDS:
+        raise _PutOffError(HttpResponseError(response=answer))
+    for name in _WAITS:
+        answer.headers.pop(name, None)
+    if asked is not None:
+        answer.headers["Retry-After"] = f"{min(asked, retries.LONGEST_WAIT_SECONDS):.0f}"
 
 
 class AzureV2(AzureRest):
@@ -81,6 +119,7 @@ class AzureV2(AzureRest):
             read_timeout=_ANSWER_TIMEOUT,
             # azure-core calls it for every request, and again for each repetition (CustomHookPolicy).
             raw_request_hook=self._before_request,
+            raw_response_hook=_bound_wait,
             user_agent=PRODUCT,
         )
 
@@ -166,10 +205,7 @@ class AzureV2(AzureRest):
                     entity.compute = compute.removeprefix("azureml:")
                 self.client.jobs.create_or_update(entity)
         except Exception as error:
-            translated = translate(error, what)
-            if translated is None:
-                raise
-            raise translated from error
+            raise translate(error, what) from error
 
     def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> JobView:
         """See :meth:`aml_train.jobs.service.JobService.submit_again`."""
@@ -266,41 +302,47 @@ def again(entity: Any, name: str, new: str) -> None:
             output.version = None  # that version is registered; a new one takes the next number
 
 
-def translate(error: Exception, what: str) -> AmlTrainError | None:
-    """Return our error for one of the SDK's, or None where it is none of the SDK's.
+def translate(error: Exception, what: str) -> AmlTrainError:
+    """Return our error for whatever a call of the SDK raised.
 
-    One of ours is returned as it is: the SDK asks our sign-in for tokens.
+    The SDK decodes answers with few checks, so that a wrong one can end in any type of error. One of ours is returned as it is: the SDK
+    asks our sign-in for tokens.
     """
     if isinstance(error, AmlTrainError):
         return error
+    if isinstance(error, _PutOffError):
+        error = error.refusal
     from azure.ai.ml.exceptions import ErrorCategory, MlException
     from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
     from marshmallow.exceptions import ValidationError
 
     if isinstance(error, ClientAuthenticationError):
-        return ServiceError(f"{what}: sign-in failed: {error.message}", hint="Check the credential.")
+        return ServiceError(f"{what}: sign-in failed: {brief(error.message)}", hint="Check the credential.")
     if isinstance(error, HttpResponseError):
         code = error.status_code
         transient = code is None or code in retries.TRANSIENT_STATUS or isinstance(error, DecodeError)
         asked = retries.retry_after(getattr(error.response, "headers", None) or {})
         wait = "" if asked is None else f"; it asks to wait {asked:.0f} seconds"
-        said = f"{what}: AzureML answered {code}: {_brief(error.message)}{wait} ({traced(error)})"
+        said = f"{what}: AzureML answered {code}: {brief(error.message)}{wait} ({traced(error)})"
         return ServiceError(said, hint=HINTS.get(code or 0), transient=transient, retry_after=asked)
     if isinstance(error, MlException):  # which is an AzureError as well
         if error.error_category == ErrorCategory.SYSTEM_ERROR:
-            return ServiceError(f"{what}: {_brief(error.message)}")
-        return InvalidError(f"{what}: azure-ai-ml refuses the job: {_brief(error.message)}")
+            return ServiceError(f"{what}: {brief(error.message)}")
+        return InvalidError(f"{what}: azure-ai-ml refuses the job: {brief(error.message)}")
     if isinstance(error, ValidationError):
-        return InvalidError(f"{what}: azure-ai-ml refuses the job: {_brief(str(error))}")
+        return InvalidError(f"{what}: azure-ai-ml refuses the job: {brief(str(error))}")
     if isinstance(error, AzureError):
-        why = f"{what}: AzureML could not be reached: {_brief(error.message)}"
+        why = f"{what}: AzureML could not be reached: {brief(error.message)}"
         return ServiceError(why, hint=REACH, transient=True)
-    if isinstance(error, MISREAD):
-        why = f"{what}: azure-ai-ml failed with {type(error).__name__}: {_brief(str(error))}"
-        return ServiceError(why, hint="An answer of AzureML may not be as it expects; a proxy's page is none.")
-    return None
+    why = f"{what}: azure-ai-ml failed with {type(error).__name__}: {brief(str(error))}"
+    return ServiceError(why, hint="An answer of AzureML may not be as it expects; a proxy's page is none.")
 
 
-def _brief(text: str | None, limit: int = 1500) -> str:
-    """Return a message of the SDK without its decoration, cut to *limit* characters."""
-    return " ".join((text or "no reason given").split())[:limit]
+def brief(text: object, limit: int = 1500) -> str:
+    """Return a message of the SDK without its decoration and without what no terminal can be sent, cut to *limit* characters.
+
+    Args:
+        text: azure-ai-ml colours its own; parts of an answer are in it as they came.
+        limit: characters.
+    """
+    return " ".join(clean(_COLOUR.sub("", str(text or "no reason given"))).split())[:limit]

@@ -12,7 +12,7 @@ from aml_train.answers import Answer
 from aml_train.config.model import ClusterConfig
 from aml_train.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.events import Listener, Notice
-from aml_train.jobs.azure_v2 import AzureV2, translate
+from aml_train.jobs.azure_v2 import AzureV2, brief, translate
 from aml_train.jobs.clock import Clock
 from aml_train.targets.azure_names import nearest_of
 from aml_train.targets.cluster import check_changes, check_kind, differences, left_alone, title
@@ -148,17 +148,14 @@ def _put(service: AzureV2, cluster: ClusterConfig) -> None:
         status = getattr(error, "status_code", None)
         if status == 409:
             return  # Somebody else makes it at this moment.
-        translated = _refusal(cluster, error, status)
-        if translated is None:
-            raise
-        raise translated from error
+        raise _refusal(cluster, error, status) from error
 
 
-def _refusal(cluster: ClusterConfig, error: Exception, status: object) -> AmlTrainError | None:
+def _refusal(cluster: ClusterConfig, error: Exception, status: object) -> AmlTrainError:
     translated = translate(error, f"Making the compute {cluster.name}")
-    if status != 400 or translated is None:
+    if status != 400:
         return translated
-    said = " ".join(str(getattr(error, "message", error)).split())
+    said = brief(str(getattr(error, "message", error)))
     if "quota" in said.lower():
         return ServiceError(
             f"{cluster.where}: the quota does not hold the compute {title(cluster)}: {said}",

@@ -23,8 +23,24 @@ def test_errors_of_the_sdk_say_the_same() -> None:
     assert lost.hint == REACH
 
 
+def test_a_message_of_the_sdk_is_text_without_colours() -> None:
+    from azure.ai.ml.exceptions import MlException  # its import warns
+
+    error = MlException("\x1b[31m(x) no \udfff\x1b[39m version", no_personal_data_message="x")
+    found = translate(error, "Submitting")
+    assert "(x) no \ufffd version" in found.message
+
+
 @pytest.mark.parametrize(
-    "error", [AttributeError("'str' object has no attribute 'get'"), KeyError("id"), RecursionError()]
+    "error",
+    [
+        AttributeError("'str' object has no attribute 'get'"),
+        KeyError("id"),
+        RecursionError(),
+        NotImplementedError(),
+        OSError(5, "Input/output error"),
+        Exception("x"),
+    ],
 )
 def test_what_an_sdk_makes_of_a_wrong_answer_is_our_error(error: Exception) -> None:
     assert isinstance(translate(error, "Submitting"), ServiceError)
