@@ -87,8 +87,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
     if config.image is not None:
         if resolved.base is None:
             raise ValueError("an image needs a resolved base")
-        named = replace(config.image, repository=config.image.repository or project.repository)
-        image = plan_image(named, resolved.base, resolved.inputs, resolved.platform)
+        image = plan_image(config.image.named(project.repository), resolved.base, resolved.inputs, resolved.platform)
         image = replace(for_job(image, config), release=_release(config.image, resolved.commit, image.address))
     tests = None
     if config.tests is not None:

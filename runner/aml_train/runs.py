@@ -155,7 +155,8 @@ def plan_image_only(
         read_os=None if offline else look.os,
         now=datetime.datetime.now(datetime.UTC),
     )
-    spec = plan_image(image, base, inputs, platform)
+    named = image.named(read_project(config.directory, environment).repository)
+    spec = plan_image(named, base, inputs, platform)
     return dataclasses.replace(spec, secret_access=secret_access(environment, config.directory))
 
 

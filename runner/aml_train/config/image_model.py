@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -216,6 +216,10 @@ class ImageConfig:
     platform: str | None = None
     ignored_checks: tuple[str, ...] = ()
     where: str
+
+    def named(self, name: str) -> ImageConfig:
+        """Return the configuration with a repository: the configured one, else *name*, the project's."""
+        return self if self.repository is not None else replace(self, repository=name)
 
     @property
     def title(self) -> str:
