@@ -12,6 +12,7 @@ from typing import Final, Literal
 from urllib.parse import quote, urlsplit
 
 import requests
+from urllib3.exceptions import ReadTimeoutError
 
 from aml_train import retries
 from aml_train.answers import Answer, Pages
@@ -57,6 +58,12 @@ _MOST_PAGES: Final = 10
 #: With 25,000 values each: ten times of what Azure keeps of a metric, a million
 #: (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity).
 _MOST_METRIC_PAGES: Final = 400
+
+
+def _is_silence(error: requests.RequestException) -> bool:
+    """Return whether nothing came for too long; requests has another class for that in the middle of a body."""
+    inner = error.args[0] if error.args else None
+    return isinstance(error, requests.Timeout) or isinstance(inner, ReadTimeoutError)
 
 
 def _check_allowed(response: requests.Response, host: str) -> None:
@@ -160,9 +167,10 @@ class AzureRest(AzureHttp):
         A blob that took another's place has another time of creation
         (https://learn.microsoft.com/rest/api/storageservices/get-blob#response-headers).
         """
-        host = host_of(url)
+        host, answered = host_of(url), False
         try:
             with self._open_log(url, offset) as response:
+                answered = True
                 if response.status_code == requests.codes.requested_range_not_satisfiable:
                     length = response.headers.get("Content-Range", "").rpartition("/")[2]
                     if length.isdecimal() and len(length) < 20 and int(length) < offset:
@@ -180,9 +188,11 @@ class AzureRest(AzureHttp):
                     )
                 self._see_creation(url, response.headers.get("x-ms-creation-time", ""), offset)
                 yield from response.iter_content(_CHUNK)
-        except requests.exceptions.ChunkedEncodingError as error:
-            raise ServiceError(f"The log could not be read: {type(error).__name__}", transient=True) from error
         except requests.RequestException as error:
+            # Storage that began to answer is within reach, unless it fell silent: the next look reads the rest there.
+            cut = isinstance(error, requests.exceptions.ChunkedEncodingError)
+            if cut or (answered and not _is_silence(error)):
+                raise ServiceError(f"The log could not be read: {type(error).__name__}", transient=True) from error
             problem = f"{host} does not answer ({type(error).__name__})"
             raise StorageUnreachableError(problem, hint=_STORAGE_HINT) from error
 

@@ -8,6 +8,8 @@ from typing import Any, Self
 
 import pytest
 import requests
+from urllib3 import HTTPSConnectionPool
+from urllib3.exceptions import ReadTimeoutError
 
 from aml_train.answers import Answer as Json
 from aml_train.errors import ServiceError
@@ -184,6 +186,18 @@ class Answer:
         pass
 
 
+class Cut(Answer):
+    """An answer that ends with an exception after its first bytes."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(206, b"first")
+        self.error = error
+
+    def iter_content(self, size: int) -> Iterator[bytes]:
+        yield self.content
+        raise self.error
+
+
 class Session:
     """Gives answers in turn, and remembers the ranges that were asked for."""
 
@@ -227,6 +241,8 @@ def rest(*answers: Answer | Exception) -> tuple[AzureRest, Session]:
         requests.exceptions.SSLError("a portal"),
         Answer(403, x_ms_error_code="AuthorizationFailure"),
         Answer(403, x_ms_error_code="PublicAccessNotPermitted"),
+        # As requests has it in the middle of a body.
+        Cut(requests.ConnectionError(ReadTimeoutError(HTTPSConnectionPool("x"), "/", "Read timed out."))),
     ],
 )
 def test_what_means_that_storage_cannot_be_reached(answer: Answer | Exception) -> None:
@@ -247,6 +263,8 @@ def test_a_connection_that_was_kept_and_closed_meanwhile_is_no_unreachable_stora
         Answer(403, x_ms_error_code="AuthenticationFailed"),
         Answer(503),
         requests.exceptions.ChunkedEncodingError("broke off"),
+        Cut(requests.ConnectionError("reset by peer")),
+        Cut(requests.exceptions.ChunkedEncodingError("broke off")),
     ],
 )
 def test_what_may_be_well_a_moment_later(answer: Answer | Exception) -> None:
