@@ -49,9 +49,9 @@ def main() -> None:
             Path(path).parent.mkdir(exist_ok=True)
             Path(path).write_text(text)
         elif word == "cancelled":
-            scope = os.environ["AZUREML_WORKSPACE_SCOPE"]
-            query = "api-version=2024-01-01-preview"
-            ask("POST", f"https://management.azure.com{scope}/jobs/{RUN}/cancel?{query}", {})
+            # As azureml-core's `run.cancel()`: the job's own token is not for Azure Resource Manager.
+            api, scope = os.environ["AZUREML_SERVICE_ENDPOINT"], os.environ["AZUREML_EXPERIMENT_SCOPE"]
+            ask("POST", f"{api}/execution/v1.0{scope}/runId/{RUN}/cancel", {})
             time.sleep(3600)
         elif word == "exit":
             sys.exit(int(rest))
