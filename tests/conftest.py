@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.side_by_side import FOLDER, group_of, place_of, room_for
+from tests.side_by_side import FOLDER, as_utf8, group_of, place_of, room_for
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
@@ -71,6 +71,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
             return group_of(nodeid)
 
     return Groups(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
+    """Make every report one that a worker can send: execnet sends no lone surrogates, and a log that pytest captured may hold some."""
+    report: dict[str, Any] | None = as_utf8((yield))
+    return report
 
 
 @pytest.hookimpl(trylast=True)

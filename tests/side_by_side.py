@@ -10,7 +10,7 @@ import fcntl
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 FOLDER: Final = "AML_TRAIN_TESTS_LOCKS"
 """The variable that tells a worker the folder of the locks that all workers of a run share."""
@@ -46,6 +46,17 @@ def place_of(test: str) -> tuple[int, int]:
     if module in LONG:
         return 1, LONG.index(module)
     return next((at for at, folder in _FOLDERS.items() if module.startswith(folder)), len(_FOLDERS) + 1), 0
+
+
+def as_utf8(value: Any) -> Any:
+    """Return a value of plain types with what UTF-8 cannot express, lone surrogates, written as escapes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {as_utf8(key): as_utf8(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(as_utf8(member) for member in value)
+    return value
 
 
 @contextlib.contextmanager

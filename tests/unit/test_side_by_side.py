@@ -6,10 +6,11 @@ import fcntl
 import threading
 from pathlib import Path
 
+import execnet
 import pytest
 
 from tests import side_by_side
-from tests.side_by_side import APART, FOLDER, LONG, group_of, one_at_a_time, place_of, room_for, together
+from tests.side_by_side import APART, FOLDER, LONG, as_utf8, group_of, one_at_a_time, place_of, room_for, together
 
 ROOT = Path(__file__).parents[2]
 
@@ -115,3 +116,22 @@ def test_the_marks_of_a_test_decide_who_may_run_beside_it(
         for what, expected in (("machine", machine), ("remains", remains)):
             others, all_of_it = (free(tmp_path / what, how) for how in (fcntl.LOCK_SH, fcntl.LOCK_EX))
             assert ("free" if all_of_it else "shared" if others else "alone") == expected
+
+
+def test_a_report_is_sent_whatever_text_was_captured() -> None:
+    report = {
+        "sections": [("Captured log call", "a \ud800 b"), ("é", "")],
+        "longrepr": None,
+        "duration": 0.5,
+        "\udfff": ("x",),
+    }
+    sent = as_utf8(report)
+    assert sent == {
+        "sections": [("Captured log call", "a \\ud800 b"), ("é", "")],
+        "longrepr": None,
+        "duration": 0.5,
+        "\\udfff": ("x",),
+    }
+    execnet.dumps(sent)
+    with pytest.raises(execnet.DumpError):
+        execnet.dumps(report)
