@@ -45,7 +45,7 @@ ENV PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
 # Both programs run on this libc, and everything that is imported at the start is there.
 RUN docker buildx version \
-    && /opt/aml-train/bin/python -I -B -c "import aml_train_action.main, aml_train.runs, docker, azure.ai.ml, azure.identity, azureml.core"
+    && /opt/aml-train/bin/python -I -B -c "import aml_train_action.main, aml_train.pipeline.prepare, docker, azure.ai.ml, azure.identity, azureml.core"
 
 ARG VERSION=0.0.0
 LABEL org.opencontainers.image.title="aml-train" \

@@ -25,12 +25,12 @@ def main() -> None:
     import requests  # noqa: F401 - part of the floor
 
     from aml_train.config.load import load_config
-    from aml_train.engine import buildkit_cli
-    from aml_train.events import Broadcast, Event, StageFinished
-    from aml_train.image.build_context import write_context
-    from aml_train.image.registry import RegistryLocation
-    from aml_train.image.stage import ensure_image
-    from aml_train.runs import prepare_run
+    from aml_train.core.engine import buildkit_cli
+    from aml_train.core.events import Broadcast, Event, StageFinished
+    from aml_train.image.build.context import write_context
+    from aml_train.image.ensure import ensure_image
+    from aml_train.image.registry.client import RegistryLocation
+    from aml_train.pipeline.prepare import prepare_run
 
     if given.floor:
         del docker

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from requests.adapters import BaseAdapter
 from urllib3 import HTTPResponse
 
-from aml_train.errors import AmlTrainError
+from aml_train.core.errors import AmlTrainError
 
 #: How many cases all modules together try; the nightly session tries more.
 CASES: Final = int(os.environ.get("AML_TRAIN_ANSWERS", "20000"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, overload
 
-from aml_train.answers import Answer
-from aml_train.errors import ServiceError
+from aml_train.core.answers import Answer
+from aml_train.core.errors import ServiceError
 
 
 @overload

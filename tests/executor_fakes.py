@@ -20,7 +20,7 @@ class MemoryEntry:
 
 
 class MemoryBlobs:
-    """The executor's part of `aml_emulator.blobs.Blobs`, with the same idea of a folder."""
+    """The executor's part of `aml_emulator.store.blobs.Blobs`, with the same idea of a folder."""
 
     def __init__(self) -> None:
         self.content: dict[tuple[str, str], bytes] = {}

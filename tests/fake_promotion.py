@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from aml_train.config.model import GateRule
-from aml_train.errors import ServiceError
-from aml_train.events import Event
+from aml_train.core.clock import Clock
+from aml_train.core.errors import ServiceError
+from aml_train.core.events import Event
 from aml_train.gate.rules import parse_rule
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.job import TAG_GATE, TAG_STAGE
-from aml_train.jobs.service import ModelView
-from aml_train.promotion.lineage import Tracer
-from aml_train.promotion.memory import MemoryCatalogue
-from aml_train.promotion.promote import Promoter
+from aml_train.jobs.spec import TAG_GATE, TAG_STAGE
+from aml_train.jobs.workspace import ModelView
+from aml_train.models.lineage import Tracer
+from aml_train.models.promotion.promote import Promoter
 from tests.fake_service import FakeClock, FakeService
+from tests.support.memory_models import MemoryCatalogue
 
 
 class KilledError(BaseException):
@@ -44,7 +44,7 @@ class FakeCatalogue(MemoryCatalogue):
 
 @dataclass
 class FakeStore:
-    """See :class:`aml_train.promotion.store.PromotionStore`. *before_hold* happens before the lock is had, as another's promotion may."""
+    """See :class:`aml_train.models.promotion.store.PromotionStore`. *before_hold* happens before the lock is had, as another's promotion may."""
 
     contents: dict[str, bytes] = field(default_factory=dict)
     before_hold: list[Callable[[], None]] = field(default_factory=list)
@@ -68,7 +68,7 @@ class FakeStore:
 
 @dataclass
 class FakeHeld:
-    """See :class:`aml_train.promotion.store.Held`."""
+    """See :class:`aml_train.models.promotion.store.Held`."""
 
     store: FakeStore
     model: str

@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from aml_train.errors import ServiceError
+from aml_train.core.errors import ServiceError
 from aml_train.gate.history import MetricPoint
-from aml_train.jobs.job import JobSpec
-from aml_train.jobs.logged import Logged, LoggedSet
-from aml_train.jobs.memory import MemoryService
-from aml_train.jobs.service import JobView, LogBeganAnewError, NodeKind, Placement, StorageUnreachableError
+from aml_train.gate.logged import Logged, LoggedSet
+from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
+from aml_train.jobs.workspace import JobView, LogBeganAnewError, NodeKind, Placement, StorageUnreachableError
+from tests.support.memory_workspace import MemoryService
 
 
 @dataclass

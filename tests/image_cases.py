@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aml_train.config.image_model import (
+from aml_train.config.sections.image_model import (
     CondaConfig,
     CopyConfig,
     ImageConfig,
@@ -14,10 +14,10 @@ from aml_train.config.image_model import (
     RunConfig,
     SecretConfig,
 )
-from aml_train.files import FileEntry, FileSet
+from aml_train.core.files import FileEntry, FileSet
+from aml_train.core.references import ImageRef
 from aml_train.image.inputs import ImageInputs
 from aml_train.image.spec import BaseImage, ImageSpec, plan_image
-from aml_train.references import ImageRef
 
 DIGEST = "sha256:" + "a" * 64
 BASE = BaseImage(reference=ImageRef.parse("nvcr.io/nvidia/pytorch:21.02-py3"), digest=DIGEST)

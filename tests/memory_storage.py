@@ -1,4 +1,4 @@
-"""A container in memory, as `aml_train.data.storage.Storage` describes it; it breaks where it is told to."""
+"""A container in memory, as `aml_train.azure.blob.storage.Storage` describes it; it breaks where it is told to."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from aml_train.data.matching import order
-from aml_train.data.storage import Entry
+from aml_train.azure.blob.storage import Entry
+from aml_train.core.globs import order
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 

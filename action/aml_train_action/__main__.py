@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from aml_train_action.confidential import read_environment
+from aml_train_action.inputs.confidential import read_environment
 
 
 def run(argv: list[str]) -> None:
     """Do the step, or what comes after it; end the process."""
     # Before anything else is imported: it may start the process again.
     environment = read_environment(os.environ, sys.orig_argv)
-    from aml_train.background import leave
+    from aml_train.core.background import leave
 
     if argv == ["post"]:
         from aml_train_action.post import post as act

@@ -10,25 +10,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from aml_train.masking import secret_variables
-from aml_train_action.annotations import Annotations, Places
-from aml_train_action.configuration import load
-from aml_train_action.file_commands import append, write_outputs
-from aml_train_action.inputs import Inputs, read_inputs
-from aml_train_action.log import GitHubLog
-from aml_train_action.outputs import COMPUTED, outputs_of
+from aml_train.core.masking import secret_variables
+from aml_train_action.github.annotations import Annotations, Places
+from aml_train_action.github.file_commands import append, write_outputs
+from aml_train_action.github.log import GitHubLog
+from aml_train_action.github.outputs import COMPUTED, outputs_of
+from aml_train_action.github.proposals import Checkout, Event, branch_of, read_checkout, why_proposed
+from aml_train_action.github.state import State
+from aml_train_action.inputs.configuration import load
+from aml_train_action.inputs.run import Inputs, read_inputs
 from aml_train_action.process import library_logs, signals
-from aml_train_action.proposals import Checkout, Event, branch_of, read_checkout, why_proposed
-from aml_train_action.record import Record
+from aml_train_action.report.record import Record
+from aml_train_action.report.summary import render_summary
 from aml_train_action.session import Session, session
-from aml_train_action.state import State
-from aml_train_action.summary import render_summary
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
-    from aml_train.events import Listener
-    from aml_train.resolve import Commit
-    from aml_train.runs import PreparedRun
+    from aml_train.core.events import Listener
+    from aml_train.pipeline.prepare import PreparedRun
+    from aml_train.pipeline.resolve import Commit
 
 
 def main(environment: Mapping[str, str], stdout: BinaryIO) -> int:
@@ -93,7 +93,7 @@ def _command(here: Session) -> None:
     for notice in inputs.notices:
         here.annotate("notice", notice)
     with library_logs(here.channel) if inputs.log_level == "debug" else contextlib.nullcontext():
-        from aml_train.config_secrets import secrets_in
+        from aml_train.config.secrets import secrets_in
 
         config, changes = load(inputs)
         for secret in secrets_in(config):
@@ -111,7 +111,7 @@ def _command(here: Session) -> None:
             here.record.end("valid", 0, f"valid: {config.describe()}")
             here.channel.text(here.record.message, sign="✓")
         elif inputs.command == "plan":
-            from aml_train.plan import render_plan
+            from aml_train.pipeline.plan import render_plan
 
             here.text = render_plan(_prepare(here, config, seen, read_checkout(inputs.directory)).plan)
             here.record.end("planned", 0, "Nothing was changed.")
@@ -137,7 +137,7 @@ def _command(here: Session) -> None:
 
 def _secret_variables(here: Session, inputs: Inputs) -> dict[str, str]:
     """Return the variables that say where secret files may be: in the workspace, and where the workflow says."""
-    from aml_train.image.secret_files import SECRET_PATH_VARIABLE, WORKSPACE_VARIABLE
+    from aml_train.image.build.secret_files import SECRET_PATH_VARIABLE, WORKSPACE_VARIABLE
 
     paths = [here.environment.get(SECRET_PATH_VARIABLE, ""), *map(str, inputs.secret_paths)]
     allowed = os.pathsep.join(path for path in paths if path)
@@ -148,9 +148,9 @@ def _prepare(
     here: Session, config: Config, seen: Mapping[str, str], checkout: Checkout, *, image: bool = True
 ) -> PreparedRun:
     """Resolve and plan, with the workflow's identity at hand; each token is masked before it is used."""
-    from aml_train.resolve import BRANCH_VARIABLE, read_commit
-    from aml_train.runs import prepare_run
-    from aml_train_action.oidc import github_assertion
+    from aml_train.pipeline.prepare import prepare_run
+    from aml_train.pipeline.resolve import BRANCH_VARIABLE, read_commit
+    from aml_train_action.github.oidc import github_assertion
 
     def read(directory: Path) -> Commit | None:
         """Return the commit. On GitHub, its branch is the one that is proved, and not what the checkout calls itself."""
@@ -187,8 +187,8 @@ def _run(
     branch: str | None,
 ) -> None:
     """Run or attach; *seen* is the environment with what the inputs say of Azure, *branch* the only one whose named job registers."""
-    from aml_train.outcome import Options
-    from aml_train.runs import run_prepared
+    from aml_train.pipeline.prepare import run_prepared
+    from aml_train.pipeline.result import Options
 
     attach = inputs.command == "attach"
     with _listeners(here, inputs, config) as listeners:

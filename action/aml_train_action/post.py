@@ -10,17 +10,17 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
-from aml_train.errors import ImageError
-from aml_train.events import Event, Notice
-from aml_train_action.confidential import for_the_pipeline
-from aml_train_action.configuration import load
-from aml_train_action.inputs import read_inputs
+from aml_train.core.errors import ImageError
+from aml_train.core.events import Event, Notice
+from aml_train_action.github.state import abandoned_job, was_killed
+from aml_train_action.inputs.confidential import for_the_pipeline
+from aml_train_action.inputs.configuration import load
+from aml_train_action.inputs.run import read_inputs
 from aml_train_action.process import signals
 from aml_train_action.session import Session, session
-from aml_train_action.state import abandoned_job, was_killed
 
 if TYPE_CHECKING:
-    from aml_train.jobs.service import JobService
+    from aml_train.jobs.workspace import JobService
 
 
 def post(environment: Mapping[str, str], stdout: BinaryIO) -> int:
@@ -46,7 +46,7 @@ def post(environment: Mapping[str, str], stdout: BinaryIO) -> int:
 
 def _sweep(here: Session) -> None:
     """Remove what the step left on the engine: its tests would run on until the next step comes."""
-    from aml_train.runs import sweep_engine
+    from aml_train.pipeline.prepare import sweep_engine
 
     def tell(event: Event) -> None:
         if isinstance(event, Notice):
@@ -59,16 +59,16 @@ def _sweep(here: Session) -> None:
 
 
 def _see_to(job: str, here: Session) -> None:
+    from aml_train.core.clock import Clock
     from aml_train.jobs.cancel import tell_to_cancel
-    from aml_train.jobs.clock import Clock
 
     inputs = read_inputs(here.environment, here.step.workspace)
     config, _ = load(inputs)
     if config.watch.on_cancel != "cancel":
         here.channel.text(f"The job {job} goes on.", sign="·")
         return
-    from aml_train.runs import open_service
-    from aml_train_action.oidc import github_assertion
+    from aml_train.pipeline.prepare import open_service
+    from aml_train_action.github.oidc import github_assertion
 
     service: JobService | None = open_service(
         config,

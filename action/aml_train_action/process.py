@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from aml_train_action.log import Channel
+from aml_train_action.github.log import Channel
 
 
 class _ChannelHandler(logging.Handler):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from aml_train.errors import Fault, InvalidError
-from aml_train.events import Broadcast, Listener
-from aml_train_action.inputs import Inputs
+from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.events import Broadcast, Listener
+from aml_train_action.inputs.run import Inputs
 from aml_train_action.session import Session
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config, StagePolicy
-    from aml_train.promotion.promote import Promoter
-    from aml_train.promotion.request import Promotion, Request
+    from aml_train.models.promotion.promote import Promoter
+    from aml_train.models.promotion.request import Promotion, Request
 
 
 def promote(
@@ -32,8 +32,8 @@ def promote(
         InvalidError: no model is named, or the target's workspace is not said.
         ServiceError: the sign-in fails.
     """
-    from aml_train.promotion.open import carry_out, open_promoter
-    from aml_train_action.oidc import github_assertion
+    from aml_train.pipeline.promotion import carry_out, open_promoter
+    from aml_train_action.github.oidc import github_assertion
 
     request = _request(here, inputs, config)
     listener = Broadcast(*listeners)
@@ -68,7 +68,7 @@ def policy_of(config: Config, stage: str) -> StagePolicy:
 
 
 def _request(here: Session, inputs: Inputs, config: Config) -> Request:
-    from aml_train.promotion.request import Request
+    from aml_train.models.promotion.request import Request
 
     wanted = inputs.promotion
     if wanted is None:  # pragma: no cover - the inputs of these commands have it

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from aml_train.errors import AmlTrainError, CancelledError
-from aml_train.events import Event, ImageReady, JobNamed, JobSubmitted, ModelPromoted, ModelRegistered
-from aml_train.machine import expected
-from aml_train.masking import Masker, MaskingStream, known_secrets
-from aml_train_action.annotations import Annotations, Places
-from aml_train_action.commands import Level, annotation, command
-from aml_train_action.inputs import Step, read_step
-from aml_train_action.log import Channel, ChannelText
-from aml_train_action.markdown import escape
-from aml_train_action.record import Record
+from aml_train.core.errors import AmlTrainError, CancelledError
+from aml_train.core.events import Event, ImageReady, JobNamed, JobSubmitted, ModelPromoted, ModelRegistered
+from aml_train.core.machine import expected
+from aml_train.core.masking import Masker, MaskingStream, known_secrets
+from aml_train_action.github.annotations import Annotations, Places
+from aml_train_action.github.commands import Level, annotation, command
+from aml_train_action.github.log import Channel, ChannelText
+from aml_train_action.inputs.run import Step, read_step
+from aml_train_action.report.markdown import escape
+from aml_train_action.report.record import Record
 
 
 @dataclass(kw_only=True)

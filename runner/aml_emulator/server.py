@@ -20,25 +20,30 @@ import docker.errors
 from azure.core.exceptions import AzureError
 from starlette.concurrency import run_in_threadpool
 
-from aml_emulator.admin import Admin, prepare
-from aml_emulator.app import App
-from aml_emulator.backing import start_children
-from aml_emulator.blobs import Blobs
-from aml_emulator.certificates import prepare as prepare_certificates
-from aml_emulator.children import Child, ChildError
-from aml_emulator.clusters import Fleet
-from aml_emulator.curated import CuratedImages
-from aml_emulator.damage import check_before_start, disk_problem, error_for
-from aml_emulator.executor.runner import JobRunner
+from aml_emulator.api.admin import Admin, prepare
+from aml_emulator.api.app import App
+from aml_emulator.context import Runner, Services
+from aml_emulator.domain.compute.nodes import Fleet
+from aml_emulator.domain.curated_images import CuratedImages
+from aml_emulator.domain.jobs.service import JobService, RunProgress
+from aml_emulator.executor.queue import JobRunner
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import RunSink, SinkFor
-from aml_emulator.faults import Faults
-from aml_emulator.federation import Federation
-from aml_emulator.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
-from aml_emulator.hosts import Destination, decide
-from aml_emulator.identity import Identity, load_or_create
-from aml_emulator.jobs.service import JobService, RunProgress
-from aml_emulator.machine import (
+from aml_emulator.identity.federation import Federation
+from aml_emulator.identity.identity import Identity, load_or_create
+from aml_emulator.identity.tokens import Tokens
+from aml_emulator.network.certificates import prepare as prepare_certificates
+from aml_emulator.network.faults import Faults
+from aml_emulator.network.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
+from aml_emulator.network.hosts import Destination, decide
+from aml_emulator.network.outward import Outward
+from aml_emulator.network.proxy import Proxy
+from aml_emulator.network.requests_log import Recorder, RequestLog
+from aml_emulator.network.upstream import Upstream
+from aml_emulator.page.site import Site
+from aml_emulator.processes.backing import start_children
+from aml_emulator.processes.children import Child, ChildError
+from aml_emulator.processes.host import (
     StartError,
     hold,
     listen,
@@ -48,15 +53,10 @@ from aml_emulator.machine import (
     reserved_port,
     system_authorities,
 )
-from aml_emulator.outward import Outward
-from aml_emulator.page.site import Site
-from aml_emulator.proxy import Proxy
-from aml_emulator.requests_log import Recorder, RequestLog
-from aml_emulator.services import Runner, Services
 from aml_emulator.settings import Settings
 from aml_emulator.store import Store
-from aml_emulator.tokens import Tokens
-from aml_emulator.upstream import Upstream
+from aml_emulator.store.blobs import Blobs
+from aml_emulator.store.damage import check_before_start, disk_problem, error_for
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from aml_train.errors import AmlTrainError, InvalidError
+from aml_train.core.errors import AmlTrainError, InvalidError
 
 
 def _told(error: AmlTrainError) -> str:
@@ -21,8 +21,8 @@ def _told(error: AmlTrainError) -> str:
 
 def main() -> None:
     """Run the command line and exit with the code of the table of endings."""
-    from aml_train.background import leave
-    from aml_train.streams import prepare_streams
+    from aml_train.core.background import leave
+    from aml_train.core.streams import prepare_streams
 
     prepare_streams()
     code: object = 0
@@ -42,7 +42,7 @@ def main() -> None:
 
 def _delivered(code: object) -> object:
     """Return the exit code after the last of the output: 1 instead of 0 where it cannot be delivered, which is reported."""
-    from aml_train.streams import discard, failure_of
+    from aml_train.core.streams import discard, failure_of
 
     error = failure_of(sys.stdout)
     if error is None:
@@ -64,7 +64,7 @@ def _of_the_output(error: OSError) -> bool:
 
 def _report(text: str) -> None:
     """Write to standard error, as far as it can be written."""
-    from aml_train.streams import discard
+    from aml_train.core.streams import discard
 
     try:
         sys.stderr.write(text)
@@ -74,7 +74,7 @@ def _report(text: str) -> None:
 
 
 def _main() -> None:
-    from aml_train.cli import cli
+    from aml_train.cli.main import cli
 
     try:
         cli(prog_name="aml-train", standalone_mode=False)
@@ -89,7 +89,7 @@ def _main() -> None:
     except Exception as error:
         import click
 
-        from aml_train.machine import expected
+        from aml_train.core.machine import expected
 
         if isinstance(error, OSError) and _of_the_output(error):
             _report(f"aml-train: the output cannot be written: {error.strerror}\n")

@@ -1,4 +1,4 @@
-"""What `aml_train.jobs.service.JobService` promises, as functions that every implementation is held to.
+"""What `aml_train.jobs.workspace.JobService` promises, as functions that every implementation is held to.
 
 ``tests/unit/jobs/test_contract.py`` runs them against the workspace in memory, ``tests/integration/contract`` against the adapters of both
 SDKs over TLS. What a job is to do is a script of a few words, which each `Subject` has executed in its own way:
@@ -29,20 +29,20 @@ from typing import Any, Final, Protocol
 import pytest
 
 from aml_train.config.model import ClusterConfig
-from aml_train.errors import CancelledError, InvalidError, ServiceError
-from aml_train.files import FileSet
+from aml_train.core.errors import CancelledError, InvalidError, ServiceError
+from aml_train.core.files import FileSet
+from aml_train.core.references import ImageRef
 from aml_train.gate.history import aggregate
+from aml_train.gate.logged import TABLE, columns_of
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
-from aml_train.jobs.job import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, TAG_STAGE, JobSpec, JobTemplate, make_job
-from aml_train.jobs.logged import TABLE, columns_of
 from aml_train.jobs.parts import difference, read_parts
-from aml_train.jobs.service import JobService, JobView, LogBeganAnewError, ModelView, NewModel, Placement
+from aml_train.jobs.spec import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, TAG_STAGE, JobSpec, JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
-from aml_train.models import TAG_SOURCE, ModelSpec, register
-from aml_train.promotion.catalogue import Catalogue
-from aml_train.references import ImageRef
+from aml_train.jobs.workspace import JobService, JobView, LogBeganAnewError, ModelView, NewModel, Placement
+from aml_train.models.promotion.catalogue import Catalogue
+from aml_train.models.register import TAG_SOURCE, ModelSpec, register
 
 #: Only where a job hangs it takes so long, also on a machine under load.
 HANGING_SECONDS: Final = 300.0

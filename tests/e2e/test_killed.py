@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from aml_train.leases import LABEL_OWNER
-from aml_train.targets.emulator import EmulatorSettings, info
+from aml_train.image.leftovers import LABEL_OWNER
+from aml_train.local.lifecycle import EmulatorSettings, info
 from tests.e2e.conftest import Local, started
 from tests.e2e.hosted_runner import HostedRunner, Step
 from tests.integration.conftest import BASE, engine

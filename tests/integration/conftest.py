@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
 
-from aml_train.engine import BuildCli, buildkit_cli, connect
-from aml_train.events import Event
-from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.core.engine import BuildCli, buildkit_cli, connect
+from aml_train.core.events import Event
+from aml_train.image.registry.client import Registry, RegistryLocation
 from tests.integration.registry_process import serve_registry
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train import git as queries
-from aml_train_action.proposals import Event, branch_of, read_checkout, why_proposed
+from aml_train.core import git as queries
+from aml_train_action.github.proposals import Event, branch_of, read_checkout, why_proposed
 
 
 def git(directory: Path, *args: str) -> str:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from docker.errors import NotFound
 
-from aml_train.events import Event, Notice
-from aml_train.leases import LABEL_LEASE, container_labels, start_of, sweep
+from aml_train.core.events import Event, Notice
+from aml_train.image.leftovers import LABEL_LEASE, container_labels, start_of, sweep
 from tests.integration.conftest import BASE, Recorder
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.alone
 
 MAKE = """
 import json, os, sys
-from aml_train.engine import connect
-from aml_train.leases import candidate_tag, container_labels
+from aml_train.core.engine import connect
+from aml_train.image.leftovers import candidate_tag, container_labels
 
 engine = connect(os.environ)
 base, repository = sys.argv[1:]

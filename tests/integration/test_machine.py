@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.events import Event
-from aml_train.temporary import sweep_folders
+from aml_train.core.events import Event
+from aml_train.core.temporary import sweep_folders
 
 COMMAND = [sys.executable, "-m", "aml_train"]
 QUIET = ("Traceback", "Exception ignored", "fault of aml-train")
@@ -99,12 +99,12 @@ def test_a_full_folder_for_temporary_files(full: Path) -> None:
     program = (
         "import tempfile\n"
         f"tempfile.tempdir = {str(full)!r}\n"
-        "from aml_train.temporary import temporary_folder\n"
+        "from aml_train.core.temporary import temporary_folder\n"
         "def cli(**_options):\n"
         "    with temporary_folder('build') as folder:\n"
         "        (folder / 'Dockerfile').write_text('FROM x' * 4096)\n"
-        "import aml_train.cli\n"
-        "aml_train.cli.cli = cli\n"
+        "import aml_train.cli.main\n"
+        "aml_train.cli.main.cli = cli\n"
         "from aml_train.__main__ import main\n"
         "main()\n"
     )
@@ -118,7 +118,7 @@ def test_a_full_folder_for_temporary_files(full: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from aml_train.temporary import temporary_folder
+from aml_train.core.temporary import temporary_folder
 
 with temporary_folder("build") as folder:
     (folder / "docker").mkdir()

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from aml_train.config.load import load_config
-from aml_train.errors import ImageError
+from aml_train.core.errors import ImageError
+from aml_train.core.references import ImageRef
 from aml_train.image.spec import BaseImage
-from aml_train.references import ImageRef
-from aml_train.resolve import local_digests, read_commit, read_project, resolve
+from aml_train.pipeline.resolve import local_digests, read_commit, read_project, resolve
 
 
 def git(directory: Path, *args: str) -> str:

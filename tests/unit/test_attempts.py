@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from aml_train.attempts import next_name, number_of
 from aml_train.config.model import RetryConfig, WaitConfig
-from aml_train.events import AttemptEnded, JobSubmitted, Notice
-from aml_train.jobs.job import TAG_RESUBMITTED, TAG_RETRIES
-from aml_train.jobs.service import JobView
+from aml_train.core.events import AttemptEnded, JobSubmitted, Notice
+from aml_train.jobs.attempts import next_name, number_of
+from aml_train.jobs.spec import TAG_RESUBMITTED, TAG_RETRIES
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView
 from tests.fake_service import FakeClock, FakeService, lost
 from tests.unit.jobs.test_endings import PREEMPTED, SCRIPT
 from tests.unit.test_pipeline import good_service, make_plan, run

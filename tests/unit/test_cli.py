@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from aml_train import __main__, __version__
-from aml_train.cli_options import with_secret_paths
-from aml_train.errors import GateFailedError
-from aml_train.project_name import folder_project
+from aml_train.cli.options import with_secret_paths
+from aml_train.core.errors import GateFailedError
+from aml_train.pipeline.project_name import folder_project
 
 JOB = """\
 command: python train.py
@@ -124,10 +124,10 @@ def test_the_version_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_the_page_is_opened_only_where_the_local_azureml_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("aml_train.targets.emulator.info", lambda _settings: None)
+    monkeypatch.setattr("aml_train.local.lifecycle.info", lambda _settings: None)
     assert run(monkeypatch, "emulator", "open") == 8
     assert "aml-train emulator start" in capsys.readouterr().err
-    monkeypatch.setattr("aml_train.targets.emulator.info", lambda _settings: object())
+    monkeypatch.setattr("aml_train.local.lifecycle.info", lambda _settings: object())
     assert run(monkeypatch, "emulator", "open", "a job/1") == 0
     assert capsys.readouterr().out == "http://127.0.0.1:7380/ui/runs/a%20job%2F1\n"
 
@@ -155,8 +155,10 @@ def test_a_command_that_is_not_said_right_is_refused(
 def test_a_dry_run_shows_what_would_be_submitted(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("aml_train.runs.read_commit", lambda _directory, **_more: None)
-    monkeypatch.setattr("aml_train.runs.read_project", lambda directory, _environment: folder_project(directory))
+    monkeypatch.setattr("aml_train.pipeline.prepare.read_commit", lambda _directory, **_more: None)
+    monkeypatch.setattr(
+        "aml_train.pipeline.prepare.read_project", lambda directory, _environment: folder_project(directory)
+    )
     (project / "aml-train.yml").write_text("job: job.yml\nsetup: [pip list]\n")
     options = ("--dry-run", "-c", "gpu", "--env", "A=1", "--name", "mine")
     assert run(monkeypatch, "submit", "-C", str(project), *options, "--", "python", "a b.py", "--data", "x") == 0

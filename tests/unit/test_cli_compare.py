@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from aml_train.cli import cli
+from aml_train.cli.main import cli
 from aml_train.config.load import load_config
-from aml_train.errors import AmlTrainError, InvalidError, ServiceError
-from aml_train.jobs.origin import Origin
-from aml_train.jobs.service import JobView, ModelView
+from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core.origin import Origin
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.verdicts import record_verdict
-from aml_train.sides import Project, Reference, find_side, parse_reference
+from aml_train.jobs.workspace import JobView, ModelView
+from aml_train.pipeline.branch_verdicts import record_verdict
+from aml_train.pipeline.sides import Project, Reference, find_side, parse_reference
 from tests.fake_service import FakeService
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
@@ -50,7 +50,7 @@ def workspace() -> FakeService:
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> FakeService:
     found = workspace()
-    monkeypatch.setattr("aml_train.cli_compare._workspace", lambda *_: found)
+    monkeypatch.setattr("aml_train.cli.compare._workspace", lambda *_: found)
     return found
 
 

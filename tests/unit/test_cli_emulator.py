@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from click.testing import CliRunner
 
-from aml_train.cli import cli
-from aml_train.errors import InvalidError, ServiceError
-from aml_train.targets import emulator_admin
+from aml_train.cli.main import cli
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.local import admin as emulator_admin
 
 ENTRY = {
     "number": 7,

@@ -9,11 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from aml_train.cli_environments import pairs_of
+from aml_train.cli.environments import pairs_of
 from aml_train.config.load import load_config
-from aml_train.errors import InvalidError, ServiceError
-from aml_train.targets import emulator_admin
-from aml_train.targets.emulator_admin import name_environments
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.local import admin as emulator_admin
+from aml_train.local.admin import name_environments
 
 
 def test_pairs_are_read() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.code_limits import check_code
 from aml_train.config.model import CodeConfig
-from aml_train.errors import InvalidError
-from aml_train.files import FileEntry, FileSet
+from aml_train.core.errors import InvalidError
+from aml_train.core.files import FileEntry, FileSet
+from aml_train.jobs.code import check_code
 
 
 def files(*items: tuple[str, int]) -> FileSet:

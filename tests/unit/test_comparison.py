@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from aml_train.comparison import Comparison, Side, metric_difference
-from aml_train.comparison_table import table
-from aml_train.gate.data import decide_data
+from aml_train.cli.comparison_table import table
+from aml_train.gate.comparison import Comparison, Side, metric_difference
+from aml_train.gate.data_policy import decide_data
 
 A = "a" * 40
 LEFT = Side(

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from aml_train.checks import Finding
-from aml_train.comparison import Comparison, Side
-from aml_train.console import ConsoleListener, printable
-from aml_train.events import (
+from aml_train.cli.console import ConsoleListener, printable
+from aml_train.core.checks import Finding
+from aml_train.core.events import (
     BaselineCompared,
     Broadcast,
     Event,
@@ -33,8 +32,9 @@ from aml_train.events import (
     TestsFinished,
     to_json,
 )
-from aml_train.tables import Table
-from aml_train.units import duration, size
+from aml_train.core.tables import Table
+from aml_train.core.units import duration, size
+from aml_train.gate.comparison import Comparison, Side
 
 
 def shown(*events: Event) -> str:

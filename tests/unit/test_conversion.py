@@ -9,10 +9,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from aml_train.cli import cli
+from aml_train.cli.conversion import render_job
+from aml_train.cli.main import cli
 from aml_train.config.load import load_config
-from aml_train.conversion import render_job
-from aml_train.errors import InvalidError
+from aml_train.core.errors import InvalidError
 from tests.unit.config.test_runconfig import CASES, write
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "sdk-v1.md"

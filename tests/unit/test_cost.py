@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from aml_train.config.model import ClusterConfig, CostConfig, Price, RetryConfig
-from aml_train.cost import Usage, cap_of, price_of, total
-from aml_train.errors import InvalidError, ServiceError
-from aml_train.events import CostCounted
-from aml_train.jobs.job import TAG_RESUBMITTED, TAG_RETRIES
-from aml_train.jobs.service import JobView, NodeKind, Placement
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.events import CostCounted
+from aml_train.jobs.cost import Usage, cap_of, price_of, total
+from aml_train.jobs.spec import TAG_RESUBMITTED, TAG_RETRIES
+from aml_train.jobs.spending import Spending, placement_of
 from aml_train.jobs.states import JobStatus
-from aml_train.spending import Spending, placement_of
+from aml_train.jobs.workspace import JobView, NodeKind, Placement
 from tests.fake_service import FakeClock, FakeService
 from tests.unit.test_attempts import preempted
 from tests.unit.test_pipeline import good_service, make_plan, run

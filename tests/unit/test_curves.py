@@ -7,7 +7,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_train.curves import by_step, columns_of, odd_values, plot
+from aml_train.core.series import by_step, columns_of, odd_values, plot
 
 HISTORIES = st.lists(st.tuples(st.integers(-(2**40), 2**40), st.floats()), max_size=30)
 

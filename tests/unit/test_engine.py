@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.docker_configuration import read_docker_configuration
-from aml_train.engine import CliProbe, choose_cli, connect, parse_version
-from aml_train.errors import ImageError
+from aml_train.core.docker_configuration import read_docker_configuration
+from aml_train.core.engine import CliProbe, choose_cli, connect, parse_version
+from aml_train.core.errors import ImageError
 
 
 def _probe(path: str, version: tuple[int, int] | None, *, buildx: bool = False) -> CliProbe:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.errors import InvalidError
-from aml_train.files import FileSet
+from aml_train.core.errors import InvalidError
+from aml_train.core.files import FileSet
 
 
 def _write(root: Path, files: Mapping[str, str]) -> Path:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from aml_train.config.model import BaselineConfig
-from aml_train.events import Event, JobStatusChanged, Notice
+from aml_train.core.events import Event, JobStatusChanged, Notice
 from aml_train.gate.history import MetricPoint, written_after
-from aml_train.jobs.service import JobView, ModelView
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView, ModelView
 from tests.fake_service import FakeService
 from tests.unit.test_pipeline import good_service, make_plan, of_main, run
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from aml_train.config.model import BaselineConfig, GateRule, JsonValue
-from aml_train.errors import GateFailedError, InvalidError, ServiceError
+from aml_train.core.clock import Clock
+from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
+from aml_train.gate.logged import TABLE, Logged, LoggedRow, LoggedSet
 from aml_train.gate.rules import parse_rule
-from aml_train.gating import Gated, check_baseline, decide_gate
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.logged import TABLE, Logged, LoggedRow, LoggedSet
-from aml_train.jobs.service import JobView, ModelView
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView, ModelView
+from aml_train.pipeline.evaluate import Gated, check_baseline, decide_gate
 from tests.fake_service import FakeClock, FakeService
 
 

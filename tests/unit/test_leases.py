@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from docker.errors import APIError
 
-from aml_train.events import Event, Notice
-from aml_train.leases import (
+from aml_train.core.events import Event, Notice
+from aml_train.image.leftovers import (
     Life,
     Owner,
     candidate_tag,
@@ -189,8 +189,8 @@ def test_an_engine_that_does_not_answer_is_told_of() -> None:
 
 
 def test_labels_and_tags_carry_owner_and_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.leases.in_container", lambda: False)
-    monkeypatch.setattr("aml_train.leases.time.time", lambda: 1000.7)
+    monkeypatch.setattr("aml_train.image.leftovers.in_container", lambda: False)
+    monkeypatch.setattr("aml_train.image.leftovers.time.time", lambda: 1000.7)
     engine: Any = object()
     owner = this_owner(engine)
     assert (owner.pid, owner.machine, owner.container) == (os.getpid(), this_machine(), None)

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from aml_train.errors import CancelledError, ServiceError
-from aml_train.events import Event, JobNamed, Notice
+from aml_train.core.clock import Clock
+from aml_train.core.errors import CancelledError, ServiceError
+from aml_train.core.events import Event, JobNamed, Notice
 from aml_train.image.spec import Given
 from aml_train.jobs.cancel import tell_to_cancel
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.job import JobSpec
-from aml_train.jobs.service import JobView
+from aml_train.jobs.live import LiveJob
+from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
-from aml_train.live_job import LiveJob
+from aml_train.jobs.workspace import JobView
 from tests.fake_service import FakeClock, FakeService, lost
 
 JOB = JobSpec(

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_train.masking import MASK, Masker, MaskingStream, Scrubber, derive, known_secrets, maskable, parts_of
-from aml_train_action.commands import annotation
+from aml_train.core.masking import MASK, Masker, MaskingStream, Scrubber, derive, known_secrets, maskable, parts_of
+from aml_train_action.github.commands import annotation
 
 SECRET = "s3cr3t/Val+ue~with=signs"
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n-----END PRIVATE KEY-----\n"

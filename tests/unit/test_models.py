@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from aml_train.errors import InvalidError, JobFailedError, ServiceError
+from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
 from aml_train.gate.decide import Decision, RuleDecision
 from aml_train.gate.rules import parse_rule
-from aml_train.jobs.service import JobView, ModelView, NewModel
 from aml_train.jobs.states import JobStatus
-from aml_train.models import ModelSpec, check_written, fitting, lineage, next_version, register
+from aml_train.jobs.workspace import JobView, ModelView, NewModel
+from aml_train.models.register import ModelSpec, check_written, fitting, lineage, next_version, register
 from tests.fake_service import FakeService
 
 SPEC = ModelSpec(name="m", artifact="outputs/model", output=None, type="custom_model", tags={"team": "a"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.jobs.origin import Origin, origin_of_tags
-from aml_train.project_name import repository_of
+from aml_train.core.origin import Origin, origin_of_tags
+from aml_train.pipeline.project_name import repository_of
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from aml_train.config.model import BaselineConfig, ClusterConfig, GateRule, WaitConfig
-from aml_train.errors import AmlTrainError, ImageError, TestsFailedError
-from aml_train.events import (
+from aml_train.core.clock import Clock
+from aml_train.core.errors import AmlTrainError, ImageError, TestsFailedError
+from aml_train.core.events import (
     BaselineCompared,
     Event,
     ImageReady,
@@ -22,22 +23,21 @@ from aml_train.events import (
     RunFinished,
     StageFinished,
 )
+from aml_train.core.origin import Origin
+from aml_train.core.references import ImageRef
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import BaseImage, ImageSpec, Tested, TestSpec
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.job import JobSpec, JobTemplate
-from aml_train.jobs.origin import Origin
-from aml_train.jobs.service import JobView
+from aml_train.jobs.spec import JobSpec, JobTemplate
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
+from aml_train.jobs.target_names import TargetNames
 from aml_train.jobs.watch import Pace
-from aml_train.models import ModelSpec
-from aml_train.outcome import Group, Options, Outcome
-from aml_train.pipeline import Execution, Prewarm
-from aml_train.plan import Plan
-from aml_train.references import ImageRef
-from aml_train.resolve import Commit
-from aml_train.targets.names import TargetNames
+from aml_train.jobs.workspace import JobView
+from aml_train.models.register import ModelSpec
+from aml_train.pipeline.plan import Plan
+from aml_train.pipeline.resolve import Commit
+from aml_train.pipeline.result import Group, Options, Outcome
+from aml_train.pipeline.run import Execution, Prewarm
 from tests.fake_service import FakeClock, FakeService, lost
 
 S = JobStatus

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from aml_train.config.load import load_config
+from aml_train.core.references import ImageRef
 from aml_train.image.spec import BaseImage, Release
-from aml_train.plan import Plan, make_plan, render_plan
-from aml_train.references import ImageRef
-from aml_train.resolve import Commit, resolve
-from aml_train.targets.names import TargetNames
+from aml_train.jobs.target_names import TargetNames
+from aml_train.pipeline.plan import Plan, make_plan, render_plan
+from aml_train.pipeline.resolve import Commit, resolve
 
 DIGEST = "sha256:" + "b" * 64
 NAMES = TargetNames(

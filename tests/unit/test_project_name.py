@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.jobs.job import stem_of
-from aml_train.project_name import ProjectName, name_project, repository_of
+from aml_train.jobs.spec import stem_of
+from aml_train.pipeline.project_name import ProjectName, name_project, repository_of
 
 #: OCI distribution specification 1.1, "Pulling manifests".
 NAME = re.compile(r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*")

@@ -8,9 +8,9 @@ import pytest
 
 from aml_train.config.load import load_config
 from aml_train.config.model import Config, DataLink, SetupCommand
-from aml_train.errors import InvalidError
-from aml_train.files import FileSet
-from aml_train.prologue import check_links, prepare
+from aml_train.core.errors import InvalidError
+from aml_train.core.files import FileSet
+from aml_train.jobs.setup import check_links, prepare
 
 JOB = "job: {command: 'echo ${{inputs.rate}}', environment: 'azureml:e:1', inputs: {rate: 1}}\n"
 

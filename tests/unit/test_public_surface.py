@@ -13,9 +13,9 @@ from typing import Any
 import click
 import yaml
 
-from aml_train.cli import cli
+from aml_train.cli.main import cli
 from aml_train.config.schema import json_schema
-from aml_train.errors import AmlTrainError
+from aml_train.core.errors import AmlTrainError
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = Path(__file__).with_name("public_surface.json")

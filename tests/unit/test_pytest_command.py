@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.pytest_command import ends_as_pytest, runs_pytest
+from aml_train.image.testing.pytest_command import ends_as_pytest, runs_pytest
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.references import ImageRef
+from aml_train.core.references import ImageRef
 
 DIGEST = "sha256:" + "0a" * 32
 

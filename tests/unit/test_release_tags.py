@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.release_tags import DEFAULT_TAGS, complaint, release_tags
+from aml_train.image.tags import DEFAULT_TAGS, complaint, release_tags
 
 COMMIT, ADDRESS = "0123456789abcdef0123456789abcdef01234567", "f" * 64
 

@@ -5,8 +5,8 @@ import logging
 import pytest
 import stamina
 
-from aml_train import retries
-from aml_train.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core import retry as retries
+from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 
 
 class LostError(ServiceError):

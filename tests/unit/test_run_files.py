@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config.image_model import DockerfileConfig
 from aml_train.config.load import load_config
 from aml_train.config.model import Config
-from aml_train.errors import InvalidError
-from aml_train.files import FileId
+from aml_train.config.sections.image_model import DockerfileConfig
+from aml_train.core.errors import InvalidError
+from aml_train.core.files import FileId
 from aml_train.image.collect import collect_context, unresolved
-from aml_train.resolve import Resolved, resolve
-from aml_train.run_files import own_output
+from aml_train.pipeline.resolve import Resolved, resolve
+from aml_train.pipeline.run_files import own_output
 
 JOB = "command: python train.py\ncode: .\nenvironment: azureml:e:1\n"
 CONFIG = "job: job.yml\ngate: {accuracy: '>= 0.9'}\n"

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from aml_train import sdk
-from aml_train.cli import cli
+from aml_train.cli.main import cli
 from aml_train.config.load import load_config
 from aml_train.config.model import Config
-from aml_train.errors import InvalidError
-from aml_train.project_name import folder_project
-from aml_train.runs import prepare_run
+from aml_train.core.errors import InvalidError
+from aml_train.pipeline import sdk
+from aml_train.pipeline.prepare import prepare_run
+from aml_train.pipeline.project_name import folder_project
 
 RUNCONFIG = "script: train.py\nenvironment: {docker: {baseImage: x}}\n"
 WITH_OUTPUT = "runconfig: b\nmodel: {name: m, output: trained}\n"
@@ -98,8 +98,10 @@ def azureml_core(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
         (package / "core").mkdir()
         (package / "core" / "__init__.py").write_text("raise AssertionError('azureml-core was imported')\n")
     monkeypatch.syspath_prepend(package.parent)
-    monkeypatch.setattr("aml_train.runs.read_commit", lambda *_, **__: None)  # it asks git
-    monkeypatch.setattr("aml_train.runs.read_project", lambda directory, _environment: folder_project(directory))
+    monkeypatch.setattr("aml_train.pipeline.prepare.read_commit", lambda *_, **__: None)  # it asks git
+    monkeypatch.setattr(
+        "aml_train.pipeline.prepare.read_project", lambda directory, _environment: folder_project(directory)
+    )
     yield bool(request.param)
     # Whoever looks for azureml.core imports azureml: this one is nobody else's. What was there before comes back.
     for name in loaded():

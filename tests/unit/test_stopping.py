@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from aml_train.errors import ImageError, TestsFailedError
-from aml_train.stopping import Stop, StoppedError, ending, hurriedly, settled, temporary, together
+from aml_train.core.errors import ImageError, TestsFailedError
+from aml_train.core.threads import Stop, StoppedError, ending, hurriedly, settled, temporary, together
 
 
 @pytest.fixture(autouse=True)
 def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have whatever ends waited for until it has, however busy the machine is."""
-    monkeypatch.setattr("aml_train.stopping.PATIENCE", 300.0)
-    monkeypatch.setattr("aml_train.stopping.SETTLING", 300.0)
+    monkeypatch.setattr("aml_train.core.threads.PATIENCE", 300.0)
+    monkeypatch.setattr("aml_train.core.threads.SETTLING", 300.0)
 
 
 def _waiting(stop: Stop, begun: threading.Event | None = None) -> str:
@@ -93,7 +93,7 @@ def test_an_interruption_ends_the_other() -> None:
 
 
 def test_work_that_cannot_be_ended_keeps_no_process_from_exiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.stopping.SETTLING", 0.01)
+    monkeypatch.setattr("aml_train.core.threads.SETTLING", 0.01)
     release = threading.Event()
 
     def tests(_: Stop) -> None:
@@ -131,7 +131,7 @@ def test_after_an_interruption_everything_is_waited_for_together() -> None:
 
 
 def test_what_takes_too_long_after_an_interruption_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.stopping.SETTLING", 0.01)
+    monkeypatch.setattr("aml_train.core.threads.SETTLING", 0.01)
     release, ended = threading.Event(), threading.Event()
 
     def slow() -> None:

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from aml_train import __main__, streams
-from aml_train.console import ConsoleListener
-from aml_train.errors import DiskError
-from aml_train.events import LogLines, Notice, RunFinished, StageFinished, StageStarted
-from aml_train.machine import expected, machine_errors
-from aml_train.runs import json_listener
-from aml_train.streams import lasting_output, prepare_streams
+from aml_train import __main__
+from aml_train.cli import console
+from aml_train.cli.console import ConsoleListener
+from aml_train.core import streams
+from aml_train.core.errors import DiskError
+from aml_train.core.events import LogLines, Notice, RunFinished, StageFinished, StageStarted
+from aml_train.core.machine import expected, machine_errors
+from aml_train.core.streams import lasting_output, prepare_streams
+from aml_train.pipeline.prepare import json_listener
 
 
 def _as(encoding: str) -> tuple[io.TextIOWrapper, io.BytesIO]:
@@ -62,7 +64,7 @@ def test_json_stays_json(standard: pytest.MonkeyPatch) -> None:
 
 
 def test_every_sign_of_the_console_has_a_plain_one() -> None:
-    source = (Path(streams.__file__).parent / "console.py").read_text(encoding="utf-8")
+    source = Path(console.__file__).read_text(encoding="utf-8")
     shown = {sign for sign in source if ord(sign) > 127}
     assert shown <= set(streams._PLAIN)
 
@@ -159,7 +161,8 @@ def test_other_errors_stay_what_they_are(error: Exception) -> None:
 def test_the_command_line_names_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, code: int, said: str
 ) -> None:
-    from aml_train import cli, machine
+    from aml_train.cli import main as cli
+    from aml_train.core import machine
 
     def fail(**_options: object) -> None:
         raise error

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from aml_train.engine import BuildCli
-from aml_train.errors import DiskError
-from aml_train.events import Event, Notice
-from aml_train.image import build as building
+from aml_train.core.engine import BuildCli
+from aml_train.core.errors import DiskError
+from aml_train.core.events import Event, Notice
+from aml_train.core.references import ImageRef
+from aml_train.core.temporary import LEASE, sweep_folders, temporary_folder
+from aml_train.image.build import build as building
+from aml_train.image.leftovers import this_machine
 from aml_train.image.spec import BaseImage, ImageSpec
-from aml_train.leases import this_machine
-from aml_train.references import ImageRef
-from aml_train.temporary import LEASE, sweep_folders, temporary_folder
 
 HERE, ELSEWHERE = "0123456789ab", "ba9876543210"
 NOW = 1_000_000_000.0

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from aml_train.config.model import ContainerLimits
-from aml_train.config.tests_grammar import size_in_bytes
-from aml_train.files import FileSet
+from aml_train.config.sections.tests import size_in_bytes
+from aml_train.core.files import FileSet
 from aml_train.image.spec import TestSpec
-from aml_train.tests_container import container_options, has_gpus, working_folder
+from aml_train.image.testing.container import container_options, has_gpus, working_folder
 
 
 def _spec(**settings: Any) -> TestSpec:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aml_train.events import TestFailure
-from aml_train.files import FileSet
+from aml_train.core.events import TestFailure
+from aml_train.core.files import FileSet
 from aml_train.image.spec import TestSpec
-from aml_train.junit import JUnitReport, parse_junit
-from aml_train.tests_container import split_lines
-from aml_train.tests_in_image import judge
+from aml_train.image.testing.container import split_lines
+from aml_train.image.testing.junit import JUnitReport, parse_junit
+from aml_train.image.testing.run import judge
 
 REPORT = b"""<?xml version="1.0"?>
 <testsuites><testsuite name="pytest" errors="1" failures="1" skipped="1" tests="4">

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.tracebacks import Traceback, TracebackFinder, innermost
+from aml_train.jobs.logs.tracebacks import Traceback, TracebackFinder, innermost
 
 ONE = """\
 Traceback (most recent call last):

@@ -18,14 +18,14 @@ from typing import Final, Literal
 import pytest
 
 from aml_train.config.model import BaselineConfig, GateRule
-from aml_train.errors import ServiceError
-from aml_train.gate.data import DataPolicy
+from aml_train.core.errors import ServiceError
+from aml_train.core.origin import Origin
+from aml_train.gate.data_policy import DataPolicy
 from aml_train.gate.decide import Policies, Policy
 from aml_train.gate.rules import parse_rule
-from aml_train.jobs.origin import Origin
-from aml_train.jobs.service import JobView, ModelView
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.verdicts import GateWord, record_verdict
+from aml_train.jobs.workspace import JobView, ModelView
+from aml_train.pipeline.branch_verdicts import GateWord, record_verdict
 from tests.fake_service import FakeService, lost
 from tests.unit.test_pipeline import make_plan, run
 

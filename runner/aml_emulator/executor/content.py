@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from aml_emulator.domain.globs import matcher
 from aml_emulator.executor import archive, launch, layout
 from aml_emulator.executor.archive import ContentError
 from aml_emulator.executor.layout import Layout, UnsafePathError
-from aml_emulator.executor.patterns import matcher
 from aml_emulator.executor.spec import BlobStore, InputSpec, RunSink, RunSpec
 
 PYTHON_FILES = {

@@ -1,6 +1,6 @@
 """Inputs that lie elsewhere on the web: fetched by the emulator, through the proxy of its own environment.
 
-Without such a proxy a host is resolved once for each connection, and its address decides (:mod:`aml_emulator.outward`).
+Without such a proxy a host is resolved once for each connection, and its address decides (:mod:`aml_emulator.network.outward`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from urllib3.exceptions import NewConnectionError
 
 from aml_emulator.executor.archive import ContentError
 from aml_emulator.executor.spec import InputSpec
-from aml_emulator.hosts import Destination, decide
-from aml_emulator.outward import InwardError, Outward
+from aml_emulator.network.hosts import Destination, decide
+from aml_emulator.network.outward import InwardError, Outward
 
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0

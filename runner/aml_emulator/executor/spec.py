@@ -50,7 +50,7 @@ class InputSpec:
     Attributes:
         literal: what the command gets instead of a path: a literal's text, or the address of a ``Direct`` input.
         location: where it lies in Blob storage.
-        pattern: takes only the files of *location* whose paths match; see :mod:`aml_emulator.executor.patterns`.
+        pattern: takes only the files of *location* whose paths match; see :mod:`aml_emulator.domain.globs`.
         url: address of a file elsewhere, which is downloaded.
         uri: what the job said, for messages.
     """
@@ -187,7 +187,7 @@ class BlobEntry(Protocol):
 
 
 class BlobStore(Protocol):
-    """The part of :class:`aml_emulator.blobs.Blobs` that the executor uses."""
+    """The part of :class:`aml_emulator.store.blobs.Blobs` that the executor uses."""
 
     def walk(self, container: str, prefix: str) -> Iterator[BlobEntry]:
         """Yield the blobs below *prefix*, their names relative to it."""

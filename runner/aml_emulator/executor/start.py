@@ -10,6 +10,7 @@ from typing import IO
 
 from docker.errors import APIError
 
+from aml_emulator.domain.jobs.expressions import ExpressionError, render
 from aml_emulator.executor import archive, layout, ranks
 from aml_emulator.executor.containers import Containers, Logs, attached, followed, go
 from aml_emulator.executor.content import Content
@@ -19,8 +20,7 @@ from aml_emulator.executor.fetch import fetched, guarded
 from aml_emulator.executor.output import JobOutput
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import RunError, RunSpec
-from aml_emulator.expressions import ExpressionError, render
-from aml_emulator.outward import Outward
+from aml_emulator.network.outward import Outward
 
 
 class RunFailedError(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aml_emulator.proxy import Head, read_target
+from aml_emulator.network.proxy import Head, read_target
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 """The names under which the page answers. Any other name may be one that was made to point here (DNS rebinding)."""

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from aml_emulator.api.routing import Call
+from aml_emulator.context import Services
 from aml_emulator.errors import not_found
-from aml_emulator.http import Call
 from aml_emulator.page.view import Document, Paging
-from aml_emulator.services import Services
 from aml_emulator.store.assets import AssetVersion, Compute
 
 KINDS = {"models": "Models", "data": "Data", "environments": "Environments", "codes": "Code"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from aml_emulator.identity import Identity
+from aml_emulator.identity.identity import Identity
 
 HIDDEN = "•••"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from azure.core.exceptions import ResourceNotFoundError
 
-from aml_emulator.services import Services
+from aml_emulator.context import Services
 from aml_emulator.store.runs import Run
 from aml_emulator.store.v1 import MetricRow
 

@@ -12,14 +12,14 @@ from urllib.parse import quote
 
 from azure.core.exceptions import ResourceNotFoundError
 
+from aml_emulator.api.routing import Call
+from aml_emulator.context import Services
 from aml_emulator.errors import not_found
-from aml_emulator.http import Call
 from aml_emulator.page.charts import Chart, draw, text
 from aml_emulator.page.files import tree
 from aml_emulator.page.logged import logged_of
 from aml_emulator.page.view import Content, Document, Paging
 from aml_emulator.page.words import duration, plain
-from aml_emulator.services import Services
 from aml_emulator.store.browse import MetricSummary, RunFilter
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.runs import Artifact, Run

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 
+from aml_emulator.api.routing import Call, Route, Router
+from aml_emulator.context import Services
 from aml_emulator.errors import ServiceError
-from aml_emulator.http import Call, Route, Router
+from aml_emulator.network.proxy import PAGE, Head
 from aml_emulator.page import words
 from aml_emulator.page.access import HEADERS, METHODS, refusal
 from aml_emulator.page.catalogue import Catalogue
 from aml_emulator.page.hide import hider
 from aml_emulator.page.runs import RunPages
 from aml_emulator.page.view import Content, Document
-from aml_emulator.proxy import PAGE, Head
-from aml_emulator.services import Services
 
 if TYPE_CHECKING:
     from jinja2 import Environment

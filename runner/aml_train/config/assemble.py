@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aml_train.config.compute_grammar import compute_of
 from aml_train.config.model import (
     CommandJob,
     ContainerLimits,
@@ -19,8 +18,9 @@ from aml_train.config.model import (
     TestsConfig,
     WaitConfig,
 )
-from aml_train.config.nodes import Faults, MapNode, Mark, find, place, shown
-from aml_train.config.shapes import nearest
+from aml_train.config.sections.compute import compute_of
+from aml_train.config.yaml.nodes import Faults, MapNode, Mark, find, place, shown
+from aml_train.config.yaml.shapes import nearest
 
 LOCAL: Final = "local"
 AZURE: Final = "azure"

@@ -17,17 +17,13 @@ from aml_train.config.assemble import (
     tests_config,
     wait_config,
 )
-from aml_train.config.command_line import MARK, CommandLine, command_source
-from aml_train.config.compute_grammar import check_nodes
-from aml_train.config.gate_grammar import baseline_config, check_gate, gate_rules
-from aml_train.config.grammar import DOCUMENT
-from aml_train.config.image_assemble import image_config
-from aml_train.config.job import JobSource, check_job, may_be_sent, name_of, read_tree
+from aml_train.config.document import DOCUMENT
+from aml_train.config.job.command_line import MARK, CommandLine, command_source
+from aml_train.config.job.load import JobSource, check_job, may_be_sent, name_of, read_tree
 from aml_train.config.model import CommandJob, Config
-from aml_train.config.nodes import Entry, Faults, MapNode, Mark, ScalarNode, find, place, shown
 from aml_train.config.overrides import Overrides, apply, parse_overrides
-from aml_train.config.promote_grammar import check_promote, stage_policies
-from aml_train.config.runconfig import (
+from aml_train.config.runconfig.grammar import OF_THE_JOB, is_runconfig
+from aml_train.config.runconfig.load import (
     SUFFIX,
     RunConfigSource,
     candidates,
@@ -35,13 +31,17 @@ from aml_train.config.runconfig import (
     find_file,
     source_directory,
 )
-from aml_train.config.runconfig_grammar import OF_THE_JOB, is_runconfig
-from aml_train.config.sending_grammar import code_config, data_links, setup_commands
-from aml_train.config.shapes import Anything
-from aml_train.config.source import absolute, kind_of
-from aml_train.config.structures import Key
-from aml_train.config.tree import parse
-from aml_train.errors import InvalidError
+from aml_train.config.sections.compute import check_nodes
+from aml_train.config.sections.gate import baseline_config, check_gate, gate_rules
+from aml_train.config.sections.image_assemble import image_config
+from aml_train.config.sections.model import check_promote, stage_policies
+from aml_train.config.sections.sending import code_config, data_links, setup_commands
+from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Mark, ScalarNode, find, place, shown
+from aml_train.config.yaml.shapes import Anything
+from aml_train.config.yaml.source import absolute, kind_of
+from aml_train.config.yaml.structures import Key
+from aml_train.config.yaml.tree import parse
+from aml_train.core.errors import InvalidError
 
 NAMES: Final = ("aml-train.yml", "aml-train.yaml")
 JOB_NAMES: Final = ("job.yml", "job.yaml")
@@ -304,7 +304,7 @@ class _Loader:
         # Only what is whole can be translated: a value that no YAML can hold was told of when the file was read, and is not in the document.
         if sdk != "v1" or job is None or faults:
             return job
-        from aml_train.config.command_runconfig import runconfig_of
+        from aml_train.config.runconfig.from_job import runconfig_of
 
         tree = apply(source.tree, changes, faults)
         return replace(

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from aml_train.config.image_model import ImageConfig as ImageConfig
-from aml_train.config.image_model import PipConfig as PipConfig
-from aml_train.gate.data import DataPolicy
+from aml_train.config.sections.image_model import ImageConfig as ImageConfig
+from aml_train.config.sections.image_model import PipConfig as PipConfig
+from aml_train.gate.data_policy import DataPolicy
 from aml_train.gate.decide import Policies
 from aml_train.gate.rules import Rule
 
@@ -360,7 +360,7 @@ class Config:
     Attributes:
         file: the aml-train.yml, or None for a bare job YAML.
         directory: the project folder: where aml-train.yml (or the job's YAML) stands. Absolute.
-        sdk: which of AzureML's SDKs submits the job; None where nothing is said: :func:`aml_train.sdk.with_sdk` decides.
+        sdk: which of AzureML's SDKs submits the job; None where nothing is said: :func:`aml_train.pipeline.sdk.with_sdk` decides.
         overrides: what ``--set`` changed, dotted key → value, for the report.
         notices: remarks that are no faults.
     """

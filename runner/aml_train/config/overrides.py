@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from aml_train.config.nodes import Entry, Faults, ListNode, MapNode, Mark, Node, ScalarNode, plain, shown
-from aml_train.config.source import decode
-from aml_train.config.tree import MAX_DEPTH, parse
+from aml_train.config.yaml.nodes import Entry, Faults, ListNode, MapNode, Mark, Node, ScalarNode, plain, shown
+from aml_train.config.yaml.source import decode
+from aml_train.config.yaml.tree import MAX_DEPTH, parse
 
 _PART = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([^.="'\s][^.="']*?))\s*(?=[.=])""")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aml_train.config.grammar import DOCUMENT
+from aml_train.config.document import DOCUMENT
 
 
 def json_schema() -> dict[str, Any]:

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Final
 
 from aml_train.config.assemble import choose_target
-from aml_train.config.grammar import DOCUMENT
-from aml_train.config.job import name_of, read_tree
+from aml_train.config.document import DOCUMENT
+from aml_train.config.job.load import name_of, read_tree
 from aml_train.config.load import NAMES
 from aml_train.config.model import TargetConfig
-from aml_train.config.nodes import Faults, MapNode, Mark, shown
-from aml_train.config.promote_grammar import PromotionConfig, promotion_config
-from aml_train.config.source import absolute, kind_of
-from aml_train.config.structures import Record
-from aml_train.errors import InvalidError
+from aml_train.config.sections.model import PromotionConfig, promotion_config
+from aml_train.config.yaml.nodes import Faults, MapNode, Mark, shown
+from aml_train.config.yaml.source import absolute, kind_of
+from aml_train.config.yaml.structures import Record
+from aml_train.core.errors import InvalidError
 
 _KEYS: Final = ("target", "targets")
 _PROMOTING: Final = (*_KEYS, "gate", "baseline", "model", "promote")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from aml_train.errors import ImageError
-from aml_train.image.manifest import OCI_MANIFEST
-from aml_train.image.registry import Registry
-from aml_train.references import is_digest
+from aml_train.core.errors import ImageError
+from aml_train.core.references import is_digest
+from aml_train.image.registry.client import Registry
+from aml_train.image.registry.manifest import OCI_MANIFEST
 
 _EMPTY: Final = b"{}"
 _EMPTY_TYPE: Final = "application/vnd.oci.empty.v1+json"

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.background import in_background
-from aml_train.config.image_model import PullPolicy
-from aml_train.docker_configuration import read_docker_configuration
-from aml_train.errors import AmlTrainError, ImageError
-from aml_train.image.manifest import ManifestHead
-from aml_train.image.registry import Registry
-from aml_train.image.registry_auth import Login, RegistryAuth, is_loopback
+from aml_train.config.sections.image_model import PullPolicy
+from aml_train.core.background import in_background
+from aml_train.core.docker_configuration import read_docker_configuration
+from aml_train.core.errors import AmlTrainError, ImageError
+from aml_train.core.references import DOCKER_HUB, ImageRef
+from aml_train.image.registry.auth import Login, RegistryAuth, is_loopback
+from aml_train.image.registry.client import Registry
+from aml_train.image.registry.manifest import ManifestHead
 from aml_train.image.spec import BaseImage
-from aml_train.references import DOCKER_HUB, ImageRef
 
 if TYPE_CHECKING:
     from docker import DockerClient

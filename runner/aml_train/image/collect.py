@@ -1,6 +1,6 @@
 """Read what an image is made of beside its configuration: files of the project, the base's distribution, other images.
 
-Nothing is changed. :func:`aml_train.resolve.resolve` calls it.
+Nothing is changed. :func:`aml_train.pipeline.resolve.resolve` calls it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from aml_train.boundary import boundaries
-from aml_train.config.image_model import CopyConfig, DockerfileConfig, ImageConfig
-from aml_train.errors import Fault, InvalidError
-from aml_train.files import CACHES, SECRETS, FileEntry, FileId, FileSet
+from aml_train.config.sections.image_model import CopyConfig, DockerfileConfig, ImageConfig
+from aml_train.core.boundary import boundaries
+from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.files import CACHES, SECRETS, FileEntry, FileId, FileSet
+from aml_train.core.references import ImageRef
+from aml_train.image.dockerfile.large_pins import large_pins
+from aml_train.image.dockerfile.ofed import needs_os
+from aml_train.image.dockerfile.own import parse_dockerfile
 from aml_train.image.inputs import (
     CONSTRAINTS,
     ENVIRONMENT,
@@ -28,12 +32,8 @@ from aml_train.image.inputs import (
     ImageInputs,
     OwnDockerfile,
 )
-from aml_train.image.large_pins import large_pins
-from aml_train.image.ofed import needs_os
-from aml_train.image.own_dockerfile import parse_dockerfile
 from aml_train.image.requirements_file import ignore_patterns, normalised_ignore_file, normalised_requirements
 from aml_train.image.spec import BaseImage
-from aml_train.references import ImageRef
 
 BaseResolver = Callable[[ImageRef, str], BaseImage]
 """Finds a base image's digest for a platform."""
@@ -114,7 +114,7 @@ def unresolved(reference: ImageRef, _platform: str) -> BaseImage:
 
 def protect_script() -> bytes:
     """Return the script that compares an image with its base."""
-    return resources.files("aml_train.image.in_build").joinpath(PROTECT).read_bytes()
+    return resources.files("aml_train.image.dockerfile.in_build").joinpath(PROTECT).read_bytes()
 
 
 def refreshed(period: float | None, now: datetime.datetime) -> str | None:

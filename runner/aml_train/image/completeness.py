@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Final, TypeVar
 
-from aml_train.image.manifest import Manifest
-from aml_train.image.registry import Registry
+from aml_train.image.registry.client import Registry
+from aml_train.image.registry.manifest import Manifest
 
 CONNECTIONS: Final = 8
 """Requests at once; the client keeps ten connections (``requests.adapters.DEFAULT_POOLSIZE``)."""

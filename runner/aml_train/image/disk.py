@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.answers import Answer, UndecodableError, decode
-from aml_train.data_root import Room, find_room
-from aml_train.errors import ImageError
-from aml_train.events import Listener, Notice
+from aml_train.core.answers import Answer, UndecodableError, decode
+from aml_train.core.errors import ImageError
+from aml_train.core.events import Listener, Notice
+from aml_train.core.units import size
 from aml_train.image.base import docker_registries
-from aml_train.image.manifest import Manifest
-from aml_train.image.registry import Registry
+from aml_train.image.data_root import Room, find_room
+from aml_train.image.registry.client import Registry
+from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import BaseImage
-from aml_train.units import size
 
 if TYPE_CHECKING:
     from docker import DockerClient

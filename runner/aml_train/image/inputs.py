@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from aml_train.files import FileSet
+from aml_train.core.files import FileSet
 
 REQUIREMENTS: Final = "requirements.txt"
 LARGE_PINS: Final = "requirements-large.txt"

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from aml_train.engine import remove_container
-from aml_train.errors import ImageError
+from aml_train.core.engine import remove_container
+from aml_train.core.errors import ImageError
+from aml_train.core.threads import temporary
 from aml_train.image.base import Registries
-from aml_train.image.registry import Registry
+from aml_train.image.registry.client import Registry
 from aml_train.image.spec import BaseImage
-from aml_train.stopping import temporary
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -75,7 +75,7 @@ def read_os(base: BaseImage, *, platform: str, engine: DockerClient, registries:
 def _from_engine(image_id: str, engine: DockerClient) -> str | None:
     from docker.errors import NotFound
 
-    from aml_train.leases import container_labels
+    from aml_train.image.leftovers import container_labels
 
     create = partial(
         engine.containers.create,

@@ -11,14 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from aml_train.errors import ImageError
-from aml_train.events import Event, Listener, Progress
-from aml_train.image.again import BrokenOffError
-from aml_train.image.manifest import Manifest
-from aml_train.image.registry import Registry
-from aml_train.image.registry_auth import RegistryAuth
-from aml_train.references import is_digest
-from aml_train.stopping import Stop
+from aml_train.core.again import BrokenOffError
+from aml_train.core.errors import ImageError
+from aml_train.core.events import Event, Listener, Progress
+from aml_train.core.references import is_digest
+from aml_train.core.threads import Stop
+from aml_train.image.registry.auth import RegistryAuth
+from aml_train.image.registry.client import Registry
+from aml_train.image.registry.manifest import Manifest
 
 if TYPE_CHECKING:
     import requests

@@ -1,6 +1,6 @@
 """What an image is made of, what is tested in it, and what a job may run in. Values only; nothing is asked of the world.
 
-:func:`plan_image` turns configuration and a resolved base into an :class:`ImageSpec`; :mod:`aml_train.image.stage` makes it real.
+:func:`plan_image` turns configuration and a resolved base into an :class:`ImageSpec`; :mod:`aml_train.image.ensure` makes it real.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from aml_train.config.image_model import ImageConfig, ProtectConfig, SecretConfig
 from aml_train.config.model import ContainerLimits
-from aml_train.files import FileSet
+from aml_train.config.sections.image_model import ImageConfig, ProtectConfig, SecretConfig
+from aml_train.core.files import FileSet
+from aml_train.core.references import ImageRef, is_digest
 from aml_train.image.address import content_address
-from aml_train.image.dockerfile import render_dockerfile
+from aml_train.image.build.secret_files import SecretAccess
+from aml_train.image.dockerfile.ofed import plan_ofed
+from aml_train.image.dockerfile.render import render_dockerfile
 from aml_train.image.inputs import ImageInputs
-from aml_train.image.ofed import plan_ofed
-from aml_train.image.secret_files import SecretAccess
-from aml_train.references import ImageRef, is_digest
 
 TEST_FORMAT: Final = 4
 """Enters every test key: raise it when the way tests are run changes what passing means."""
@@ -74,7 +74,7 @@ class BaseImage:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckPolicy:
-    """What is wanted of an image beyond its being built; see :mod:`aml_train.image.readiness`. Enters no address.
+    """What is wanted of an image beyond its being built; see :mod:`aml_train.image.readiness.judge`. Enters no address.
 
     Attributes:
         ignore: names of checks whose errors and warnings are allowed.
@@ -100,7 +100,7 @@ class Release:
     """What becomes of an image after push and tests, beside its address and its digest. Enters no address.
 
     Attributes:
-        tags: more tags, see :mod:`aml_train.release_tags`.
+        tags: more tags, see :mod:`aml_train.image.tags`.
         lock: the tag of its digest is made immutable, where the registry can do that.
     """
 
@@ -273,7 +273,7 @@ class TestSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class TestRecord:
-    """That tests passed in an image; kept in the registry beside it, see :mod:`aml_train.image.test_record`.
+    """That tests passed in an image; kept in the registry beside it, see :mod:`aml_train.image.records`.
 
     Attributes:
         digest: manifest digest of the image.
@@ -283,7 +283,7 @@ class TestRecord:
         seconds: how long the tests ran.
         at: when they ended, ISO 8601 in UTC.
         commit: the commit whose tests ran, where known.
-        facts: what the probe of the readiness checks told of the image, see :mod:`aml_train.image.readiness_facts`.
+        facts: what the probe of the readiness checks told of the image, see :mod:`aml_train.image.readiness.facts`.
         probe: which probe that was.
         format: version of this record.
     """

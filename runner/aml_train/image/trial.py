@@ -9,17 +9,17 @@ import threading
 import time
 from dataclasses import dataclass
 
-from aml_train.errors import TestsFailedError
-from aml_train.events import StageStarted, TestsFinished
-from aml_train.image.checking import Checks, load_facts, store_facts
-from aml_train.image.manifest import Manifest
-from aml_train.image.readiness import probe_key
-from aml_train.image.readiness_facts import Facts
+from aml_train.core.errors import TestsFailedError
+from aml_train.core.events import StageStarted, TestsFinished
+from aml_train.core.threads import Stop, StoppedError, together
+from aml_train.image.readiness.check import Checks, load_facts, store_facts
+from aml_train.image.readiness.facts import Facts
+from aml_train.image.readiness.judge import probe_key
+from aml_train.image.records import load_record, store_record
+from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestRecord
-from aml_train.image.test_record import load_record, store_record
+from aml_train.image.testing.run import TestResults, run_tests
 from aml_train.image.work import Work
-from aml_train.stopping import Stop, StoppedError, together
-from aml_train.tests_in_image import TestResults, run_tests
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aml_train.engine import BuildCli
-from aml_train.errors import ImageError
-from aml_train.events import Listener, Notice, Stage, StageFinished, StageStarted
-from aml_train.image.again import done_again
-from aml_train.image.manifest import Manifest
+from aml_train.core.again import done_again
+from aml_train.core.engine import BuildCli
+from aml_train.core.errors import ImageError
+from aml_train.core.events import Listener, Notice, Stage, StageFinished, StageStarted
+from aml_train.core.threads import Stop
 from aml_train.image.push import pull_image
-from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.image.registry.client import Registry, RegistryLocation
+from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, TestSpec
-from aml_train.stopping import Stop
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """One run's parameters, as :func:`aml_train.image.stage.ensure_image` got them, with the registry's client.
+    """One run's parameters, as :func:`aml_train.image.ensure.ensure_image` got them, with the registry's client.
 
     Attributes:
         spec: the image.

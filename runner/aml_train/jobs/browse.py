@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from aml_train.answers import Answer
-from aml_train.errors import ServiceError
-from aml_train.jobs.azure_rest import AzureRest
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.answers import Answer
+from aml_train.core.errors import ServiceError
+from aml_train.core.tables import Table
 from aml_train.jobs.logged_reads import read_tables
 from aml_train.jobs.parts import TAG_FILES
 from aml_train.jobs.states import JobStatus, parse_status
-from aml_train.tables import Table
 
 _API: Final = "2024-01-01-preview"
 _SETUP: Final = re.compile(r"\A# By aml-train: .*?^\) \|\| exit\n", re.DOTALL | re.MULTILINE)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from aml_train.errors import ServiceError
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.service import JobService, JobView
+from aml_train.core.clock import Clock
+from aml_train.core.errors import ServiceError
+from aml_train.jobs.workspace import JobService, JobView
 
 _PAUSE: Final = 0.25
 #: Seconds for which the service is told again, and for which the end of the job is waited for.

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.errors import (
+from aml_train.core.errors import (
     AmlTrainError,
     CancelledError,
     JobFailedError,
@@ -144,7 +144,7 @@ _BY_CODE: Final = {
     "transienterror": Ending.SERVICE,
     "requestthrottled": Ending.SERVICE,
 }
-#: How the part of a message begins that quotes logs (:func:`aml_train.jobs.job_logs.told`).
+#: How the part of a message begins that quotes logs (:func:`aml_train.jobs.logs.report.told`).
 TRACEBACK_HEADING: Final = "The first traceback"
 TAIL_HEADING: Final = "The last lines of"
 LOG_HEADINGS: Final = (TRACEBACK_HEADING, TAIL_HEADING)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
-from aml_train.errors import ServiceError
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.logged import LoggedSet, columns_of
-from aml_train.jobs.logged_tables import MOST_BYTES, file_of, is_json, tables_of
-from aml_train.tables import Table
+from aml_train.core.clock import Clock
+from aml_train.core.errors import ServiceError
+from aml_train.core.tables import Table
+from aml_train.gate.logged import LoggedSet, columns_of
+from aml_train.gate.logged_tables import MOST_BYTES, file_of, is_json, tables_of
 
 _READS: Final = 6
 _MOST_FILES: Final = 10
@@ -19,10 +19,10 @@ class Logs(Protocol):
     """The part of a job service that is needed here."""
 
     def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
-        """See :meth:`aml_train.jobs.service.JobService.logged`."""
+        """See :meth:`aml_train.jobs.workspace.JobService.logged`."""
 
     def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
-        """See :meth:`aml_train.jobs.service.JobService.read_artifact`."""
+        """See :meth:`aml_train.jobs.workspace.JobService.read_artifact`."""
 
 
 def settle_logged(

@@ -1,7 +1,7 @@
 """What a job is made of, as short digests in its tags: a later run says by them what differs. Pure.
 
 A job's fingerprint says that something differs, its parts say what. They explain and decide nothing. Tags are what jobs of both SDKs
-have and what lists of jobs show; their bounds are those of :mod:`aml_train.jobs.job`.
+have and what lists of jobs show; their bounds are those of :mod:`aml_train.jobs.spec`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from aml_train.errors import ServiceError
+from aml_train.core.errors import ServiceError
 
 
 class JobStatus(enum.Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from aml_train.errors import CancelledError
+from aml_train.core.errors import CancelledError
 
 
 class Submission:

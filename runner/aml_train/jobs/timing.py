@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aml_train.errors import AmlTrainError, CancelledError, TimedOutError
-from aml_train.jobs.service import JobView
+from aml_train.core.errors import AmlTrainError, CancelledError, TimedOutError
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView
 
 
 @dataclass(frozen=True, kw_only=True)

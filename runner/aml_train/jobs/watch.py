@@ -6,20 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
-from aml_train.errors import AmlTrainError, ServiceError
-from aml_train.events import JobStatusChanged, Listener, Notice
+from aml_train.core.clock import Clock
+from aml_train.core.errors import AmlTrainError, ServiceError
+from aml_train.core.events import JobStatusChanged, Listener, Notice
+from aml_train.core.masking import Masker
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.cancel import await_end, tell_to_cancel
-from aml_train.jobs.clock import Clock
 from aml_train.jobs.endings import failure_of
-from aml_train.jobs.job_logs import JobLogs, told
+from aml_train.jobs.logs.report import JobLogs, told
 from aml_train.jobs.pace import Cadence
 from aml_train.jobs.pace import Pace as Pace
-from aml_train.jobs.service import JobService, JobView
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.timing import Exceeded, Timing
 from aml_train.jobs.timing import Limits as Limits
-from aml_train.masking import Masker
+from aml_train.jobs.workspace import JobService, JobView
 
 _METRIC_READS: Final = 6
 _MAY_RUN: Final = "The job may still be running; run the same command again to attach to it."

@@ -51,7 +51,7 @@ def main() -> None:
     from aml_emulator.server import serve
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-    logging.getLogger("aml_emulator.app").setLevel(logging.DEBUG)
+    logging.getLogger("aml_emulator.api.app").setLevel(logging.DEBUG)
     for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     asyncio.run(serve(settings.parse(sys.argv[1:], os.environ), clock=read_clock(Path(os.environ[CLOCK]))))

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from aml_train.engine import connect
+from aml_train.core.engine import connect
 from tests.integration.azure.stand_in import REQUEST_TOKEN, GitHub, Workflow, assertion, serve
 from tests.integration.emulator.service import Emulator
 from tests.integration.engine_names import forget

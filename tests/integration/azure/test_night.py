@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 import requests
 
+from aml_train.azure import target as azure_target
+from aml_train.azure.workspace import AzureRest
 from aml_train.config.load import load_config
-from aml_train.engine import connect
-from aml_train.events import Event, JobStatusChanged, JobSubmitted, LogLines, ModelRegistered, Notice
-from aml_train.jobs.azure_rest import AzureRest
-from aml_train.jobs.service import JobView
-from aml_train.outcome import Options, Outcome
-from aml_train.runs import prepare_run, run_prepared
-from aml_train.targets import azure as azure_target
-from aml_train_action.oidc import github_assertion
+from aml_train.core.engine import connect
+from aml_train.core.events import Event, JobStatusChanged, JobSubmitted, LogLines, ModelRegistered, Notice
+from aml_train.jobs.workspace import JobView
+from aml_train.pipeline.prepare import prepare_run, run_prepared
+from aml_train.pipeline.result import Options, Outcome
+from aml_train_action.github.oidc import github_assertion
 from tests.integration.azure.clocked_emulator import CLOCK, PRELOAD, read_clock
 from tests.integration.azure.night import HOUR, Night
 from tests.integration.azure.stand_in import GitHub, assertion, serve

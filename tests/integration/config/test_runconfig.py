@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from aml_emulator.jobs import runconfig
+from aml_emulator.domain.jobs import from_runconfig as runconfig
 from tests.integration.emulator.service import python_of_v1
 from tests.unit.config.test_command_runconfig import CASES as OF_JOBS
 from tests.unit.config.test_runconfig import CASES, write

@@ -11,10 +11,10 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, cast
 
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.service import JobService
+from aml_train.azure.http import Workspace
 from aml_train.jobs.submission import Submission
-from aml_train.promotion.catalogue import Catalogue
+from aml_train.jobs.workspace import JobService
+from aml_train.models.promotion.catalogue import Catalogue
 from tests.integration.contract.worker import read_frame, write_frame
 from tests.integration.emulator.service import ROOT, Emulator
 
@@ -80,7 +80,7 @@ class Worker:
 
 
 class RemoteService:
-    """A `aml_train.jobs.service.JobService`: each method asks the process."""
+    """A `aml_train.jobs.workspace.JobService`: each method asks the process."""
 
     def __init__(self, worker: Worker, which: str) -> None:
         self._worker = worker

@@ -17,16 +17,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 from urllib.parse import quote
 
+from aml_train.azure.compute import ensure_cluster
+from aml_train.azure.http import Workspace
+from aml_train.azure.models import AzureCatalogue
+from aml_train.azure.sdk_v2 import AzureV2
+from aml_train.azure.sign_in import sign_in
 from aml_train.config.model import ClusterConfig
-from aml_train.credentials.azure import sign_in
-from aml_train.errors import CancelledError
-from aml_train.events import Event, Notice
-from aml_train.jobs.azure_catalogue import AzureCatalogue
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_v2 import AzureV2
-from aml_train.jobs.clock import Clock
+from aml_train.core.clock import Clock
+from aml_train.core.errors import CancelledError
+from aml_train.core.events import Event, Notice
 from aml_train.jobs.submission import Submission
-from aml_train.targets.azure_compute import ensure_cluster
 from tests.contracts.guarded import change_tags
 
 CLOCK = Clock(now=time.monotonic, sleep=time.sleep)

@@ -126,8 +126,8 @@ def by_sdk(given: dict[str, str]) -> dict[str, Any]:
 def by_aml_train(given: dict[str, str]) -> dict[str, Any]:
     """Submit by the pipeline of aml-train, as ``aml-train run --no-wait`` does, and follow some as ``attach`` does."""
     from aml_train.config.load import load_config
-    from aml_train.outcome import Options
-    from aml_train.runs import prepare_run, run_prepared
+    from aml_train.pipeline.prepare import prepare_run, run_prepared
+    from aml_train.pipeline.result import Options
 
     folder = Path(given["folder"], "table")
     target = {

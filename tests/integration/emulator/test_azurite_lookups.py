@@ -56,6 +56,6 @@ def test_the_name_comes_first_and_changes_no_answer() -> None:
     if modules is None or not (modules / "lokijs").is_dir():
         pytest.skip("this Azurite does not have its modules in a folder")
     plain = answers(modules)
-    quick = answers(modules, "--require", str(ROOT / "runner/aml_emulator/azurite_lookups.js"))
+    quick = answers(modules, "--require", str(ROOT / "runner/aml_emulator/processes/azurite_lookups.js"))
     assert quick["seen"] == plain["seen"]
     assert (plain["first"], quick["first"]) == (["accountName"], ["name", "accountName"])

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pytest_docker.plugin import Services
 
-from aml_train.targets import emulator
-from aml_train.targets.emulator import EmulatorSettings
+from aml_train.local import lifecycle as emulator
+from aml_train.local.lifecycle import EmulatorSettings
 from tests.integration.emulator.test_container import User
 from tests.ports import free_port
 

@@ -17,12 +17,12 @@ import docker
 import pytest
 import requests
 
-from aml_train.engine import buildkit_cli
-from aml_train.errors import ImageError, ServiceError
-from aml_train.events import Event, Notice
-from aml_train.targets import emulator
-from aml_train.targets.emulator import EmulatorInfo, EmulatorSettings
-from aml_train.targets.emulator_settings import INSIDE_REGISTRY_PORT
+from aml_train.core.engine import buildkit_cli
+from aml_train.core.errors import ImageError, ServiceError
+from aml_train.core.events import Event, Notice
+from aml_train.local import lifecycle as emulator
+from aml_train.local.lifecycle import EmulatorInfo, EmulatorSettings
+from aml_train.local.settings import INSIDE_REGISTRY_PORT
 from scripts.bootstrap.sources import SOURCE_LABEL, emulator_reference, emulator_source, project_version
 from tests import rest
 from tests.integration.emulator.job_reach import WANTED, reached

@@ -11,11 +11,11 @@ import docker
 import pytest
 
 from aml_emulator.executor import start
+from aml_emulator.executor.execution import LeftBehindError
 from aml_emulator.executor.ranks import MPI_LOG_PATH, log_paths
-from aml_emulator.executor.run import LeftBehindError
 from aml_emulator.executor.spec import Folder, OutputSpec, RunSpec
 from aml_train.config.model import SetupCommand
-from aml_train.prologue import script
+from aml_train.jobs.setup import script
 from tests.executor_fakes import HANGING_SECONDS
 from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean, put_on_each_node, until
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from aml_emulator.machine import listen, reserved_port
+from aml_emulator.processes.host import listen, reserved_port
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a port cannot be held for a child")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from aml_train.credentials.acr import AcrLogin
-from aml_train.errors import ImageError
+from aml_train.azure.acr_login import AcrLogin
+from aml_train.core.errors import ImageError
 from aml_train.image.push import pull_image, push_image, read_back, release
-from aml_train.image.registry import Registry, RegistryLocation
-from aml_train.image.registry_auth import RegistryAuth
+from aml_train.image.registry.auth import RegistryAuth
+from aml_train.image.registry.client import Registry, RegistryLocation
 from tests import rest
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.emulator.service import Emulator

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aml_train.config.model import ImageConfig, PipConfig
-from aml_train.engine import BuildCli, engine_platform
-from aml_train.files import FileSet
+from aml_train.core.engine import BuildCli, engine_platform
+from aml_train.core.files import FileSet
+from aml_train.core.references import ImageRef
 from aml_train.image.base import docker_registries, resolve_base
-from aml_train.image.registry import RegistryLocation
+from aml_train.image.ensure import ensure_image
+from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec, plan_image
-from aml_train.image.stage import ensure_image
-from aml_train.references import ImageRef
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.engine_names import forget
 
@@ -29,7 +29,7 @@ Ensure = Callable[..., Tested]
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait to its end for work that was told to end: on a busy machine that takes longer than a run has time for."""
-    monkeypatch.setattr("aml_train.stopping.PATIENCE", 120.0)
+    monkeypatch.setattr("aml_train.core.threads.PATIENCE", 120.0)
 
 
 @pytest.fixture

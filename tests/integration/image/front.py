@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from aml_emulator.certificates import prepare
-from aml_emulator.identity import Identity, load_or_create
-from aml_emulator.proxy import Head
-from aml_emulator.registry_acr import AcrInterface, Answer
-from aml_emulator.registry_front import RegistryFront
-from aml_emulator.registry_locks import Locks
-from aml_emulator.registry_storage import RegistryStorage
-from aml_emulator.tokens import Tokens
+from aml_emulator.identity.identity import Identity, load_or_create
+from aml_emulator.identity.tokens import Tokens
+from aml_emulator.network.certificates import prepare
+from aml_emulator.network.proxy import Head
+from aml_emulator.registry.acr import AcrInterface, Answer
+from aml_emulator.registry.front import RegistryFront
+from aml_emulator.registry.locks import Locks
+from aml_emulator.registry.storage import RegistryStorage
 
 
 class Clock:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from aml_emulator.tokens import REGISTRY_ACCESS_SECONDS, REGISTRY_REFRESH_SECONDS
-from aml_train.credentials.acr import AcrLogin
-from aml_train.engine import BuildCli
-from aml_train.events import Notice
-from aml_train.image.registry import Registry, RegistryLocation
+from aml_emulator.identity.tokens import REGISTRY_ACCESS_SECONDS, REGISTRY_REFRESH_SECONDS
+from aml_train.azure.acr_login import AcrLogin
+from aml_train.core.engine import BuildCli
+from aml_train.core.events import Notice
+from aml_train.image.ensure import ensure_image
+from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested
-from aml_train.image.stage import ensure_image
 from tests.integration.conftest import Recorder
 from tests.integration.engine_names import forget
 from tests.integration.image.front import Served, serve
@@ -97,7 +97,7 @@ def test_credentials_that_end_in_mid_push_are_renewed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Both tokens end while the engine sends a layer, before their time. It gives up, and gets new ones."""
-    monkeypatch.setattr("aml_train.image.again.PAUSES", (0.1, 0.1))
+    monkeypatch.setattr("aml_train.core.again.PAUSES", (0.1, 0.1))
     jumped: list[str] = []
 
     def jump(what: str) -> None:

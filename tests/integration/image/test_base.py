@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train.engine import BuildCli, engine_platform
-from aml_train.errors import ImageError
+from aml_train.core.engine import BuildCli, engine_platform
+from aml_train.core.errors import ImageError
+from aml_train.core.references import ImageRef
 from aml_train.image.base import MovedTags, docker_registries, resolve_base
-from aml_train.image.build import build_image
+from aml_train.image.build.build import build_image
 from aml_train.image.push import push_image
-from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec
-from aml_train.references import ImageRef
 from tests.integration.conftest import BASE, Recorder
 from tests.ports import free_port
 

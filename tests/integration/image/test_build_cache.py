@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train.config.image_model import ImageConfig
-from aml_train.engine import BuildCli, buildkit_cli
-from aml_train.image.build import build_image
-from aml_train.image.build_cache import CACHE_TAG, Cache, engine_cache_kind
+from aml_train.config.sections.image_model import ImageConfig
+from aml_train.core.engine import BuildCli, buildkit_cli
+from aml_train.core.references import ImageRef
+from aml_train.image.build.build import build_image
+from aml_train.image.build.cache import CACHE_TAG, Cache, engine_cache_kind
 from aml_train.image.push import push_image
 from aml_train.image.spec import BaseImage, plan_image
-from aml_train.references import ImageRef
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.disposable_engine import DisposableEngine, disposable_engine, missing
 from tests.ports import free_port

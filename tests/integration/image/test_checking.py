@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from aml_train.engine import BuildCli
-from aml_train.errors import ImageError, TestsFailedError
-from aml_train.events import ImageChecked, TestsFinished
-from aml_train.image import checking, trial
-from aml_train.image.readiness_facts import Facts
-from aml_train.image.readiness_run import look_into
-from aml_train.image.registry import Registry
+from aml_train.core.engine import BuildCli
+from aml_train.core.errors import ImageError, TestsFailedError
+from aml_train.core.events import ImageChecked, TestsFinished
+from aml_train.image import trial
+from aml_train.image.readiness import check as checking
+from aml_train.image.readiness.facts import Facts
+from aml_train.image.readiness.run import look_into
+from aml_train.image.registry.client import Registry
 from aml_train.image.spec import CheckPolicy, ImageSpec, Tested, TestSpec
 from tests.integration.conftest import Recorder
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.stopping import Stop
+    from aml_train.core.threads import Stop
 
 Ensure = Callable[..., Tested]
 MakeTests = Callable[..., TestSpec]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train.errors import ImageError
+from aml_train.core.errors import ImageError
 from aml_train.image.base import docker_login
 from aml_train.image.push import pull_image, push_image
-from aml_train.image.registry import Registry
-from aml_train.image.registry_auth import RegistryAuth
+from aml_train.image.registry.auth import RegistryAuth
+from aml_train.image.registry.client import Registry
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.engine_names import forget
 from tests.integration.registry_process import serve_registry

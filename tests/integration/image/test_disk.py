@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train import data_root
-from aml_train.data_root import Room, find_room
-from aml_train.engine import BuildCli, engine_platform
-from aml_train.errors import ImageError
-from aml_train.events import Notice
-from aml_train.image import disk
+from aml_train.core.engine import BuildCli, engine_platform
+from aml_train.core.errors import ImageError
+from aml_train.core.events import Notice
+from aml_train.core.references import ImageRef
+from aml_train.image import data_root, disk
 from aml_train.image.base import docker_registries, resolve_base
-from aml_train.image.build import build_image
+from aml_train.image.build.build import build_image
+from aml_train.image.data_root import Room, find_room
 from aml_train.image.disk import check_disk
-from aml_train.image.registry import RegistryLocation
+from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.spec import BaseImage, ImageSpec
-from aml_train.references import ImageRef
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.engine_names import forget, names
 

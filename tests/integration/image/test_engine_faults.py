@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train.engine import BuildCli, buildkit_cli, connect, engine_platform
-from aml_train.errors import ImageError
-from aml_train.events import Event, LogLine
-from aml_train.image import stage
+from aml_train.core.engine import BuildCli, buildkit_cli, connect, engine_platform
+from aml_train.core.errors import ImageError
+from aml_train.core.events import Event, LogLine
+from aml_train.core.references import ImageRef
+from aml_train.core.threads import Stop
+from aml_train.image import ensure as stage
 from aml_train.image.base import docker_registries, resolve_base
-from aml_train.image.build import build_image
-from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.image.build.build import build_image
+from aml_train.image.ensure import ensure_image
+from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import BaseImage, ImageSpec, TestSpec
-from aml_train.image.stage import ensure_image
-from aml_train.references import ImageRef
-from aml_train.stopping import Stop
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.disposable_engine import DisposableEngine, disposable_engine, missing
 

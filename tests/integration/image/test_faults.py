@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from aml_train.engine import BuildCli
-from aml_train.errors import ImageError
-from aml_train.events import Event, Notice, StageFinished
-from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.core.engine import BuildCli
+from aml_train.core.errors import ImageError
+from aml_train.core.events import Event, Notice, StageFinished
+from aml_train.image.ensure import ensure_image
+from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
-from aml_train.image.stage import ensure_image
 from tests.integration.conftest import Recorder
 from tests.integration.engine_names import forget, names
 from tests.integration.image.faulty import Fault, FaultyRegistry, serve
@@ -46,7 +46,7 @@ def faulty(proxy: FaultyRegistry) -> FaultyRegistry:
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine's own pauses cannot be shortened; ours can."""
-    monkeypatch.setattr("aml_train.image.again.PAUSES", (0.1, 0.1, 0.1))
+    monkeypatch.setattr("aml_train.core.again.PAUSES", (0.1, 0.1, 0.1))
 
 
 @pytest.fixture

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train.engine import BuildCli
-from aml_train.errors import ImageError, TestsFailedError
-from aml_train.events import Event, LogLine, Notice
-from aml_train.image.build import build_image
-from aml_train.image.readiness_run import look_into
-from aml_train.image.registry import RegistryLocation
+from aml_train.core.engine import BuildCli
+from aml_train.core.errors import ImageError, TestsFailedError
+from aml_train.core.events import Event, LogLine, Notice
+from aml_train.core.threads import Stop, StoppedError, settled
+from aml_train.image.build.build import build_image
+from aml_train.image.ensure import ensure_image
+from aml_train.image.leftovers import LABEL_KIND, LABEL_OWNER, this_owner
+from aml_train.image.readiness.run import look_into
+from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.spec import ImageSpec, TestSpec
-from aml_train.image.stage import ensure_image
-from aml_train.leases import LABEL_KIND, LABEL_OWNER, this_owner
-from aml_train.stopping import Stop, StoppedError, settled
 from tests.integration.conftest import BASE, Recorder, tidy_up
 from tests.integration.engine_names import names
 
@@ -190,7 +190,7 @@ def test_a_push_that_fails_ends_the_tests(
     recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aml_train.image.again.PAUSES", ())
+    monkeypatch.setattr("aml_train.core.again.PAUSES", ())
     half.denies = True
     expected = r"the push of localhost:\d+/.*-candidate:candidate-.* failed: .*denied.*\nThe tests were ended\."
     with pytest.raises(ImageError, match=expected):
@@ -228,7 +228,7 @@ def when_checking(engine: DockerClient, act: Callable[[], None]) -> threading.Th
 
 
 def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.image.readiness_run._SCRIPT", "exec sleep 6000")
+    monkeypatch.setattr("aml_train.image.readiness.run._SCRIPT", "exec sleep 6000")
     stop = Stop()
     thread = when_checking(engine, stop.set)
     with pytest.raises(StoppedError):
@@ -239,7 +239,7 @@ def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.Monke
 
 
 def test_an_interruption_ends_the_checks(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.image.readiness_run._SCRIPT", "exec sleep 6000")
+    monkeypatch.setattr("aml_train.image.readiness.run._SCRIPT", "exec sleep 6000")
     thread = when_checking(engine, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt), settled():
         look_into(engine, BASE)

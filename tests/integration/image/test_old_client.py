@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from aml_train.engine import buildkit_cli
-from aml_train.errors import ImageError
-from aml_train.image.build import build_image
+from aml_train.core.engine import buildkit_cli
+from aml_train.core.errors import ImageError
+from aml_train.image.build.build import build_image
 from aml_train.image.spec import ImageSpec
 from tests.integration.conftest import Recorder
 

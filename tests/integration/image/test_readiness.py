@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from aml_train.checks import Finding
-from aml_train.cli import cli
-from aml_train.engine import BuildCli
-from aml_train.errors import ImageError
-from aml_train.image.readiness import failure, judge
-from aml_train.image.readiness_run import look_into
+from aml_train.cli.main import cli
+from aml_train.core.checks import Finding
+from aml_train.core.engine import BuildCli
+from aml_train.core.errors import ImageError
+from aml_train.image.leftovers import LABEL_KIND, LABEL_OWNER, this_owner
+from aml_train.image.readiness.judge import failure, judge
+from aml_train.image.readiness.run import look_into
 from aml_train.image.spec import CheckPolicy
-from aml_train.leases import LABEL_KIND, LABEL_OWNER, this_owner
 from tests.integration.conftest import BASE
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from docker.errors import ImageNotFound
 
-from aml_train.config.image_model import (
+from aml_train.config.sections.image_model import (
     CondaConfig,
     CopyConfig,
     DockerfileConfig,
@@ -33,21 +33,21 @@ from aml_train.config.image_model import (
     RunConfig,
     SecretConfig,
 )
-from aml_train.engine import BuildCli, engine_platform
-from aml_train.errors import ImageError
-from aml_train.events import to_json
+from aml_train.core.engine import BuildCli, engine_platform
+from aml_train.core.errors import ImageError
+from aml_train.core.events import to_json
+from aml_train.core.references import ImageRef
 from aml_train.image.base import docker_registries, resolve_base
-from aml_train.image.build import build_image
-from aml_train.image.build_cache import Cache
+from aml_train.image.build.build import build_image
+from aml_train.image.build.cache import Cache
+from aml_train.image.build.secret_files import SecretAccess
 from aml_train.image.collect import collect_inputs
 from aml_train.image.os_release import read_os
 from aml_train.image.push import push_image
-from aml_train.image.readiness import failure, judge
-from aml_train.image.readiness_run import look_into
-from aml_train.image.registry import Registry, RegistryLocation
-from aml_train.image.secret_files import SecretAccess
+from aml_train.image.readiness.judge import failure, judge
+from aml_train.image.readiness.run import look_into
+from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import BaseImage, ImageSpec, TestSpec, plan_image
-from aml_train.references import ImageRef
 from tests.bridge import bridge_address
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.conftest import Ensure

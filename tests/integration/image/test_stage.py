@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from aml_train.engine import BuildCli
-from aml_train.errors import ImageError, TestsFailedError, TimedOutError
-from aml_train.events import Event, ImageReady, LogLine, Notice, Progress, StageFinished, TestsFinished
-from aml_train.image.build import build_image, verify_base
+from aml_train.core.engine import BuildCli
+from aml_train.core.errors import ImageError, TestsFailedError, TimedOutError
+from aml_train.core.events import Event, ImageReady, LogLine, Notice, Progress, StageFinished, TestsFinished
+from aml_train.core.references import ImageRef
+from aml_train.image.build.build import build_image, verify_base
 from aml_train.image.completeness import lost_part
-from aml_train.image.registry import Registry, RegistryLocation
+from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import BaseImage, ImageSpec, Tested, TestSpec
-from aml_train.references import ImageRef
 from tests.integration.conftest import Recorder
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aml_train.config.model import ContainerLimits
-from aml_train.containers import pack_files
-from aml_train.engine import BuildCli
-from aml_train.errors import TestsFailedError
-from aml_train.events import Event, LogLine, Notice, TestsFinished
-from aml_train.image.build import build_image
+from aml_train.core.containers import pack_files
+from aml_train.core.engine import BuildCli
+from aml_train.core.errors import TestsFailedError
+from aml_train.core.events import Event, LogLine, Notice, TestsFinished
+from aml_train.image.build.build import build_image
+from aml_train.image.leftovers import LABEL_OWNER, sweep, this_owner
 from aml_train.image.spec import ImageSpec, TestSpec
-from aml_train.leases import LABEL_OWNER, sweep, this_owner
-from aml_train.tests_container import has_gpus
-from aml_train.tests_in_image import run_tests
+from aml_train.image.testing.container import has_gpus
+from aml_train.image.testing.run import run_tests
 from tests.integration.conftest import BASE, Recorder, tidy_up
 
 if TYPE_CHECKING:

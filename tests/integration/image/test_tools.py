@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from aml_train.cli import cli
-from aml_train.config.image_model import ImageConfig, PipConfig
-from aml_train.engine import buildkit_cli, connect
-from aml_train.errors import ImageError, InvalidError
+from aml_train.cli.main import cli
+from aml_train.config.sections.image_model import ImageConfig, PipConfig
+from aml_train.core.engine import buildkit_cli, connect
+from aml_train.core.errors import ImageError, InvalidError
 from aml_train.image.inputs import ImageInputs
 from tests.image_cases import BASE, FULL, OFED, plan
 

@@ -11,16 +11,16 @@ from urllib.parse import urlsplit
 
 import requests
 
-from aml_train.credentials.azure import SignIn
-from aml_train.errors import AmlTrainError
-from aml_train.events import Event, LogLines
-from aml_train.http_way import HttpWay
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_rest import AzureRest
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.service import JobService
+from aml_train.azure.http import Workspace
+from aml_train.azure.sign_in import SignIn
+from aml_train.azure.transport import HttpWay
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.clock import Clock
+from aml_train.core.errors import AmlTrainError
+from aml_train.core.events import Event, LogLines
+from aml_train.core.masking import Masker
 from aml_train.jobs.watch import Limits, Pace, watch
-from aml_train.masking import Masker
+from aml_train.jobs.workspace import JobService
 from tests.integration.emulator.crash_load import Client
 from tests.integration.emulator.service import Emulator
 from tests.rest import session_for, token

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from aml_train.events import Event, LogLines, LogsEnded, Notice
-from aml_train.masking import Masker
+from aml_train.core.events import Event, LogLines, LogsEnded, Notice
+from aml_train.core.masking import Masker
 from tests.integration.emulator.service import Emulator, executing_by
 from tests.integration.logs.following import Following, ranks
 from tests.integration.logs.writing_emulator import filling

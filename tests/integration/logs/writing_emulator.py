@@ -15,9 +15,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from aml_emulator.context import Services
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import Ending, RunError, RunSink, RunSpec, SinkFor
-from aml_emulator.services import Services
 from tests.integration.emulator.as_process import serve_with
 from tests.integration.trust.instant_emulator import InstantRunner
 

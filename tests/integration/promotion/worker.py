@@ -18,28 +18,28 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from aml_train.azure.blob.datastores import workspace_of
+from aml_train.azure.blob.lease import AzureLeases
+from aml_train.azure.sdk_v2 import AzureV2
+from aml_train.azure.transport import HttpWay
 from aml_train.config.model import GateRule, StagePolicy, TargetConfig
-from aml_train.data.azure_lease import AzureLeases
-from aml_train.data.workspace import workspace_of
-from aml_train.errors import ServiceError
-from aml_train.events import Event
+from aml_train.core.clock import Clock
+from aml_train.core.errors import ServiceError
+from aml_train.core.events import Event
+from aml_train.core.references import ImageRef
 from aml_train.gate.decide import Decision
 from aml_train.gate.rules import parse_rule
-from aml_train.http_way import HttpWay
-from aml_train.image.manifest import OCI_MANIFEST
-from aml_train.image.registry import Registry
+from aml_train.image.records import store_record
+from aml_train.image.registry.client import Registry
+from aml_train.image.registry.manifest import OCI_MANIFEST
 from aml_train.image.spec import Tested, TestRecord
-from aml_train.image.test_record import store_record
-from aml_train.jobs.azure_v2 import AzureV2
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.job import JobTemplate, make_job
+from aml_train.jobs.spec import JobTemplate, make_job
 from aml_train.jobs.submission import Submission
-from aml_train.models import ModelSpec, lineage, register
-from aml_train.promotion.open import carry_out, open_promoter
-from aml_train.promotion.promote import Promoter
-from aml_train.promotion.request import Request
-from aml_train.promotion.store import Held
-from aml_train.references import ImageRef
+from aml_train.models.promotion.promote import Promoter
+from aml_train.models.promotion.request import Request
+from aml_train.models.promotion.store import Held
+from aml_train.models.register import ModelSpec, lineage, register
+from aml_train.pipeline.promotion import carry_out, open_promoter
 
 MODEL = "digits"
 CLOCK = Clock(now=time.monotonic, sleep=time.sleep)

@@ -11,14 +11,14 @@ from urllib.parse import quote
 
 import pytest
 
-from aml_train.credentials.azure import sign_in
-from aml_train.errors import CancelledError, InvalidError, ServiceError
-from aml_train.files import FileSet
-from aml_train.jobs import code_hash, code_upload
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_rest import AzureRest
-from aml_train.jobs.code_hash import read_snapshot
-from aml_train.jobs.code_upload import ensure_code
+from aml_train.azure import code_hash, code_upload
+from aml_train.azure.code_hash import read_snapshot
+from aml_train.azure.code_upload import ensure_code
+from aml_train.azure.http import Workspace
+from aml_train.azure.sign_in import sign_in
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.errors import CancelledError, InvalidError, ServiceError
+from aml_train.core.files import FileSet
 from aml_train.jobs.submission import Submission
 from tests.integration.emulator.service import Emulator
 

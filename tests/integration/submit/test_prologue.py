@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aml_train.config.model import DataLink, SetupCommand
-from aml_train.prologue import prepare, script
+from aml_train.jobs.setup import prepare, script
 
 ODD = '/mnt/it\'s "$HOME" `id` \\ ü/file'
 

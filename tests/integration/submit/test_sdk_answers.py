@@ -19,17 +19,17 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
+from aml_train.azure.compute import ensure_cluster
+from aml_train.azure.http import Workspace
+from aml_train.azure.sdk_v2 import AzureV2
+from aml_train.azure.sign_in import SignIn
 from aml_train.config.model import ClusterConfig
-from aml_train.credentials.azure import SignIn
-from aml_train.errors import ServiceError
+from aml_train.core.clock import Clock
+from aml_train.core.errors import ServiceError
 from aml_train.image.spec import Given
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_v2 import AzureV2
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.job import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, JobSpec
-from aml_train.jobs.service import JobView, ModelView, NewModel
+from aml_train.jobs.spec import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, JobSpec
 from aml_train.jobs.submission import Submission
-from aml_train.targets.azure_compute import ensure_cluster
+from aml_train.jobs.workspace import JobView, ModelView, NewModel
 from tests.answer_cases import CASES, Answering, Reply, as_json, tries
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of azure-ai-ml's own import

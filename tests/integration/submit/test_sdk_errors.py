@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from azure.core.exceptions import HttpResponseError, ServiceRequestError
 
-from aml_train.answers import REACH
-from aml_train.errors import ServiceError
-from aml_train.jobs.azure_v2 import translate
+from aml_train.azure.sdk_v2 import translate
+from aml_train.core.answers import REACH
+from aml_train.core.errors import ServiceError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of azure-ai-ml's own import
 IDS = {"x-ms-request-id": "r-1", "x-ms-correlation-request-id": "c-2", "Date": "Thu, 01 Jan 2026 00:00:00 GMT"}

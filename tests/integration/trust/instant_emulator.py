@@ -28,9 +28,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from aml_emulator.context import Services
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import LOG_PATH, Ending, RunError, RunSink, RunSpec, SinkFor
-from aml_emulator.services import Services
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.v1 import MetricRow
 from tests.integration.emulator.as_process import serve_with
@@ -40,7 +40,7 @@ THREADS = 4
 
 
 class InstantRunner:
-    """Executes scripts; an `aml_emulator.services.Runner`."""
+    """Executes scripts; an `aml_emulator.context.Runner`."""
 
     def __init__(self, services: Services, sink_for: SinkFor) -> None:
         self._services = services

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from aml_train.engine import connect
+from aml_train.core.engine import connect
 from tests.integration.emulator.service import Emulator, executing_by
 from tests.integration.engine_names import forget
 from tests.integration.trust.cases import Case, case

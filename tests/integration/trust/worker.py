@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from aml_train.config.load import load_config
-from aml_train.events import Event, LogLines
+from aml_train.core.events import Event, LogLines
 from aml_train.image.spec import Tested
-from aml_train.outcome import Options
-from aml_train.runs import prepare_run, run_prepared
+from aml_train.pipeline.prepare import prepare_run, run_prepared
+from aml_train.pipeline.result import Options
 
 
 def run(folder: Path) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.checks import Finding
-from aml_train.errors import Fault, InvalidError, ServiceError
-from aml_train.events import Event, ImageChecked, LogsEnded, RuleDecided, RunFinished, TestFailure, TestsFinished
-from aml_train.masking import Masker
-from aml_train.tracebacks import Traceback, TracebackFinder, innermost
-from aml_train_action.annotations import Annotations, Places
-from aml_train_action.log import Channel
+from aml_train.core.checks import Finding
+from aml_train.core.errors import Fault, InvalidError, ServiceError
+from aml_train.core.events import Event, ImageChecked, LogsEnded, RuleDecided, RunFinished, TestFailure, TestsFinished
+from aml_train.core.masking import Masker
+from aml_train.jobs.logs.tracebacks import Traceback, TracebackFinder, innermost
+from aml_train_action.github.annotations import Annotations, Places
+from aml_train_action.github.log import Channel
 from tests.unit.action.runner_model import Done, Runner, unescape
 
 TRACEBACK = """\

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.errors import Fault, InvalidError
-from aml_train_action.azure_inputs import AzureInputs, read_azure
-from aml_train_action.configuration import load
-from aml_train_action.inputs import Inputs, read_inputs
+from aml_train.core.errors import Fault, InvalidError
+from aml_train_action.inputs.azure import AzureInputs, read_azure
+from aml_train_action.inputs.configuration import load
+from aml_train_action.inputs.run import Inputs, read_inputs
 
 SECRET = "the-secret"
 FULL = {"clientId": "c", "clientSecret": SECRET, "tenantId": "t", "subscriptionId": "s"}

@@ -8,7 +8,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from aml_train_action.confidential import HANDED_OVER, for_the_pipeline, hidden, of_the_runner, read_environment
+from aml_train_action.inputs.confidential import (
+    HANDED_OVER,
+    for_the_pipeline,
+    hidden,
+    of_the_runner,
+    read_environment,
+)
 
 RUNNER = [
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_RUNTIME_TOKEN", "ACTIONS_RUNTIME_URL",

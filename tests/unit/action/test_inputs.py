@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.errors import InvalidError
-from aml_train_action.azure_inputs import AzureInputs
-from aml_train_action.inputs import Inputs, read_inputs, read_step
+from aml_train.core.errors import InvalidError
+from aml_train_action.inputs.azure import AzureInputs
+from aml_train_action.inputs.run import Inputs, read_inputs, read_step
 
 CREDS = json.dumps({"clientId": "c", "clientSecret": "the-secret", "tenantId": "t", "subscriptionId": "s"})
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.events import (
+from aml_train.core.events import (
     Event,
     ImageReady,
     JobStatusChanged,
@@ -27,10 +27,10 @@ from aml_train.events import (
     TestFailure,
     TestsFinished,
 )
-from aml_train.lines import LONGEST_LINE
-from aml_train.masking import Masker
-from aml_train_action.annotations import Annotations, Places
-from aml_train_action.log import Channel, ChannelText, GitHubLog, LogLevel
+from aml_train.core.lines import LONGEST_LINE
+from aml_train.core.masking import Masker
+from aml_train_action.github.annotations import Annotations, Places
+from aml_train_action.github.log import Channel, ChannelText, GitHubLog, LogLevel
 from tests.unit.action.runner_model import COMMANDS, Done, Runner
 
 HOSTILE = [

@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 import pytest
 
-from aml_train.errors import GateFailedError, ImageError
-from aml_train.events import (
+from aml_train.core.errors import GateFailedError, ImageError
+from aml_train.core.events import (
     ImageReady,
     JobNamed,
     JobSubmitted,
@@ -32,13 +32,13 @@ from aml_train.events import (
     RunFinished,
     StageStarted,
 )
-from aml_train.masking import Masker
-from aml_train.outcome import Group, Options, Outcome
-from aml_train.tracebacks import Traceback
+from aml_train.core.masking import Masker
+from aml_train.jobs.logs.tracebacks import Traceback
+from aml_train.pipeline.result import Group, Options, Outcome
+from aml_train_action.github.outputs import outputs_of
+from aml_train_action.github.proposals import Checkout
 from aml_train_action.main import main
-from aml_train_action.outputs import outputs_of
-from aml_train_action.proposals import Checkout
-from aml_train_action.record import Record
+from aml_train_action.report.record import Record
 from tests.unit.action.runner_model import Runner, unescape
 from tests.unit.action.test_commands import _read_outputs
 
@@ -121,8 +121,8 @@ def pipeline(
         run(listeners, options)
         return Outcome()
 
-    monkeypatch.setattr("aml_train.runs.prepare_run", prepare)
-    monkeypatch.setattr("aml_train.runs.run_prepared", execute)
+    monkeypatch.setattr("aml_train.pipeline.prepare.prepare_run", prepare)
+    monkeypatch.setattr("aml_train.pipeline.prepare.run_prepared", execute)
     return environments
 
 
@@ -440,7 +440,7 @@ def test_sign_in_inputs_reach_the_pipeline_as_variables_and_nothing_else(
 
 def test_a_secret_beside_oidc_is_remarked(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline(monkeypatch, lambda _listeners, _options: None)
-    monkeypatch.setattr("aml_train_action.oidc.github_assertion", lambda *_args, **_options: None)
+    monkeypatch.setattr("aml_train_action.github.oidc.github_assertion", lambda *_args, **_options: None)
     oidc = {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://x", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "request-secret"}
     ran = act(target="azure", creds=CREDS, workspace="w-1", more=oidc)
     assert any("OIDC tokens of GitHub, which need no secret" in notice for notice in done(ran, "notice"))

@@ -10,13 +10,13 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from aml_train.masking import known_secrets, named_secret
-from aml_train_action.azure_inputs import AzureInputs
-from aml_train_action.inputs import INPUTS, Command, Inputs, OnCancel
-from aml_train_action.legacy import LEGACY_INPUTS
-from aml_train_action.log import LogLevel
-from aml_train_action.outputs import OUTPUTS
-from aml_train_action.promotion_inputs import COMMANDS, PROMOTION_INPUTS, PromotionInputs
+from aml_train.core.masking import known_secrets, named_secret
+from aml_train_action.github.log import LogLevel
+from aml_train_action.github.outputs import OUTPUTS
+from aml_train_action.inputs.azure import AzureInputs
+from aml_train_action.inputs.legacy import LEGACY_INPUTS
+from aml_train_action.inputs.promotion import COMMANDS, PROMOTION_INPUTS, PromotionInputs
+from aml_train_action.inputs.run import INPUTS, Command, Inputs, OnCancel
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples/workflows/.github/workflows"

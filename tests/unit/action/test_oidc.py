@@ -10,8 +10,8 @@ import pytest
 import requests
 import requests.adapters
 
-from aml_train.errors import ServiceError
-from aml_train_action.oidc import github_assertion
+from aml_train.core.errors import ServiceError
+from aml_train_action.github.oidc import github_assertion
 
 ENVIRONMENT = {
     "GITHUB_ACTIONS": "true",

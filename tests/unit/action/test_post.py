@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from aml_train.errors import ImageError, ServiceError
-from aml_train.events import Listener, Notice
-from aml_train.jobs.service import JobView
+from aml_train.core.errors import ImageError, ServiceError
+from aml_train.core.events import Listener, Notice
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView
+from aml_train_action.github.state import abandoned_job
 from aml_train_action.post import post
-from aml_train_action.state import abandoned_job
 from tests.fake_service import FakeService
 from tests.unit.action.runner_model import Runner
 
@@ -54,8 +54,8 @@ def after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
                 raise engine
             listener(Notice(text="Removed 1 container"))
 
-        monkeypatch.setattr("aml_train.runs.open_service", opened)
-        monkeypatch.setattr("aml_train.runs.sweep_engine", swept)
+        monkeypatch.setattr("aml_train.pipeline.prepare.open_service", opened)
+        monkeypatch.setattr("aml_train.pipeline.prepare.sweep_engine", swept)
         stdout = io.BytesIO()
         code = post({"GITHUB_WORKSPACE": str(tmp_path), **more}, stdout)
         return code, Runner().read(stdout.getvalue().decode())

@@ -14,13 +14,13 @@ import pytest
 
 from aml_train.config.load import load_config
 from aml_train.config.targets import load_promotion
-from aml_train.errors import InvalidError
-from aml_train.events import Listener
-from aml_train.promotion.promote import Promoter
-from aml_train_action.inputs import read_inputs, read_step
+from aml_train.core.errors import InvalidError
+from aml_train.core.events import Listener
+from aml_train.models.promotion.promote import Promoter
+from aml_train_action.inputs.promotion import PROMOTION_INPUTS, PromotionInputs
+from aml_train_action.inputs.run import read_inputs, read_step
 from aml_train_action.main import main
 from aml_train_action.promoting import policy_of
-from aml_train_action.promotion_inputs import PROMOTION_INPUTS, PromotionInputs
 from tests.fake_promotion import Place
 from tests.unit.action.runner_model import Runner
 from tests.unit.action.test_commands import _read_outputs
@@ -58,7 +58,7 @@ def act(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
         def opened(_target: object, _directory: object, *, listener: Listener, **_more: Any) -> Promoter:
             return replace(place.promoter(), listener=listener)
 
-        monkeypatch.setattr("aml_train.promotion.open.open_promoter", opened)
+        monkeypatch.setattr("aml_train.pipeline.promotion.open_promoter", opened)
         out, summary, stdout = tmp_path / "out", tmp_path / "sum", io.BytesIO()
         for file in (out, summary):
             file.unlink(missing_ok=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train_action.inputs import read_step
-from aml_train_action.proposals import EVENTS, Checkout, Event, branch_of, read_event, why_proposed
+from aml_train_action.github.proposals import EVENTS, Checkout, Event, branch_of, read_event, why_proposed
+from aml_train_action.inputs.run import read_step
 
 SHA, OTHER = "a" * 40, "b" * 40
 #: https://docs.github.com/actions/reference/workflows-and-actions/events-that-trigger-workflows, in its order.

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_train.checks import Finding
-from aml_train.comparison import Comparison, Side
-from aml_train.events import (
+from aml_train.core.checks import Finding
+from aml_train.core.events import (
     AttemptEnded,
     BaselineCompared,
     CostCounted,
@@ -30,13 +29,14 @@ from aml_train.events import (
     TestFailure,
     TestsFinished,
 )
-from aml_train.tables import Table
-from aml_train.tracebacks import Traceback
-from aml_train_action.charts import chart
-from aml_train_action.markdown import block, escape, label, link
-from aml_train_action.outputs import OUTPUTS, metrics_table, outputs_of
-from aml_train_action.record import Record
-from aml_train_action.summary import LIMIT, render_summary
+from aml_train.core.tables import Table
+from aml_train.gate.comparison import Comparison, Side
+from aml_train.jobs.logs.tracebacks import Traceback
+from aml_train_action.github.outputs import OUTPUTS, metrics_table, outputs_of
+from aml_train_action.report.charts import chart
+from aml_train_action.report.markdown import block, escape, label, link
+from aml_train_action.report.record import Record
+from aml_train_action.report.summary import LIMIT, render_summary
 
 
 def rule(metric: str = "acc", *, met: bool = True, value: float | None = 0.97) -> RuleDecided:

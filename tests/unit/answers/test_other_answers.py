@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_train import retries
-from aml_train.answers import clean, date_of, is_within, split, trace_of
-from aml_train.credentials.refusals import claims_of, reason, remedy
-from aml_train.errors import AmlTrainError, ServiceError
-from aml_train.image.registry_auth import parse_challenge
-from aml_train.image.test_record import parse_record
+from aml_train.azure.refusals import claims_of, reason, remedy
+from aml_train.core import retry as retries
+from aml_train.core.answers import clean, date_of, is_within, split, trace_of
+from aml_train.core.errors import AmlTrainError, ServiceError
+from aml_train.image.records import parse_record
+from aml_train.image.registry.auth import parse_challenge
 from aml_train.jobs.endings import failure_of
 from aml_train.jobs.states import JobStatus
-from aml_train.promotion.record import Change, Record, decode, encode
-from aml_train.targets import emulator_admin
-from aml_train.targets.emulator_settings import EmulatorSettings
+from aml_train.local import admin as emulator_admin
+from aml_train.local.settings import EmulatorSettings
+from aml_train.models.promotion.record import Change, Record, decode, encode
 from tests.answer_cases import CASES, DECISIONS, HEADERS, PHASES, TEXTS, Choices, Reply, as_json, reply_of
 from tests.unit.answers.test_registry_answers import RECORD_BLOB
 

@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from aml_train.credentials.acr import AcrLogin
+from aml_train.azure.acr_login import AcrLogin
 from aml_train.image import artifact
-from aml_train.image.checking import FACTS_TYPE, load_facts
-from aml_train.image.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
-from aml_train.image.registry import Registry
-from aml_train.image.registry_auth import RegistryAuth
+from aml_train.image.readiness.check import FACTS_TYPE, load_facts
+from aml_train.image.records import RECORD_TYPE, load_record, record_tag
+from aml_train.image.registry.auth import RegistryAuth
+from aml_train.image.registry.client import Registry
+from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 from aml_train.image.spec import TestRecord
-from aml_train.image.test_record import RECORD_TYPE, load_record, record_tag
 from tests.answer_cases import CASES, Answering, Reply, as_json, tries
 
 KEY = "b" * 64

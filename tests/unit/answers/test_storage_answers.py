@@ -15,12 +15,12 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from aml_train.credentials.azure import sign_in
-from aml_train.data.azure_blobs import AzureBlobs
-from aml_train.data.azure_lease import AzureLeases
-from aml_train.data.workspace import Access
-from aml_train.http_way import HttpWay
-from aml_train.jobs.clock import Clock
+from aml_train.azure.blob.container import AzureBlobs
+from aml_train.azure.blob.datastores import Access
+from aml_train.azure.blob.lease import AzureLeases
+from aml_train.azure.sign_in import sign_in
+from aml_train.azure.transport import HttpWay
+from aml_train.core.clock import Clock
 from tests.answer_cases import CASES, Answering, Reply, as_json, tries
 
 MD5 = "CY9rzUYh03PK3k6DJie09g=="

@@ -10,13 +10,13 @@ import azure.identity  # noqa: F401 - its import looks for processes, which a te
 import pytest
 import requests
 
-from aml_train.answers import REACH, Answer, Pages, is_within, trace_of
-from aml_train.credentials.azure import SignIn
-from aml_train.errors import ServiceError
-from aml_train.http_client import USER_AGENT, exchange, new_session
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_rest import AzureRest
-from aml_train.user_agent import PRODUCT
+from aml_train.azure.http import Workspace
+from aml_train.azure.sign_in import SignIn
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.answers import REACH, Answer, Pages, is_within, trace_of
+from aml_train.core.errors import ServiceError
+from aml_train.core.http_client import USER_AGENT, exchange, new_session
+from aml_train.core.user_agent import PRODUCT
 from tests.answer_cases import Answering, Reply, as_json, no_pauses
 
 IDS = {"x-ms-request-id": "r-1", "x-ms-correlation-request-id": "c-2", "Date": "Thu, 01 Jan 2026 00:00:00 GMT"}

@@ -11,23 +11,23 @@ import azure.identity  # noqa: F401 - its import looks for processes, which a te
 import pytest
 import requests
 
+from aml_train.azure.acr import pull_doubt
+from aml_train.azure.blob.address import Asset, JobOutput
+from aml_train.azure.blob.datastores import DataWorkspace
+from aml_train.azure.code_upload import _ask, _find
+from aml_train.azure.compute import _check_size, _settled
+from aml_train.azure.http import Workspace
+from aml_train.azure.models import AzureCatalogue
+from aml_train.azure.sign_in import SignIn
+from aml_train.azure.target import _check_compute, _check_workspace, login_server
+from aml_train.azure.workspace import AzureRest
 from aml_train.config.model import ClusterConfig
-from aml_train.credentials.azure import SignIn
-from aml_train.data.address import Asset, JobOutput
-from aml_train.data.workspace import DataWorkspace
-from aml_train.jobs.azure_catalogue import AzureCatalogue
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_rest import AzureRest
+from aml_train.core.clock import Clock
+from aml_train.gate.logged import columns_of
 from aml_train.jobs.browse import Filter, describe_job, list_jobs, tables_of_job
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.code_upload import _ask, _find
-from aml_train.jobs.logged import columns_of
-from aml_train.jobs.service import JobService, LogBeganAnewError, Placement
-from aml_train.promotion.catalogue import Catalogue
-from aml_train.targets.azure import _check_compute, _check_workspace, login_server
-from aml_train.targets.azure_compute import _check_size, _settled
-from aml_train.targets.azure_registry import pull_doubt
-from aml_train.targets.cluster import check_kind, differences
+from aml_train.jobs.cluster import check_kind, differences
+from aml_train.jobs.workspace import JobService, LogBeganAnewError, Placement
+from aml_train.models.promotion.catalogue import Catalogue
 from tests.answer_cases import CASES, Answering, Reply, as_json, tries
 
 WORKSPACE = Workspace(subscription_id="s", resource_group="g", name="w")

@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from aml_train.config.grammar import DOCUMENT
-from aml_train.config.image_grammar import IMAGE
-from aml_train.config.job_grammar import JOB
+from aml_train.config.document import DOCUMENT
+from aml_train.config.job.grammar import JOB
 from aml_train.config.load import load_config
-from aml_train.config.nodes import Faults
 from aml_train.config.schema import json_schema
-from aml_train.config.tree import parse
-from aml_train.errors import Fault, InvalidError
+from aml_train.config.sections.image_grammar import IMAGE
+from aml_train.config.yaml.nodes import Faults
+from aml_train.config.yaml.tree import parse
+from aml_train.core.errors import Fault, InvalidError
 
 GOOD = """\
 job:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aml_train.config.load import load_config
-from aml_train.errors import InvalidError
+from aml_train.core.errors import InvalidError
 
 TABLE = Path(__file__).with_name("bad_input.txt")
 JOB = "job: {command: x, environment: 'azureml:e:1'}\n"

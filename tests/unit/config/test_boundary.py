@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from aml_train import boundary
 from aml_train.config.load import load_config
-from aml_train.errors import InvalidError
+from aml_train.core import boundary
+from aml_train.core.errors import InvalidError
 
 JOB = "command: python train.py\ncode: {code}\nenvironment: {environment}\ninputs:\n  x: {{type: {kind}, path: {path}}}\n"
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.command_line import CommandLine, quoted
+from aml_train.config.job.command_line import CommandLine, quoted
 from aml_train.config.load import load_command
 from aml_train.config.model import Config
-from aml_train.errors import InvalidError
+from aml_train.core.errors import InvalidError
 
 ODD = ("a b", "it's", '"q"', "$HOME", "`id`", "", "-", "\\n", "ü€", "new\nline", "*?[]", "#x", "a=b;c|d&", "~", "!!")
 JOB = "command: other\nenvironment: azureml:sklearn:1\ncompute: azureml:cpu\nexperiment_name: mine\ninputs: {a: 1}\n"

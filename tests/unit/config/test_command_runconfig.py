@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from aml_train.config.job_grammar import snake
+from aml_train.config.job.grammar import snake
 from aml_train.config.load import load_config
 
 SAME_IN_BOTH = ("compute", "tags", "experiment_name", "code", "command", "inputs")

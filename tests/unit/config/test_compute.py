@@ -8,7 +8,7 @@ import pytest
 
 from aml_train.config.load import load_config
 from aml_train.config.model import ClusterConfig, SshConfig, TargetConfig
-from aml_train.errors import InvalidError
+from aml_train.core.errors import InvalidError
 
 USER = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/trainer"
 

@@ -10,8 +10,8 @@ import yaml
 
 from aml_train.config.load import load_config
 from aml_train.config.model import Config, CostConfig, PipConfig, Price, RetryConfig, TargetConfig, WaitConfig
-from aml_train.errors import InvalidError
-from aml_train.references import ImageRef
+from aml_train.core.errors import InvalidError
+from aml_train.core.references import ImageRef
 
 JOB = "job: {command: 'echo ${{inputs.epochs}}', inputs: {epochs: 5}, environment: 'azureml:e:1'}\n"
 WORKSPACE = "subscription-id: 00000000-0000-0000-0000-000000000000, resource-group: g, workspace: w1"

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aml_train.config.load import load_config
-from aml_train.config.runconfig_grammar import RUNCONFIG
-from aml_train.errors import Fault, InvalidError
+from aml_train.config.runconfig.grammar import RUNCONFIG
+from aml_train.core.errors import Fault, InvalidError
 
 HERE = Path(__file__).parent
 

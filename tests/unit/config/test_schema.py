@@ -11,14 +11,14 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from aml_train.config.gate_grammar import GATE
-from aml_train.config.grammar import DOCUMENT
-from aml_train.config.job_grammar import JOB
+from aml_train.config.document import DOCUMENT
+from aml_train.config.job.grammar import JOB
 from aml_train.config.load import load_config
 from aml_train.config.schema import json_schema
-from aml_train.config.shapes import Shape
-from aml_train.config.structures import Either, Items, Record, Table, Variants
-from aml_train.errors import InvalidError
+from aml_train.config.sections.gate import GATE
+from aml_train.config.yaml.shapes import Shape
+from aml_train.config.yaml.structures import Either, Items, Record, Table, Variants
+from aml_train.core.errors import InvalidError
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTATION = ROOT / "docs/configuration.md"

@@ -10,8 +10,8 @@ import pytest
 import requests
 import requests.adapters
 
-from aml_train.credentials.acr import TOKEN_USER, AcrLogin
-from aml_train.errors import ServiceError
+from aml_train.azure.acr_login import TOKEN_USER, AcrLogin
+from aml_train.core.errors import ServiceError
 
 HOST = "my.azurecr.io"
 

@@ -19,10 +19,10 @@ from azure.core.exceptions import (
     ServiceRequestError,
 )
 
-from aml_train.clouds import AZURE_PUBLIC, cloud_named
-from aml_train.credentials.azure import SignIn, sign_in, without_secrets
-from aml_train.errors import InvalidError, ServiceError
-from aml_train.user_agent import PRODUCT
+from aml_train.azure.clouds import AZURE_PUBLIC, cloud_named
+from aml_train.azure.sign_in import SignIn, sign_in, without_secrets
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.user_agent import PRODUCT
 
 IDS = {"AZURE_TENANT_ID": "the-tenant", "AZURE_CLIENT_ID": "the-client"}
 SECRET = {**IDS, "AZURE_CLIENT_SECRET": "the-secret"}

@@ -12,7 +12,7 @@ import azure.identity
 import pytest
 from azure.core.pipeline.transport import HttpTransport
 
-from aml_train.credentials.azure import sign_in
+from aml_train.azure.sign_in import sign_in
 
 HOUR = 3600
 LIFETIME = 3599

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.data.address import Address, Asset, DatastorePath, JobOutput, LocalPath, Scope, parse_address
-from aml_train.errors import InvalidError
+from aml_train.azure.blob.address import Address, Asset, DatastorePath, JobOutput, LocalPath, Scope, parse_address
+from aml_train.core.errors import InvalidError
 
 SCOPE = Scope(subscription_id="s", resource_group="g", workspace="w")
 LONG = "azureml://subscriptions/s/resourcegroups/g/workspaces/w"

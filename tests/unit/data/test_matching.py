@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.data.matching import blob_name, order, safe_relative, select
-from aml_train.errors import InvalidError
+from aml_train.core.errors import InvalidError
+from aml_train.core.globs import blob_name, order, safe_relative, select
 
 NAMES = (
     "a.txt",

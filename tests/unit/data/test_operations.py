@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.data import transfer
-from aml_train.data.local_files import PartFile, walk
-from aml_train.data.operations import Place, check_removal, copy, count, download, listing, remove, upload
-from aml_train.data.transfer import Tally, block_id, block_size
-from aml_train.errors import InvalidError, ServiceError
+from aml_train.azure.blob import transfer
+from aml_train.azure.blob.local_files import PartFile, walk
+from aml_train.azure.blob.operations import Place, check_removal, copy, count, download, listing, remove, upload
+from aml_train.azure.blob.transfer import Tally, block_id, block_size
+from aml_train.core.errors import InvalidError, ServiceError
 from tests.memory_storage import MemoryStorage, md5
 
 

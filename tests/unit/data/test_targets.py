@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from aml_train.azure.blob.transfer import Tally
+from aml_train.azure.blob.workers import Workers
+from aml_train.azure.transport import HttpWay
+from aml_train.cli import data_progress as progress
 from aml_train.config.targets import load_targets
-from aml_train.data import progress
-from aml_train.data.transfer import Tally
-from aml_train.data.workers import Workers
-from aml_train.errors import CancelledError, InvalidError
-from aml_train.http_way import HttpWay
+from aml_train.core.errors import CancelledError, InvalidError
 
 
 def test_without_a_configuration_it_is_the_local_one(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_failing_source_ends_the_work() -> None:
 def test_wrong_arguments_are_told_before_anything_is_asked(
     arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from aml_train.cli import cli
+    from aml_train.cli.main import cli
 
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(cli, ["data", *arguments])
@@ -147,7 +147,7 @@ def test_wrong_arguments_are_told_before_anything_is_asked(
 
 
 def test_an_interruption_says_how_to_go_on() -> None:
-    from aml_train.cli_data import moved
+    from aml_train.cli.data import moved
 
     def work(tally: Tally) -> None:
         tally.add(files=3, sent_files=2)
@@ -161,7 +161,7 @@ def test_an_interruption_says_how_to_go_on() -> None:
 
 
 def test_a_version_needs_a_name(tmp_path: Path) -> None:
-    from aml_train.cli import cli
+    from aml_train.cli.main import cli
 
     result = CliRunner().invoke(
         cli, ["data", "upload", str(tmp_path), "azureml://datastores/d/paths/x", "--version", "1"]

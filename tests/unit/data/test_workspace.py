@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from aml_train.data.address import Asset, DatastorePath, Scope, parse_address
-from aml_train.data.storage import Storage
-from aml_train.data.workspace import Access, DataWorkspace, asset_type
-from aml_train.errors import InvalidError, ServiceError
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_rest import AzureRest
+from aml_train.azure.blob.address import Asset, DatastorePath, Scope, parse_address
+from aml_train.azure.blob.datastores import Access, DataWorkspace, asset_type
+from aml_train.azure.blob.storage import Storage
+from aml_train.azure.http import Workspace
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.errors import InvalidError, ServiceError
 from tests.answers import answered
 from tests.memory_storage import MemoryStorage
 

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from azure.core.exceptions import ResourceNotFoundError
 
-from aml_emulator.blobs import BlobEntry, Blobs
+from aml_emulator.store.blobs import BlobEntry, Blobs
 from tests.executor_fakes import MemoryBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 

@@ -10,15 +10,15 @@ from urllib.parse import quote
 
 import anyio
 
-from aml_emulator.app import App
-from aml_emulator.blobs import Blobs
+from aml_emulator.api.app import App
+from aml_emulator.api.arm.computes import create_default
+from aml_emulator.context import Services
+from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.executor.spec import RunError, RunSpec
-from aml_emulator.identity import Identity
-from aml_emulator.jobs.service import JobService
-from aml_emulator.routes.computes import create_default
-from aml_emulator.services import Services
+from aml_emulator.identity.identity import Identity
+from aml_emulator.identity.tokens import Tokens
 from aml_emulator.store import Store
-from aml_emulator.tokens import Tokens
+from aml_emulator.store.blobs import Blobs
 
 IDENTITY = Identity(
     instance="abcd1234",

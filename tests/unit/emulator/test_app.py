@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 import pytest
 
 from aml_emulator.executor.spec import Folder, RunError
-from aml_emulator.federation import AUDIENCE
-from aml_emulator.tokens import Tokens
+from aml_emulator.identity.federation import AUDIENCE
+from aml_emulator.identity.tokens import Tokens
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 API = IDENTITY.api_host
@@ -379,7 +379,7 @@ def test_a_file_is_passed_on_by_ranges(
     service: Service, monkeypatch: pytest.MonkeyPatch, asked: str, status: int, found: bytes, range_: str
 ) -> None:
     blob = b"0123456789"
-    monkeypatch.setattr("aml_emulator.routes.artifacts._MOST_AT_ONCE", 4)
+    monkeypatch.setattr("aml_emulator.api.history.artifacts._MOST_AT_ONCE", 4)
     monkeypatch.setattr(service.blobs, "size", lambda _container, _name: len(blob))
     monkeypatch.setattr(service.blobs, "read", lambda _container, _name: iter([blob[:3], blob[3:]]))
     monkeypatch.setattr(

@@ -17,11 +17,23 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-import aml_emulator.http
-from aml_emulator.bodies import WORD, BodyError, Either, Fields, ListOf, MapOf, Shape, Tree, Whole, check, read_json
-from aml_emulator.hosts import LOGIN_HOSTS
-from aml_emulator.http import Route
-from aml_emulator.jobs.types import ENVIRONMENT
+import aml_emulator.api.routing
+from aml_emulator.api.bodies import (
+    WORD,
+    BodyError,
+    Either,
+    Fields,
+    ListOf,
+    MapOf,
+    Shape,
+    Tree,
+    Whole,
+    check,
+    read_json,
+)
+from aml_emulator.api.routing import Route
+from aml_emulator.domain.jobs.types import ENVIRONMENT
+from aml_emulator.network.hosts import LOGIN_HOSTS
 from tests.unit.emulator.memory_service import API, KNOWN, QUERIES, furnished
 from tests.unit.emulator.parts import VERSION, WS, Answer, Service
 
@@ -308,7 +320,7 @@ def shapes() -> dict[str, Shape]:
             found.setdefault(current, shape)
             check(shape, value)
 
-        patch.setattr(aml_emulator.http, "check", noted)
+        patch.setattr(aml_emulator.api.routing, "check", noted)
         chance = random.Random(1)  # noqa: S311 - the same each time
         for current, route in ROUTES.items():
             for _ in range(40):

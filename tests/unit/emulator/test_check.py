@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from aml_emulator.domain.jobs.check import changed, check_job, essence, shm_bytes, timeout_seconds
 from aml_emulator.errors import ServiceError
-from aml_emulator.jobs.check import changed, check_job, essence, shm_bytes, timeout_seconds
 
 JOB: dict[str, Any] = {"jobType": "Command", "command": "true", "environmentId": "e", "computeId": "c"}
 

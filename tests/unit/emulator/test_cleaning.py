@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from aml_emulator.cleaning import clean, overlap
+from aml_emulator.context import Services
+from aml_emulator.domain.cleaning import clean, overlap
 from aml_emulator.executor.spec import Folder
-from aml_emulator.services import Services
 from tests.executor_fakes import MemoryBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aml_emulator.requests_log import Recorder
+from aml_emulator.network.requests_log import Recorder
 from tests import contracts
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 

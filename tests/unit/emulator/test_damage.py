@@ -11,9 +11,8 @@ from types import SimpleNamespace
 import pytest
 from azure.core.exceptions import ServiceRequestError
 
-from aml_emulator import damage
-from aml_emulator.admin import Admin
-from aml_emulator.store import Store
+from aml_emulator.api.admin import Admin
+from aml_emulator.store import Store, damage
 from aml_emulator.store.database import Database
 from tests.unit.emulator.memory_service import API, TRACKING, furnished
 from tests.unit.emulator.parts import IDENTITY, WS, Service

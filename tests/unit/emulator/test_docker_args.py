@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from aml_emulator.domain.jobs.docker_args import docker_options
 from aml_emulator.errors import ServiceError
-from aml_emulator.jobs.docker_args import docker_options
 
 
 @pytest.mark.parametrize(

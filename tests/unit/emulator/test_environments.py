@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aml_emulator import settings
-from aml_emulator.curated import CuratedImages
+from aml_emulator.domain.curated_images import CuratedImages
 from aml_emulator.executor import conda
 from aml_emulator.executor.build import fetch_micromamba, for_engine, ignore_rules
 from aml_emulator.executor.settings import ExecutorSettings

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from aml_emulator.fault_front import error_answer
-from aml_emulator.faults import Faults, Rule
-from aml_emulator.hosts import Destination
-from aml_emulator.requests_log import KEPT_REQUESTS, RequestLog, redact
+from aml_emulator.network.fault_front import error_answer
+from aml_emulator.network.faults import Faults, Rule
+from aml_emulator.network.hosts import Destination
+from aml_emulator.network.requests_log import KEPT_REQUESTS, RequestLog, redact
 from tests.unit.emulator.parts import Clock
 
 HOST = "management.azure.com"

@@ -14,9 +14,9 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from aml_emulator.admin import Admin
-from aml_emulator.federation import AUDIENCE, FederatedCredential, Federation
-from aml_emulator.tokens import TokenError
+from aml_emulator.api.admin import Admin
+from aml_emulator.identity.federation import AUDIENCE, FederatedCredential, Federation
+from aml_emulator.identity.tokens import TokenError
 from tests.unit.emulator.parts import IDENTITY, Service
 
 ISSUER = "https://token.actions.githubusercontent.com"

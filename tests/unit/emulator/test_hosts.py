@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.hosts import Destination, decide
-from aml_emulator.proxy import BadHeadError, Head, is_from_a_tool, parse_head
-from aml_emulator.upstream import ProxyAddress, Upstream, bypasses, parse_proxy
+from aml_emulator.network.hosts import Destination, decide
+from aml_emulator.network.proxy import BadHeadError, Head, is_from_a_tool, parse_head
+from aml_emulator.network.upstream import ProxyAddress, Upstream, bypasses, parse_proxy
 
 
 @pytest.mark.parametrize(

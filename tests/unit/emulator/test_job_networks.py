@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 import pytest
 
 from aml_emulator.executor.job_networks import JobNetworks
-from aml_emulator.federation import FederatedCredential
-from aml_emulator.tokens import TokenError
+from aml_emulator.identity.federation import FederatedCredential
+from aml_emulator.identity.tokens import TokenError
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 LOGIN = "login.microsoftonline.com"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.locations import AssetId, BlobPath, DatastorePath, JobOutput, Location, LocationError, parse
+from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, JobOutput, Location, LocationError, parse
 
 SCOPE = "subscriptions/s/resourcegroups/g/workspaces/w"
 ARM = "/subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningServices/workspaces/w"

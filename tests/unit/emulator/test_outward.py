@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from aml_emulator.executor import fetch
 from aml_emulator.executor.archive import ContentError
 from aml_emulator.executor.spec import InputSpec
-from aml_emulator.hosts import Destination, decide, is_inward, read_address
-from aml_emulator.outward import InwardError, Outward, resolve
-from aml_emulator.upstream import Streams, Upstream
+from aml_emulator.network.hosts import Destination, decide, is_inward, read_address
+from aml_emulator.network.outward import InwardError, Outward, resolve
+from aml_emulator.network.upstream import Streams, Upstream
 
 INWARD = (
     *("127.0.0.1", "127.1.2.3", "0.0.0.0", "0.1.2.3", "169.254.169.254", "224.0.0.1"),  # noqa: S104

@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from aml_emulator.admin import Admin
-from aml_emulator.clusters import Scale
-from aml_emulator.provoke import PREEMPTED
+from aml_emulator.api.admin import Admin
+from aml_emulator.domain.compute.nodes import Scale
+from aml_emulator.domain.jobs.provoke import PREEMPTED
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 

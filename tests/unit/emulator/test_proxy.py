@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_emulator.hosts import Destination, decide
-from aml_emulator.outward import Outward
-from aml_emulator.proxy import Head, Proxy, is_from_a_tool
-from aml_emulator.upstream import Streams, Upstream
+from aml_emulator.network.hosts import Destination, decide
+from aml_emulator.network.outward import Outward
+from aml_emulator.network.proxy import Head, Proxy, is_from_a_tool
+from aml_emulator.network.upstream import Streams, Upstream
 
 HOST, JOB = "192.168.7.9", "172.30.0.2"
 

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import pytest
 
-from aml_emulator.registry_acr import AcrInterface, Answer
-from aml_emulator.registry_locks import Locks
-from aml_emulator.registry_requests import read_request
-from aml_emulator.registry_storage import RegistryStorage
+from aml_emulator.registry.acr import AcrInterface, Answer
+from aml_emulator.registry.locks import Locks
+from aml_emulator.registry.requests import read_request
+from aml_emulator.registry.storage import RegistryStorage
 
 HOST = "amllocal.azurecr.io"
 

@@ -9,13 +9,13 @@ from urllib.parse import urlencode
 
 import pytest
 
-from aml_emulator.proxy import BadHeadError, Head
-from aml_emulator.registry_acr import AcrInterface, Answer
-from aml_emulator.registry_front import TOKEN_USER, RegistryFront
-from aml_emulator.registry_locks import Locks
-from aml_emulator.registry_requests import plain_target, read_request, read_scope
-from aml_emulator.registry_storage import RegistryStorage
-from aml_emulator.tokens import REGISTRY_ACCESS_SECONDS, REGISTRY_REFRESH_SECONDS, RegistryAccess, Tokens
+from aml_emulator.identity.tokens import REGISTRY_ACCESS_SECONDS, REGISTRY_REFRESH_SECONDS, RegistryAccess, Tokens
+from aml_emulator.network.proxy import BadHeadError, Head
+from aml_emulator.registry.acr import AcrInterface, Answer
+from aml_emulator.registry.front import TOKEN_USER, RegistryFront
+from aml_emulator.registry.locks import Locks
+from aml_emulator.registry.requests import plain_target, read_request, read_scope
+from aml_emulator.registry.storage import RegistryStorage
 from tests.unit.emulator.parts import IDENTITY, Clock
 
 HOST = IDENTITY.login_server

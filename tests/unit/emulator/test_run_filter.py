@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.run_filter import FilterError, predicate
+from aml_emulator.api.v1.run_filter import FilterError, predicate
 
 RUN = {
     "Status": "Completed",

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from aml_emulator.domain.jobs import from_runconfig as runconfig
+from aml_emulator.domain.jobs import from_runconfig_data as runconfig_data
+from aml_emulator.domain.jobs.check import check_job
+from aml_emulator.domain.jobs.from_runconfig_data import Dataset
 from aml_emulator.errors import NotSupportedError, ServiceError
-from aml_emulator.jobs import runconfig, runconfig_data
-from aml_emulator.jobs.check import check_job
-from aml_emulator.jobs.runconfig_data import Dataset
 from tests.unit.emulator.parts import WS
 
 USER_MANAGED = {"python": {"userManagedDependencies": True, "interpreterPath": "/opt/py/bin/python"}}

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from aml_emulator import certificates, identity, settings
+from aml_emulator import settings
+from aml_emulator.identity import identity
+from aml_emulator.network import certificates
 
 
 def test_flags_win_over_the_environment_and_that_over_defaults() -> None:

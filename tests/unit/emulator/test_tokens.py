@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from aml_emulator.tokens import LIFETIME_SECONDS, TokenError, Tokens, decode
+from aml_emulator.identity.tokens import LIFETIME_SECONDS, TokenError, Tokens, decode
 from tests.unit.emulator.parts import IDENTITY, Clock
 
 

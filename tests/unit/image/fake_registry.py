@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import requests
 from requests.adapters import BaseAdapter
 
-from aml_train.image.manifest import sha256_digest
+from aml_train.image.registry.manifest import sha256_digest
 
 
 class FakeRegistry(BaseAdapter):

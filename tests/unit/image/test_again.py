@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from aml_train.errors import ImageError
-from aml_train.events import Event, Notice
-from aml_train.image.again import BrokenOffError, done_again
-from aml_train.stopping import Stop, StoppedError
+from aml_train.core.again import BrokenOffError, done_again
+from aml_train.core.errors import ImageError
+from aml_train.core.events import Event, Notice
+from aml_train.core.threads import Stop, StoppedError
 
 
 class Engine:

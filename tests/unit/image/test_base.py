@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 import requests
 
-from aml_train.errors import ImageError, ServiceError
+from aml_train.core.errors import ImageError, ServiceError
+from aml_train.core.references import ImageRef
 from aml_train.image.base import MovedTags, Registries, docker_login, docker_registries, resolve_base
-from aml_train.image.registry import Registry
+from aml_train.image.registry.client import Registry
 from aml_train.image.spec import BaseImage
-from aml_train.references import ImageRef
 from tests.unit.image.fake_registry import FakeRegistry
 
 
@@ -99,7 +99,7 @@ def registry() -> FakeRegistry:
 
 
 def digest_of(content: bytes) -> str:
-    from aml_train.image.manifest import sha256_digest
+    from aml_train.image.registry.manifest import sha256_digest
 
     return sha256_digest(content)
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.engine import BuildCli
-from aml_train.errors import ImageError
-from aml_train.events import LogLine, Progress
-from aml_train.image.build import BuildOptions, build_argv
-from aml_train.image.progress import PlainProgress
+from aml_train.core.engine import BuildCli
+from aml_train.core.errors import ImageError
+from aml_train.core.events import LogLine, Progress
+from aml_train.image.build.build import BuildOptions, build_argv
+from aml_train.image.build.progress import PlainProgress
 from aml_train.image.push import follow_push
 
 DIGEST = "sha256:" + "a" * 64

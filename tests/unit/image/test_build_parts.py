@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config.image_model import PROTECTED, SecretConfig
-from aml_train.errors import ImageError
-from aml_train.image.build import BuildOptions
-from aml_train.image.build_cache import Cache, cache_kind
-from aml_train.image.build_context import docker_config, write_context
-from aml_train.image.build_secrets import BuildSecrets, Mask, build_secrets
-from aml_train.image.in_build import protect
-from aml_train.image.progress import PlainProgress
-from aml_train.image.registry_auth import RegistryAuth
-from aml_train.image.secret_files import SecretAccess
+from aml_train.config.sections.image_model import PROTECTED, SecretConfig
+from aml_train.core.errors import ImageError
+from aml_train.image.build.build import BuildOptions
+from aml_train.image.build.cache import Cache, cache_kind
+from aml_train.image.build.context import docker_config, write_context
+from aml_train.image.build.progress import PlainProgress
+from aml_train.image.build.secret_files import SecretAccess
+from aml_train.image.build.secrets import BuildSecrets, Mask, build_secrets
+from aml_train.image.dockerfile.in_build import protect
+from aml_train.image.registry.auth import RegistryAuth
 
 
 def test_values_are_read_only_to_mask_them(tmp_path: Path) -> None:

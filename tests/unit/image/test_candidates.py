@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from aml_train.events import Event, Notice
-from aml_train.image.registry import Registry
-from aml_train.image.stage import _Stage
+from aml_train.core.events import Event, Notice
+from aml_train.image.ensure import _Stage
+from aml_train.image.registry.client import Registry
 from aml_train.image.work import Work
 from tests.image_cases import plan
 from tests.unit.image.test_registry_http import Script, answer

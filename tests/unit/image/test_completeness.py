@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import requests
 
-from aml_train.errors import ImageError
+from aml_train.core.errors import ImageError
 from aml_train.image.completeness import CONNECTIONS, lost_part
-from aml_train.image.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
-from aml_train.image.registry import Registry
+from aml_train.image.registry.client import Registry
+from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 from tests.unit.image.fake_registry import FakeRegistry
 
 REPOSITORY = "team/digits"

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.config.image_model import CopyConfig, ImageConfig, PipConfig, RunConfig
-from aml_train.files import FileEntry, FileSet
-from aml_train.image.dockerfile import render_dockerfile
+from aml_train.config.sections.image_model import CopyConfig, ImageConfig, PipConfig, RunConfig
+from aml_train.core.files import FileEntry, FileSet
+from aml_train.image.dockerfile.render import render_dockerfile
+from aml_train.image.dockerfile.shell import quote
 from aml_train.image.inputs import ImageInputs
-from aml_train.image.shell import quote
 from tests.image_cases import BASE, DIGEST, FULL, INPUTS, OFED, plan
 
 SMALL = ImageConfig(base=BASE.reference, repository="r", where="f:1")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.image_model import OfedConfig
-from aml_train.errors import InvalidError
-from aml_train.image.ofed import (
+from aml_train.config.sections.image_model import OfedConfig
+from aml_train.core.errors import InvalidError
+from aml_train.image.dockerfile.ofed import (
     DISTRO_PACKAGES,
     DOCA_DISTRIBUTIONS,
     DOCA_KEY,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.errors import InvalidError
-from aml_train.image.own_dockerfile import instructions, parse_dockerfile
-from aml_train.references import ImageRef
+from aml_train.core.errors import InvalidError
+from aml_train.core.references import ImageRef
+from aml_train.image.dockerfile.own import instructions, parse_dockerfile
 
 TEXT = """\
 # syntax=docker/dockerfile:1

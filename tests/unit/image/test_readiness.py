@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from aml_train.checks import CHECKS
-from aml_train.image import readiness_probe
-from aml_train.image.readiness import failure, judge, probe_key, probe_script, summary
-from aml_train.image.readiness_facts import parse_facts
+from aml_train.core.checks import CHECKS
+from aml_train.image.readiness import probe as readiness_probe
+from aml_train.image.readiness.facts import parse_facts
+from aml_train.image.readiness.judge import failure, judge, probe_key, probe_script, summary
 from aml_train.image.spec import CheckPolicy
 
 LIB = "/usr/lib/x86_64-linux-gnu"

@@ -9,13 +9,13 @@ import pytest
 import requests
 import stamina
 
-from aml_train.errors import ImageError
-from aml_train.image.manifest import DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
+from aml_train.core.errors import ImageError
 from aml_train.image.push import read_back, release
-from aml_train.image.registry import Registry, RegistryLocation
-from aml_train.image.registry_auth import Login, RegistryAuth, is_loopback, parse_challenge, sign_in_hint
+from aml_train.image.records import RECORD_TYPE, load_record, parse_record, record_tag, store_record
+from aml_train.image.registry.auth import Login, RegistryAuth, is_loopback, parse_challenge, sign_in_hint
+from aml_train.image.registry.client import Registry, RegistryLocation
+from aml_train.image.registry.manifest import DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 from aml_train.image.spec import TestRecord
-from aml_train.image.test_record import RECORD_TYPE, load_record, parse_record, record_tag, store_record
 from tests.unit.image.fake_registry import FakeRegistry
 
 URL = "https://registry.test"

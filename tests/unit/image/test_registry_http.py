@@ -12,11 +12,11 @@ import requests
 import stamina
 from requests.adapters import BaseAdapter
 
-from aml_train.errors import ImageError
-from aml_train.image.manifest import OCI_MANIFEST, Manifest, sha256_digest
-from aml_train.image.registry import Registry
-from aml_train.image.registry_auth import Authenticator, BusyError, RegistryAuth, renew
-from aml_train.image.registry_http import _backoff
+from aml_train.core.errors import ImageError
+from aml_train.image.registry.auth import Authenticator, BusyError, RegistryAuth, renew
+from aml_train.image.registry.client import Registry
+from aml_train.image.registry.http import _backoff
+from aml_train.image.registry.manifest import OCI_MANIFEST, Manifest, sha256_digest
 
 URL = "https://my.azurecr.io"
 REALM = "https://my.azurecr.io/oauth2/token"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config.image_model import SecretConfig
-from aml_train.errors import ImageError, InvalidError
-from aml_train.image import secret_files
-from aml_train.image.build_secrets import build_secrets
-from aml_train.image.secret_files import SecretAccess, read_secret_file, secret_access
+from aml_train.config.sections.image_model import SecretConfig
+from aml_train.core.errors import ImageError, InvalidError
+from aml_train.image.build import secret_files
+from aml_train.image.build.secret_files import SecretAccess, read_secret_file, secret_access
+from aml_train.image.build.secrets import build_secrets
 
 
 @pytest.fixture

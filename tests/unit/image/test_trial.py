@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from aml_train.errors import ImageError, TestsFailedError
-from aml_train.files import FileSet
+from aml_train.core.errors import ImageError, TestsFailedError
+from aml_train.core.files import FileSet
+from aml_train.core.threads import Stop, StoppedError
 from aml_train.image import trial
-from aml_train.image.checking import Checks
-from aml_train.image.readiness_facts import Facts
+from aml_train.image.readiness.check import Checks
+from aml_train.image.readiness.facts import Facts
 from aml_train.image.spec import TestSpec
 from aml_train.image.trial import Trial
 from aml_train.image.work import Work
-from aml_train.stopping import Stop, StoppedError
 from tests.image_cases import plan
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from aml_train import __main__
 from aml_train.config.load import load_config
-from aml_train.files import FileSet
+from aml_train.core.files import FileSet
 
 JOB = """\
 $schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aml_train import __main__
+from aml_train.cli.scaffold.draft import Draft, Item, render, scalar
+from aml_train.cli.scaffold.project import nearness, scan
+from aml_train.cli.scaffold.write import write_files
 from aml_train.config.load import load_config
-from aml_train.config.nodes import Mark
-from aml_train.errors import InvalidError
-from aml_train.init.draft import Draft, Item, render, scalar
-from aml_train.init.project import nearness, scan
-from aml_train.init.write import write_files
+from aml_train.config.yaml.nodes import Mark
+from aml_train.core.errors import InvalidError
 
 PROJECTS = Path(__file__).parents[2] / "projects"
 

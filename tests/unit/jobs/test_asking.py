@@ -13,13 +13,13 @@ import stamina
 from requests.adapters import BaseAdapter
 from urllib3 import HTTPResponse
 
-from aml_train import retries
-from aml_train.credentials.azure import SignIn
-from aml_train.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_making import made
-from aml_train.jobs.azure_rest import AzureRest
-from aml_train.jobs.azure_v2 import translate
+from aml_train.azure.http import Workspace
+from aml_train.azure.making import made
+from aml_train.azure.sdk_v2 import translate
+from aml_train.azure.sign_in import SignIn
+from aml_train.azure.workspace import AzureRest
+from aml_train.core import retry as retries
+from aml_train.core.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
 
 WORKSPACE = Workspace(subscription_id="s", resource_group="g", name="w")
 JSON = {"Content-Type": "application/json"}

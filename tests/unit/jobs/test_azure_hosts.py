@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from aml_train.answers import Answer
-from aml_train.errors import ServiceError
-from aml_train.jobs.azure_hosts import address_of
-from aml_train.jobs.azure_http import AzureHttp, Workspace
+from aml_train.azure.hosts import address_of
+from aml_train.azure.http import AzureHttp, Workspace
+from aml_train.core.answers import Answer
+from aml_train.core.errors import ServiceError
 
 #: As in Microsoft's REST guide.
 GUIDE = dict.fromkeys(

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from aml_train.clouds import AZURE_PUBLIC
-from aml_train.errors import ServiceError
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_nodes import node_kind, waiting_reason
-from aml_train.jobs.azure_rest import AzureRest
-from aml_train.jobs.service import NodeKind, Placement
+from aml_train.azure.clouds import AZURE_PUBLIC
+from aml_train.azure.http import Workspace
+from aml_train.azure.nodes import node_kind, waiting_reason
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.errors import ServiceError
+from aml_train.jobs.workspace import NodeKind, Placement
 from tests.answers import answered
 
 SIZES = {

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from aml_train.errors import InvalidError
+from aml_train.azure.sdk_v1 import run_configuration
+from aml_train.core.errors import InvalidError
+from aml_train.core.references import ImageRef
 from aml_train.image.spec import Given, Tested
-from aml_train.jobs.azure_v1 import run_configuration
-from aml_train.jobs.job import JobTemplate, job_name, make_job
-from aml_train.references import ImageRef
+from aml_train.jobs.spec import JobTemplate, job_name, make_job
 
 DIGEST = "sha256:" + "a" * 64
 TESTED = Tested(

@@ -7,17 +7,17 @@ from typing import Any, cast
 
 import pytest
 
-from aml_train.cli_jobs import _filter, _table
+from aml_train.azure.http import Workspace
+from aml_train.azure.workspace import AzureRest
+from aml_train.cli.jobs import _filter, _table
 from aml_train.config.model import SetupCommand
-from aml_train.errors import ServiceError
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_rest import AzureRest
+from aml_train.core.errors import ServiceError
+from aml_train.core.tables import Table
+from aml_train.gate.logged import LoggedSet
 from aml_train.jobs.browse import Filter, describe_job, list_jobs, table_facts, tables_of_job
-from aml_train.jobs.logged import LoggedSet
-from aml_train.jobs.service import JobView
+from aml_train.jobs.setup import script
 from aml_train.jobs.states import JobStatus
-from aml_train.prologue import script
-from aml_train.tables import Table
+from aml_train.jobs.workspace import JobView
 from tests.answers import answered
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.errors import InvalidError
-from aml_train.files import FileEntry, FileSet
-from aml_train.jobs import code_hash
-from aml_train.jobs.code_hash import read_snapshot
+from aml_train.azure import code_hash
+from aml_train.azure.code_hash import read_snapshot
+from aml_train.core.errors import InvalidError
+from aml_train.core.files import FileEntry, FileSet
 
 
 def test_the_hash_is_that_of_azure_ai_ml(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from aml_train.config.model import ClusterConfig
-from aml_train.errors import ServiceError
-from aml_train.events import Event, Notice
-from aml_train.jobs.memory import MemoryJob, MemoryService, TrainingFailedError
-from aml_train.promotion.memory import MemoryCatalogue
+from aml_train.core.errors import ServiceError
+from aml_train.core.events import Event, Notice
 from tests.contracts.guarded import change_tags
 from tests.contracts.job_service import CASES
+from tests.support.memory_models import MemoryCatalogue
+from tests.support.memory_workspace import MemoryJob, MemoryService, TrainingFailedError
 
 
 def perform(job: MemoryJob) -> Iterator[None]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from aml_train.errors import InvalidError
+from aml_train.core.errors import InvalidError
 from aml_train.image.spec import Given
-from aml_train.jobs.data_versions import data_of, data_to_be, pin_data, version_of
-from aml_train.jobs.job import JobTemplate, job_name
+from aml_train.jobs.inputs import data_of, data_to_be, pin_data, version_of
+from aml_train.jobs.spec import JobTemplate, job_name
 from tests.fake_service import FakeService
 
 _SCOPE = "subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningServices/workspaces/w"

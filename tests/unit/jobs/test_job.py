@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from aml_train.core.references import ImageRef
 from aml_train.image.spec import Given, Tested
-from aml_train.jobs.job import JobTemplate, fingerprint, job_name, make_job, stem_of
-from aml_train.references import ImageRef
+from aml_train.jobs.spec import JobTemplate, fingerprint, job_name, make_job, stem_of
 
 DIGEST = "sha256:" + "1" * 64
 TEMPLATE = JobTemplate(

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.errors import ServiceError
-from aml_train.events import Event, LogLines, LogsEnded, LogTail, Notice
-from aml_train.jobs.job_logs import JobLogs, best, told
-from aml_train.jobs.service import JobView, NodeKind, Placement
+from aml_train.core.errors import ServiceError
+from aml_train.core.events import Event, LogLines, LogsEnded, LogTail, Notice
+from aml_train.jobs.logs.report import JobLogs, best, told
+from aml_train.jobs.logs.tracebacks import Traceback
 from aml_train.jobs.states import JobStatus
-from aml_train.tracebacks import Traceback
+from aml_train.jobs.workspace import JobView, NodeKind, Placement
 from tests.fake_service import FakeService, lost
 
 SOCKETS = b"n:1:1 [0] NCCL INFO NET/IB : No device found.\nn:1:1 [0] NCCL INFO Using network Socket\n"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.jobs.log_names import chosen, log_name
+from aml_train.jobs.logs.names import chosen, log_name
 
 
 @pytest.mark.parametrize(

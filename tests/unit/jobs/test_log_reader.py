@@ -11,15 +11,15 @@ import requests
 from urllib3 import HTTPSConnectionPool
 from urllib3.exceptions import ReadTimeoutError
 
-from aml_train.answers import Answer as Json
-from aml_train.errors import ServiceError
-from aml_train.events import Event, JobStatusChanged, LogLines, Notice
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_rest import AzureRest
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.service import JobView, StorageUnreachableError
+from aml_train.azure.http import Workspace
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.answers import Answer as Json
+from aml_train.core.clock import Clock
+from aml_train.core.errors import ServiceError
+from aml_train.core.events import Event, JobStatusChanged, LogLines, Notice
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.watch import Limits, Pace, watch
+from aml_train.jobs.workspace import JobView, StorageUnreachableError
 from tests.fake_service import FakeClock, FakeService
 from tests.unit.test_pipeline import good_service, make_plan, run
 

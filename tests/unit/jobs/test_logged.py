@@ -12,19 +12,19 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_train.answers import Answer
-from aml_train.clouds import AZURE_PUBLIC
-from aml_train.errors import ServiceError
+from aml_train.azure import run_metrics as azure_logged
+from aml_train.azure.clouds import AZURE_PUBLIC
+from aml_train.azure.http import Workspace, read_answer
+from aml_train.azure.run_metrics import read_logged
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.answers import Answer
+from aml_train.core.clock import Clock
+from aml_train.core.errors import ServiceError
+from aml_train.core.tables import MOST_CHARACTERS, MOST_POINTS, Table, masked
 from aml_train.gate.history import MetricPoint
-from aml_train.jobs import azure_logged
-from aml_train.jobs.azure_http import Workspace, read_answer
-from aml_train.jobs.azure_logged import read_logged
-from aml_train.jobs.azure_rest import AzureRest
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.logged import LIST, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, columns_of, in_order, problem_of
+from aml_train.gate.logged import LIST, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, columns_of, in_order, problem_of
+from aml_train.gate.logged_tables import MOST_BYTES, file_of, tables_of
 from aml_train.jobs.logged_reads import read_tables, settle_logged
-from aml_train.jobs.logged_tables import MOST_BYTES, file_of, tables_of
-from aml_train.tables import MOST_CHARACTERS, MOST_POINTS, Table, masked
 from tests.fake_service import FakeClock, FakeService
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from aml_train.errors import ServiceError
-from aml_train.jobs.log_names import log_name
-from aml_train.jobs.logs import TAIL_LINES, LogFollower, LogText, Tail
-from aml_train.lines import LONGEST_LINE, Piece
-from aml_train.masking import Masker
+from aml_train.core.errors import ServiceError
+from aml_train.core.lines import LONGEST_LINE, Piece
+from aml_train.core.masking import Masker
+from aml_train.jobs.logs.follow import TAIL_LINES, LogFollower, LogText, Tail
+from aml_train.jobs.logs.names import log_name
 from tests.fake_service import FakeService, lost
 
 STD = "user_logs/std_log.txt"

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from aml_train.errors import ServiceError
-from aml_train.files import FileSet
+from aml_train.core.errors import ServiceError
+from aml_train.core.files import FileSet
+from aml_train.core.references import ImageRef
 from aml_train.image.spec import Given, JobImage, Tested
-from aml_train.jobs.job import VALUE_LENGTH, JobTemplate, job_parts, make_job
 from aml_train.jobs.parts import TAG_FILES, TAG_PARTS, difference, in_one_line, part_tags
-from aml_train.jobs.service import JobView
+from aml_train.jobs.spec import VALUE_LENGTH, JobTemplate, job_parts, make_job
 from aml_train.jobs.states import JobStatus
-from aml_train.references import ImageRef
-from aml_train.submit import why_submitted
+from aml_train.jobs.workspace import JobView
+from aml_train.pipeline.submit import why_submitted
 from tests.fake_service import FakeService
 
 DIGEST = "sha256:" + "1" * 64

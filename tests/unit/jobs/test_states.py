@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.errors import ServiceError
+from aml_train.core.errors import ServiceError
 from aml_train.jobs.states import JobStatus, parse_status
 
 

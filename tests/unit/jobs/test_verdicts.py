@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from aml_train.jobs.origin import Origin
-from aml_train.jobs.service import JobView
+from aml_train.core.origin import Origin
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.verdicts import GateWord, latest_passed, read_verdict, record_verdict
+from aml_train.jobs.workspace import JobView
+from aml_train.pipeline.branch_verdicts import GateWord, latest_passed, read_verdict, record_verdict
 from tests.fake_service import FakeService
 
 ORIGIN = Origin(repository="github.com/o/r", configuration="aml-train.yml", branch="main", commit="a" * 40)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from aml_train.errors import CancelledError, JobFailedError, NotRespondingError, ServiceError, TimedOutError
-from aml_train.events import Event, JobStatusChanged, LogLines, Notice
-from aml_train.jobs.clock import Clock
-from aml_train.jobs.service import JobView, Placement
+from aml_train.core.clock import Clock
+from aml_train.core.errors import CancelledError, JobFailedError, NotRespondingError, ServiceError, TimedOutError
+from aml_train.core.events import Event, JobStatusChanged, LogLines, Notice
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.timing import Cap
 from aml_train.jobs.watch import Limits, Pace, settle_metrics, watch
+from aml_train.jobs.workspace import JobView, Placement
 from tests.fake_service import NAN, FakeClock, FakeService, lost
 
 S = JobStatus

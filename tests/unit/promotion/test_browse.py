@@ -7,10 +7,10 @@ import json
 import pytest
 
 from aml_train.config.model import StagePolicy
-from aml_train.errors import AmlTrainError, InvalidError, ServiceError
-from aml_train.jobs.service import ModelView
-from aml_train.promotion.browse import Filter, describe_model, find_model, list_models, version_facts
-from aml_train.promotion.request import Request
+from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.jobs.workspace import ModelView
+from aml_train.models.browse import Filter, describe_model, find_model, list_models, version_facts
+from aml_train.models.promotion.request import Request
 from tests.fake_promotion import Place
 
 

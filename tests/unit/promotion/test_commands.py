@@ -10,7 +10,7 @@ import pytest
 
 from aml_train import __main__
 from aml_train.config.targets import load_promotion
-from aml_train.promotion import open as opening
+from aml_train.pipeline import promotion as opening
 from tests.fake_promotion import Place
 
 CONFIGURATION = """\

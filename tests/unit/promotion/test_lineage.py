@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from aml_train.errors import ImageError
+from aml_train.core.errors import ImageError
 from aml_train.image.artifact import store
-from aml_train.image.registry import Registry
+from aml_train.image.records import RECORD_TYPE, record_tag, store_record
+from aml_train.image.registry.client import Registry
 from aml_train.image.spec import TestRecord
-from aml_train.image.test_record import RECORD_TYPE, record_tag, store_record
-from aml_train.jobs.service import JobView, ModelView
 from aml_train.jobs.states import JobStatus
-from aml_train.promotion.lineage import Step, Tracer, render
+from aml_train.jobs.workspace import JobView, ModelView
+from aml_train.models.lineage import Step, Tracer, render
 from tests.fake_promotion import FakeCatalogue
 from tests.fake_service import FakeService
 from tests.unit.image.fake_registry import FakeRegistry

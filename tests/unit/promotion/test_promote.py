@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from aml_train.config.model import StagePolicy
-from aml_train.errors import AmlTrainError, GateFailedError, InvalidError, ServiceError
-from aml_train.events import ModelPromoted, Notice
-from aml_train.jobs.service import JobView
+from aml_train.core.errors import AmlTrainError, GateFailedError, InvalidError, ServiceError
+from aml_train.core.events import ModelPromoted, Notice
 from aml_train.jobs.states import JobStatus
-from aml_train.promotion.open import carry_out
-from aml_train.promotion.request import Request
+from aml_train.jobs.workspace import JobView
+from aml_train.models.promotion.request import Request
+from aml_train.pipeline.promotion import carry_out
 from tests.fake_promotion import KilledError, Place, rules
 
 POLICY = StagePolicy(rules=rules(">= baseline"), bootstrap=True, where="aml-train.yml:8")

@@ -139,17 +139,17 @@ def test_hashes_cover_names_and_contents_and_no_bytecode(tmp_path: Path) -> None
 
 
 def test_the_version_is_read_without_an_import() -> None:
-    from aml_train._version import __version__
+    from aml_train import __version__
 
     assert sources.project_version(ROOT) == __version__
     assert sources.emulator_reference(ROOT) == f"ghcr.io/org/aml-train-emulator:{__version__}"
 
 
 def test_a_missing_version_is_an_error(tmp_path: Path) -> None:
-    file = tmp_path / "runner/aml_train/_version.py"
+    file = tmp_path / "runner/aml_train/__init__.py"
     file.parent.mkdir(parents=True)
     file.write_text("VERSION = 1\n")
-    with pytest.raises(ValueError, match=r"_version\.py holds no __version__"):
+    with pytest.raises(ValueError, match=r"__init__\.py holds no __version__"):
         sources.project_version(tmp_path)
 
 

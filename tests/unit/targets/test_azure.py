@@ -8,15 +8,15 @@ from typing import Any
 import azure.identity  # noqa: F401 - its import looks for processes, which a test may not
 import pytest
 
-from aml_train.clouds import cloud_named
+from aml_train.azure import target
+from aml_train.azure.clouds import cloud_named
+from aml_train.azure.http import Workspace
+from aml_train.azure.sdk_v2 import translate
+from aml_train.azure.sign_in import SignIn
+from aml_train.azure.workspace import AzureRest
 from aml_train.config.model import TargetConfig
-from aml_train.credentials.azure import SignIn
-from aml_train.errors import InvalidError, ServiceError
-from aml_train.events import Event, Notice
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_rest import AzureRest
-from aml_train.jobs.azure_v2 import translate
-from aml_train.targets import azure as target
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.events import Event, Notice
 from tests.answers import answered
 
 WORKSPACE = Workspace(subscription_id="sub", resource_group="group", name="space")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from aml_train.azure.names import azure_names, find_workspace, nearest_of
 from aml_train.config.load import load_config
 from aml_train.config.model import TargetConfig
-from aml_train.errors import InvalidError
-from aml_train.targets.azure_names import azure_names, find_workspace, nearest_of
+from aml_train.core.errors import InvalidError
 
 SUB = "00000000-0000-0000-0000-00000000000a"
 FILE = {"subscription_id": SUB, "resource_group": "group", "workspace_name": "space"}

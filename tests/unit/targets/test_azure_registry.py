@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from aml_train.clouds import AZURE_PUBLIC
+from aml_train.azure import acr_login as acr
+from aml_train.azure.acr import grants_pull, location_of, password_of, pull_doubt
+from aml_train.azure.clouds import AZURE_PUBLIC
+from aml_train.azure.workspace import AzureRest
 from aml_train.config.model import TargetConfig
-from aml_train.credentials import acr
-from aml_train.errors import InvalidError, ServiceError
-from aml_train.events import Event, Notice
-from aml_train.image.registry import RegistryLocation
-from aml_train.image.registry_auth import RegistryAuth
-from aml_train.jobs.azure_rest import AzureRest
-from aml_train.targets.azure_registry import grants_pull, location_of, password_of, pull_doubt
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.events import Event, Notice
+from aml_train.image.registry.auth import RegistryAuth
+from aml_train.image.registry.client import RegistryLocation
 from tests.answers import answered
 from tests.unit.targets.test_azure import WORKSPACE, identity
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from aml_train.azure import compute as azure_compute
+from aml_train.azure.compute import ensure_cluster, public_key
 from aml_train.config.model import ClusterConfig, SshConfig
-from aml_train.errors import AmlTrainError, InvalidError, ServiceError
-from aml_train.events import Event, Notice
-from aml_train.targets import azure_compute
-from aml_train.targets.azure_compute import ensure_cluster, public_key
-from aml_train.targets.cluster import differences, iso_seconds
+from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core.events import Event, Notice
+from aml_train.jobs.cluster import differences, iso_seconds
 from tests.answers import answered
 from tests.fake_service import FakeClock
 

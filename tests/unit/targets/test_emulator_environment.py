@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from aml_train.errors import InvalidError, ServiceError
-from aml_train.targets.emulator_container import container_environment, fingerprint
-from aml_train.targets.emulator_environment import environment, no_proxy, shell_exports
-from aml_train.targets.emulator_settings import IMAGE, EmulatorInfo, EmulatorSettings
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.local.container import container_environment, fingerprint
+from aml_train.local.environment import environment, no_proxy, shell_exports
+from aml_train.local.settings import IMAGE, EmulatorInfo, EmulatorSettings
 
 ANSWER: dict[str, Any] = {
     "version": "1",

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import requests
 
-from aml_train.errors import ImageError, ServiceError
-from aml_train.targets.emulator_presence import PATIENCE, Presence, ending, how_stopped
-from aml_train.targets.emulator_settings import EmulatorSettings
+from aml_train.core.errors import ImageError, ServiceError
+from aml_train.local.presence import PATIENCE, Presence, ending, how_stopped
+from aml_train.local.settings import EmulatorSettings
 
 
 class Adapter(requests.adapters.BaseAdapter):
@@ -111,5 +111,5 @@ def test_without_an_engine_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -
     def refuse() -> None:
         raise ImageError("no engine")
 
-    monkeypatch.setattr("aml_train.targets.emulator_container.connect", refuse)
+    monkeypatch.setattr("aml_train.local.container.connect", refuse)
     assert how_stopped(EmulatorSettings()) is None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from docker.errors import APIError, NotFound
 
-from aml_train.targets.emulator_container import INSTANCE_LABEL, sweep_jobs
+from aml_train.local.container import INSTANCE_LABEL, sweep_jobs
 
 
 class Thing:

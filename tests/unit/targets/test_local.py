@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from aml_train.jobs.azure_http import Workspace
-from aml_train.jobs.azure_rest import AzureRest
-from aml_train.jobs.service import JobView
+from aml_train.azure.http import Workspace
+from aml_train.azure.workspace import AzureRest
 from aml_train.jobs.states import JobStatus
-from aml_train.targets.local import LocalAzureML
+from aml_train.jobs.workspace import JobView
+from aml_train.local.target import LocalAzureML
 
 
 def test_a_job_is_looked_at_on_the_page_and_not_in_the_studio(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from aml_train.targets.emulator_settings import EmulatorSettings
+from aml_train.local.settings import EmulatorSettings
 
 PUBLISHED = EmulatorSettings(port=7480, registry_port=7481)
 

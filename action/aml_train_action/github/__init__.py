@@ -1,0 +1,1 @@
+"""GitHub's contract: commands, files, log, state, OIDC."""

@@ -1,0 +1,346 @@
+"""GitHub's log: a listener that shows a run there, one group for each stage.
+
+The rule that keeps foreign text from being obeyed: everything that is not a command of our own is written between
+``::stop-commands::TOKEN`` and ``::TOKEN::``, where TOKEN is new and random each time, with a sign before each line.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import BinaryIO, Final, Literal, Protocol
+
+from aml_train.core.events import (
+    Event,
+    ImageChecked,
+    ImageReady,
+    JobStatusChanged,
+    JobSubmitted,
+    LogLine,
+    LogLines,
+    ModelRegistered,
+    Notice,
+    Progress,
+    RuleDecided,
+    RunFinished,
+    StageFinished,
+    StageStarted,
+    TestsFinished,
+)
+from aml_train.core.masking import Masker, Scrubber
+from aml_train.core.units import duration, size, slowest
+from aml_train_action.github.commands import annotation, command
+from aml_train_action.report.text import harmless, harmless_lines, lines_of, pieces
+
+LogLevel = Literal["debug", "info", "warning"]
+
+_WIDEST: Final = 60_000
+_PROGRESS_EVERY: Final = datetime.timedelta(seconds=15)
+_RULES: Final = {"met": "✓", "missed": "✗", "warned": "!", "skipped": "·"}
+_SIGNS: Final = {"error": "✗", "warning": "!", "info": "·"}
+
+
+class TextStream(Protocol):
+    """Where text is written."""
+
+    def write(self, text: str, /) -> object:
+        """Write *text*."""
+
+    def flush(self) -> None:
+        """Hand it on at once."""
+
+
+def random_token() -> str:
+    """Return a word that nobody can guess, and that is no command's name."""
+    return f"aml-train-{secrets.token_hex(16)}"
+
+
+class Channel:
+    """The way to GitHub's log. Text and commands are told apart here, and nowhere else.
+
+    Args:
+        stream: standard output, behind the masking filter.
+        masker: replaces secrets before long lines are cut into pieces.
+        sink: what is behind that filter; only what is to be masked is written there.
+        token: makes the words that end a pause of commands.
+    """
+
+    def __init__(
+        self,
+        stream: TextStream,
+        masker: Masker,
+        *,
+        sink: BinaryIO | None = None,
+        token: Callable[[], str] = random_token,
+    ) -> None:
+        self._stream = stream
+        self._masker = masker
+        self._sink = sink
+        self._new_token = token
+        self._paused: str | None = None
+        self._lock = threading.RLock()
+
+    def text(self, text: str, *, sign: str = " ") -> None:
+        """Write *text*, of whatever origin, so that nothing in it takes effect. Nothing of it is lost."""
+        with self._lock:
+            self._pause()
+            # All lines at once: a secret may be divided between two.
+            for line in self._masker.mask("\n".join(lines_of(text))).split("\n"):
+                for piece in pieces(line, _WIDEST):
+                    self._stream.write(f"{sign} {piece}\n")
+            self._stream.flush()
+
+    def lines(self, lines: Sequence[str], *, sign: str, label: str) -> None:
+        """Write many *lines*, each behind *label*, as :meth:`text` does, in a hundredth of its time."""
+        # No secret holds the end of a line: all lines are looked through as one text.
+        shown = self._masker.mask("\n".join(harmless_lines([label, *lines])))
+        label, *masked = shown.split("\n")
+        head = f"{sign} {label}"
+        with self._lock:
+            self._pause()
+            if max(map(len, masked), default=0) + len(label) <= _WIDEST:
+                self._stream.write("".join(f"{head}{line}\n" for line in masked))
+            else:
+                for line in masked:
+                    for piece in pieces(label + line, _WIDEST):
+                        self._stream.write(f"{sign} {piece}\n")
+            self._stream.flush()
+
+    def _pause(self) -> None:
+        if self._paused is None:
+            self._paused = self._new_token()
+            self._stream.write(command("stop-commands", self._paused) + "\n")
+
+    def command(self, line: str) -> None:
+        """Write a command of our own, as :mod:`aml_train_action.github.commands` makes it.
+
+        Raises:
+            ValueError: if it is not one line.
+        """
+        if "\n" in line or "\r" in line or not line.startswith("::"):
+            raise ValueError("a workflow command is one line that starts with two colons")
+        with self._lock:
+            self.resume()
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    def hide(self, secret: str) -> None:
+        """Mask *secret*, which has just become known, from now on, and tell GitHub to do the same."""
+        with self._lock:
+            new = self._masker.add(secret)
+            if new and self._sink is not None:
+                self.resume()
+                # The filter holds nothing back at the end of a line: this does not overtake anything.
+                self._stream.flush()
+                for value in new:
+                    self._sink.write((command("add-mask", value) + "\n").encode())
+                self._sink.flush()
+
+    def resume(self) -> None:
+        """End the pause of commands, if there is one: the last thing to be done."""
+        with self._lock:
+            if self._paused is not None:
+                self._stream.write(command(self._paused) + "\n")
+                self._stream.flush()
+                self._paused = None
+
+
+class ChannelText(io.TextIOBase):
+    """Standard output and standard error for everything that simply prints: each line goes through the channel."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self._channel = channel
+        self._rest = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._channel.text(line)
+        return len(text)
+
+    def finish(self) -> None:
+        """Show a last line without an end."""
+        if self._rest:
+            self._channel.text(self._rest)
+            self._rest = ""
+
+
+class ForeignText:
+    """The lines of one source, without the secrets in them, also those that two lines or two pieces of a line divide.
+
+    Args:
+        masker: knows the secrets.
+    """
+
+    def __init__(self, masker: Masker) -> None:
+        self._scrubber = Scrubber(masker, across=True)
+        self._rest = ""
+        #: Whether the last line is not complete yet.
+        self.open = False
+
+    def feed(self, text: str, *, more: bool) -> list[str]:
+        """Return the lines that may be shown now, and with *more*, the piece of a line that follows them."""
+        self.open = more
+        data = "\n".join(lines_of(text)) + ("" if more else "\n")
+        return self._shown(self._scrubber.feed(data.encode()), piece=more)
+
+    def finish(self) -> list[str]:
+        """Return what was held back."""
+        return self._shown(self._scrubber.feed(b"", final=True), piece=True)
+
+    def _shown(self, data: bytes, *, piece: bool) -> list[str]:
+        *lines, self._rest = (self._rest + data.decode("utf-8", "replace")).split("\n")
+        if piece and self._rest:
+            lines.append(self._rest)
+            self._rest = ""
+        return lines
+
+
+class GitHubLog:
+    """Shows events in GitHub's log.
+
+    Args:
+        channel: the way there.
+        masker: sees a foreign line that comes in pieces as one.
+        level: ``warning`` leaves the output of builds, tests and jobs out.
+    """
+
+    def __init__(self, channel: Channel, masker: Masker, *, level: LogLevel = "info") -> None:
+        self._channel = channel
+        self._masker = masker
+        self._level = level
+        self._group: str | None = None
+        self._told: dict[str, datetime.datetime] = {}
+        self._foreign: dict[tuple[str, str], ForeignText] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case StageStarted():
+                self._end_group()
+                self._channel.command(command("group", harmless(f"{event.stage}: {self._masker.mask(event.title)}")))
+                self._group = event.stage
+            case StageFinished():
+                self._release()
+                if self._group == event.stage:
+                    self._end_group()
+                self._say("✓", f"{event.stage}: {event.summary} ({duration(event.seconds)})")
+            case Progress():
+                self._progress(event)
+            case LogLine():
+                if self._level != "warning":
+                    self._line(event.source, event.origin, "", event.text, more=event.more)
+            case LogLines():
+                if self._level != "warning":
+                    self._lines(event)
+            case Notice():
+                if event.level == "warning":
+                    self._channel.command(annotation("warning", self._masker.mask(event.text), title="aml-train"))
+                else:
+                    self._say("·", event.text)
+            case RunFinished():
+                self._finish(event)
+            case _:
+                self._tell(event)
+
+    def close(self) -> None:
+        """End the group, show what was held back, and let commands take effect again."""
+        self._release()
+        self._end_group()
+        self._channel.resume()
+
+    def _release(self) -> None:
+        """Show what was held back: its source says no more."""
+        for foreign in self._foreign.values():
+            for line in foreign.finish():
+                self._channel.text(line, sign="│")
+        self._foreign.clear()
+
+    def _say(self, sign: str, text: str) -> None:
+        self._channel.text(text, sign=sign)
+
+    def _end_group(self) -> None:
+        if self._group is not None:
+            self._channel.command(command("endgroup"))
+            self._group = None
+
+    def _tell(self, event: Event) -> None:
+        match event:
+            case ImageReady():
+                extra = f", {size(event.compressed_bytes)} compressed" if event.compressed_bytes else ""
+                self._say("·", f"image {event.reference} ({event.how}{extra})")
+            case ImageChecked():
+                for finding in event.findings:
+                    if finding.counts_as != "info" or not event.cached:
+                        self._say(_SIGNS[finding.counts_as], f"check: {finding}")
+            case TestsFinished():
+                if event.passed is not None:
+                    self._say("·", f"tests: {event.passed} passed, {event.failed} failed, {event.skipped} skipped")
+                for failure in event.failures:
+                    self._say("✗", f"tests: {failure}")
+                if slow := slowest(event.slowest):
+                    self._say("·", f"tests: slowest: {slow}")
+            case JobSubmitted():
+                self._say(
+                    "·", f"job {event.job}{' (attached)' if event.attached else ''} {event.studio_url or ''}".rstrip()
+                )
+            case JobStatusChanged():
+                self._say("·", f"job: {event.status}")
+            case RuleDecided():
+                self._say(_RULES.get(event.verdict, "!"), f"gate: {event.reason}")
+            case ModelRegistered():
+                self._say(
+                    "·",
+                    f"model {event.model} version {event.version}{' (registered earlier)' if event.found else ''}",
+                )
+            case _:
+                pass
+
+    def _progress(self, event: Progress) -> None:
+        last = self._told.setdefault(event.stage, event.at)
+        if event.at - last >= _PROGRESS_EVERY:
+            self._told[event.stage] = event.at
+            done, total = (
+                (size(event.done), size(event.total or 0))
+                if event.unit == "bytes"
+                else (str(event.done), str(event.total))
+            )
+            of = f" of {total}" if event.total else ""
+            self._say("·", f"{event.label}: {done}{of}{'' if event.unit == 'bytes' else ' ' + event.unit}")
+
+    def _lines(self, event: LogLines) -> None:
+        """Show lines of a job's log: all that are whole at once, and a line that comes in pieces by itself."""
+        label = f"{harmless(event.label)}: " if event.label else ""
+        lines = event.text.split("\n")
+        foreign = self._foreign.get((event.source, event.origin))
+        if foreign is not None and foreign.open:
+            first = lines.pop(0)
+            self._line(event.source, event.origin, label, first, more=event.more and not lines)
+        last = lines.pop() if event.more and lines else None
+        if lines:
+            self._channel.lines(lines, sign="│", label=label)
+        if last is not None:
+            self._line(event.source, event.origin, label, last, more=True)
+
+    def _line(self, source: str, origin: str, label: str, text: str, *, more: bool) -> None:
+        """Show a line of foreign text, or a piece of one; a secret may be divided between pieces, and between lines."""
+        key = source, origin
+        if key not in self._foreign:
+            self._foreign[key] = ForeignText(self._masker)
+        for line in self._foreign[key].feed(text, more=more):
+            self._channel.text(label + line, sign="│")
+
+    def _finish(self, event: RunFinished) -> None:
+        self.close()
+        self._say("✓" if event.exit_code == 0 else "✗", f"{event.status} (exit code {event.exit_code})")
+        for text in (event.message, event.hint):
+            if text:
+                self._say(" ", text)
+        self._channel.resume()

@@ -1,0 +1,95 @@
+"""GitHub's OIDC tokens: the assertions with which a workflow signs in to Azure without a secret.
+
+Source: https://docs.github.com/actions/reference/security/oidc (``ACTIONS_ID_TOKEN_REQUEST_URL`` and ``…_TOKEN``, which the
+runner sets for jobs with ``permissions: id-token: write``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import requests
+
+from aml_train.core.errors import ServiceError
+from aml_train.core.http_client import answer_of, exchange, new_session
+
+_URL: Final = "ACTIONS_ID_TOKEN_REQUEST_URL"
+_TOKEN: Final = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105 - a variable's name
+_ATTEMPTS: Final = 3
+_TIMEOUT: Final = (10.0, 30.0)
+_PERMISSIONS: Final = """\
+Add to the job, or to the whole workflow:
+permissions:
+  id-token: write
+  contents: read
+A pull request from a fork never gets such a token. docs/azure.md has the set-up in Azure."""
+_OUTAGE: Final = (
+    "Run again; https://www.githubstatus.com tells of outages. The job needs `permissions: id-token: write`."
+)
+
+
+def github_assertion(
+    environment: Mapping[str, str],
+    *,
+    session: requests.Session | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    fetched: Callable[[str], object] = lambda _token: None,
+) -> Callable[[str], str] | None:
+    """Return what fetches a new token for an audience each time it is called; None where this is no workflow of GitHub.
+
+    Args:
+        environment: the step's environment.
+        session: makes the requests; one that takes proxies and certificates from the process's environment by default.
+        sleep: waits, in seconds, between attempts.
+        fetched: told each token, so that it can be masked.
+    """
+    if not environment.get(_URL):
+        if environment.get("GITHUB_ACTIONS") != "true" or environment.get("AZURE_FEDERATED_TOKEN_FILE"):
+            return None
+        return _not_allowed
+
+    def fetch(audience: str) -> str:
+        token = _fetch(environment, audience, session or new_session(), sleep)
+        fetched(token)
+        return token
+
+    return fetch
+
+
+def _not_allowed(_audience: str) -> str:
+    raise ServiceError(
+        "Cannot sign in to Azure with the OIDC token of the workflow: GitHub does not let this job have one.",
+        hint=_PERMISSIONS,
+    )
+
+
+def _fetch(
+    environment: Mapping[str, str], audience: str, session: requests.Session, sleep: Callable[[float], None]
+) -> str:
+    """Ask GitHub. The request's token and the answer's never get into an error."""
+    what = "Cannot sign in to Azure: GitHub's OIDC service"
+    headers = {"Authorization": f"Bearer {environment.get(_TOKEN, '')}", "Accept": "application/json"}
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            sleep(2.0**attempt)
+        try:
+            address, asked = environment[_URL], {"audience": audience}
+            response = exchange(session, "GET", address, params=asked, headers=headers, timeout=_TIMEOUT)
+        except requests.RequestException as error:
+            problem = f"does not answer ({type(error).__name__})"
+            continue
+        if response.status_code == requests.codes.ok:
+            return _token_in(response, what)
+        problem = f"answered {response.status_code}"
+        if response.status_code < 500 and response.status_code != requests.codes.too_many_requests:
+            raise ServiceError(f"{what} {problem}.", hint=_PERMISSIONS)
+    raise ServiceError(f"{what} {problem}, {_ATTEMPTS} times.", hint=_OUTAGE, transient=True)
+
+
+def _token_in(response: requests.Response, what: str) -> str:
+    def fail(problem: str) -> ServiceError:
+        return ServiceError(f"{what} gave no token: its answer {problem}.", hint=_OUTAGE, transient=True)
+
+    return answer_of(response, fail, fail).text("value")

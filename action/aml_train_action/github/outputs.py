@@ -1,0 +1,127 @@
+"""The outputs of the step, from what the run has come to. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from aml_train_action.report.markdown import escape
+from aml_train_action.report.record import Record
+
+#: Every output of action.yml; one that is not known is empty.
+OUTPUTS: Final = (
+    "status",
+    "job-name",
+    "run-id",
+    "run-url",
+    "experiment-name",
+    "image",
+    "digest",
+    "run-metrics",
+    "run-metrics-markdown",
+    "gate",
+    "gate-report",
+    "baseline",
+    "model-name",
+    "model-version",
+    "model-id",
+    "stage",
+    "promoted-version",
+    "previous-version",
+    "attempts",
+    "node-hours",
+    "gpu-hours",
+    "cost",
+)
+#: Outputs that are words of this product, numbers, and names that were computed or are in the configuration. A part of a name
+#: leads nowhere, and that a short secret occurs in it tells nothing of the secret.
+COMPUTED: Final = frozenset(OUTPUTS) - {"run-url", "run-metrics", "run-metrics-markdown", "gate-report", "baseline"}
+#: GitHub takes 1 MB of outputs from a whole job, counted in UTF-16.
+_MOST_CHARACTERS: Final = 100_000
+
+
+def outputs_of(record: Record) -> dict[str, str]:
+    """Return every output, in the order of :data:`OUTPUTS`."""
+    values = dict.fromkeys(OUTPUTS, "")
+    values["status"] = record.status
+    if record.job:
+        # AzureML's run ID is the job's name.
+        values |= {"job-name": record.job.job, "run-id": record.job.job, "run-url": record.job.studio_url or ""}
+    values["experiment-name"] = record.experiment or ""
+    if record.image:
+        values |= {"image": record.image.reference, "digest": record.image.digest}
+    if record.attempts:
+        values["attempts"] = str(len(record.attempts))
+    if record.cost:
+        cost = record.cost
+        known = {"node-hours": cost.node_hours, "gpu-hours": cost.gpu_hours, "cost": cost.cost}
+        values |= {name: f"{value:.6f}" for name, value in known.items() if value is not None}
+    if record.metrics is not None:
+        chosen = choose_metrics(record)
+        values["run-metrics"] = json.dumps({name: jsonable(value) for name, value in chosen.items()})
+        values["run-metrics-markdown"] = metrics_table(chosen)
+    values |= {"gate": record.gate, "gate-report": gate_report(record) if record.rules else ""}
+    if record.comparison:
+        values["baseline"] = record.comparison.right.title
+    if record.model:
+        name, version = record.model.model, record.model.version
+        values |= {"model-name": name, "model-version": version, "model-id": f"{name}:{version}"}
+    if "promotion" in record.facts:
+        name, version = str(record.facts["model"]), str(record.facts["promoted_version"])
+        values |= {"model-name": name, "model-version": version, "model-id": f"{name}:{version}"}
+        values |= {"stage": str(record.facts["stage"]), "promoted-version": version}
+        values["previous-version"] = str(record.facts.get("previous_version") or "")
+    return values
+
+
+def gate_report(record: Record, most: int = _MOST_CHARACTERS) -> str:
+    """Return the gate's decision as JSON: the missed rules first, as many as *most* characters hold.
+
+    ``left_out`` counts the others. What is not finite is text.
+    """
+    rules: list[dict[str, object]] = []
+    room = most
+    for rule in sorted(record.rules, key=lambda one: one.met):
+        found: dict[str, object] = {
+            "metric": rule.metric,
+            "rule": rule.rule,
+            "verdict": rule.verdict,
+            "value": None if rule.value is None else jsonable(rule.value),
+            "limit": None if rule.limit is None else jsonable(rule.limit),
+            "reason": rule.reason,
+            "where": rule.where,
+        }
+        room -= len(json.dumps(found)) + 2
+        if room < 0:
+            break
+        rules.append(found)
+    return json.dumps({"gate": record.gate, "rules": rules, "left_out": len(record.rules) - len(rules)})
+
+
+def jsonable(value: float) -> float | str:
+    """Return *value* as JSON can hold it. What is not finite becomes text, which no comparison takes for a number."""
+    return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def choose_metrics(record: Record, most: int = _MOST_CHARACTERS) -> dict[str, float]:
+    """Return the metrics by name, those with rules first; as many as *most* characters hold."""
+    gated = {rule.metric for rule in record.rules}
+    ordered = sorted((record.metrics or {}).items(), key=lambda item: (item[0] not in gated, item[0]))
+    chosen: dict[str, float] = {}
+    room = most
+    for name, value in ordered:
+        room -= len(escape(name, most=200)) + len(json.dumps(name)) + 60
+        if room < 0:
+            break
+        chosen[name] = value
+    return chosen
+
+
+def metrics_table(metrics: Mapping[str, float]) -> str:
+    """Return a table of Markdown; nothing where there are no metrics."""
+    if not metrics:
+        return ""
+    rows = [f"| {escape(name, most=200)} | {value:.6g} |" for name, value in metrics.items()]
+    return "\n".join(["| metric | value |", "|---|---:|", *rows])

@@ -1,0 +1,215 @@
+"""Which runs only propose a commit, so that they register nothing by default: GitHub's event decides, and what is checked out.
+
+A run may register when two things hold. Its event can run nothing but the default branch's own code, and the commit in the
+workspace is that branch's. Everything else proposes; so does an event that GitHub adds later.
+
+Source: https://docs.github.com/actions/reference/workflows-and-actions/events-that-trigger-workflows (events, ``GITHUB_SHA``
+and ``GITHUB_REF`` of each; November 2026).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+_PULL: Final = "is about a pull request, whose commits are not on a branch of this repository yet"
+_ANY_REF: Final = "can be about any branch, tag or commit"
+_ELSEWHERE: Final = "runs in the name of the default branch, whatever it is about: its workflow may check out a commit that is only proposed"
+
+#: Each event of GitHub → why a run of it only proposes; None for events that run the code of the ref that they name.
+EVENTS: Final[Mapping[str, str | None]] = {
+    "push": None,
+    "schedule": None,
+    "workflow_dispatch": None,
+    "merge_group": "is about commits that wait in the merge queue",
+    "pull_request": _PULL,
+    "pull_request_review": _PULL,
+    "pull_request_review_comment": _PULL,
+    "pull_request_target": _PULL,
+    "create": _ANY_REF,
+    "deployment": _ANY_REF,
+    "deployment_status": _ANY_REF,
+    "registry_package": _ANY_REF,
+    "release": _ANY_REF,
+    "branch_protection_rule": _ELSEWHERE,
+    "check_run": _ELSEWHERE,
+    "check_suite": _ELSEWHERE,
+    "delete": _ELSEWHERE,
+    "discussion": _ELSEWHERE,
+    "discussion_comment": _ELSEWHERE,
+    "fork": _ELSEWHERE,
+    "gollum": _ELSEWHERE,
+    "image_version": _ELSEWHERE,
+    "issue_comment": _ELSEWHERE,
+    "issues": _ELSEWHERE,
+    "label": _ELSEWHERE,
+    "milestone": _ELSEWHERE,
+    "page_build": _ELSEWHERE,
+    # The three of classic projects are on GitHub Enterprise Server only.
+    "project": _ELSEWHERE,
+    "project_card": _ELSEWHERE,
+    "project_column": _ELSEWHERE,
+    "public": _ELSEWHERE,
+    "repository_dispatch": _ELSEWHERE,
+    "status": _ELSEWHERE,
+    "watch": _ELSEWHERE,
+    "workflow_run": _ELSEWHERE,
+    # A called workflow sees the event of its caller. A runner that says otherwise leaves open which one that was.
+    "workflow_call": "does not say which event the calling workflow ran for",
+}
+#: A payload is at most 25 MB: https://docs.github.com/webhooks/webhook-events-and-payloads#payload-cap
+_LARGEST_PAYLOAD: Final = 25 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """What GitHub says of the event that the run is for.
+
+    Attributes:
+        name: such as ``push``; empty outside GitHub.
+        ref: such as ``refs/heads/main``.
+        sha: the commit of *ref*.
+        repository: ``OWNER/NAME``.
+        default_branch: None when nothing says which it is.
+    """
+
+    name: str
+    ref: str
+    sha: str
+    repository: str
+    default_branch: str | None
+
+    @property
+    def branch(self) -> str | None:
+        """The branch that *ref* names."""
+        return self.ref.removeprefix("refs/heads/") if self.ref.startswith("refs/heads/") else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkout:
+    """What is checked out.
+
+    Attributes:
+        commit: None without a commit.
+        repository: host and path of its remote; empty without one.
+        contains: tells whether a revision has *commit* in its history; None when the history that was fetched does not tell.
+    """
+
+    commit: str | None
+    repository: str = ""
+    contains: Callable[[str], bool | None] = lambda _revision: None
+
+
+def read_event(environ: Mapping[str, str]) -> Event:
+    """Return what GitHub says of the event. A schedule is always the default branch's, and its payload need not name it."""
+    name, ref = environ.get("GITHUB_EVENT_NAME", ""), environ.get("GITHUB_REF", "")
+    default = _default_branch(environ.get("GITHUB_EVENT_PATH", ""))
+    if default is None and name == "schedule" and ref.startswith("refs/heads/"):
+        default = ref.removeprefix("refs/heads/")
+    return Event(
+        name=name,
+        ref=ref,
+        sha=environ.get("GITHUB_SHA", ""),
+        repository=environ.get("GITHUB_REPOSITORY", ""),
+        default_branch=default,
+    )
+
+
+def _default_branch(payload: str) -> str | None:
+    """Return the repository's default branch, as the file of the event's payload has it; None without one."""
+    try:
+        with Path(payload).open("rb") as file:
+            document: Any = json.loads(file.read(_LARGEST_PAYLOAD))
+        branch = document["repository"]["default_branch"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        # Without a payload that says so, no branch is the default one, and the run proposes.
+        return None
+    return branch if isinstance(branch, str) and branch else None
+
+
+def read_checkout(directory: Path) -> Checkout:
+    """Return what is checked out around *directory*."""
+    from aml_train.core import git
+    from aml_train.pipeline.project_name import repository_of
+
+    commit = git.head(directory)
+    if commit is None:
+        return Checkout(commit=None)
+    return Checkout(
+        commit=commit,
+        repository=repository_of(git.remote_url(directory)),
+        contains=lambda revision: git.contains(directory, revision, commit),
+    )
+
+
+def why_proposed(event: Event, checkout: Checkout) -> str | None:
+    """Return why the run only proposes what is checked out; None when that is the default branch's own commit."""
+    if not event.name:
+        return "no event of GitHub says what it runs for"
+    if event.name not in EVENTS:
+        return f"the event `{event.name}` is not known to this version"
+    if (reason := EVENTS[event.name]) is not None:
+        return f"the event `{event.name}` {reason}"
+    if event.default_branch is None:
+        return "the event does not say which branch is the repository's default one"
+    if event.branch != event.default_branch:
+        return f"it runs for {event.ref or 'no ref'}, and not for the default branch {event.default_branch}"
+    if checkout.commit is None:
+        return "no commit is checked out in the project folder"
+    return _why_elsewhere(event, checkout, event.default_branch)
+
+
+def _why_elsewhere(event: Event, checkout: Checkout, branch: str) -> str | None:
+    """Return why the commit does not count as one of *branch*; None when it does."""
+    commit, known = str(checkout.commit)[:12], _on_branch(event, checkout)
+    if known:
+        return None
+    if checkout.repository and not _ours(event, checkout):
+        return f"{checkout.repository} is checked out, and not {event.repository}"
+    if known is None:
+        return (
+            f"{commit} is checked out and not {event.sha[:12] or 'the commit of the event'}, and the history that was "
+            f"fetched does not tell whether it is on {branch}: give actions/checkout `fetch-depth: 0`"
+        )
+    return f"{commit} is checked out, which is not on {branch}"
+
+
+def branch_of(event: Event, checkout: Checkout) -> str | None:
+    """Return what the branch of the commit is called: in the image's tags, and in the job's; None when nothing proves it.
+
+    A pull request is ``pull/NUMBER``: a fork may call its branch ``main``, too. An event that runs in the default branch's name
+    names nothing, and neither does a ref whose commit is not the one that is checked out.
+    """
+    pull = re.fullmatch(r"refs/(pull/\d+)/\w+", event.ref)
+    if pull:
+        return pull[1]
+    if event.name not in EVENTS or EVENTS[event.name] is not None or event.branch is None:
+        return None
+    return event.branch if _on_branch(event, checkout) else None
+
+
+def _on_branch(event: Event, checkout: Checkout) -> bool | None:
+    """Tell whether the commit is on the branch of the event; None when that cannot be known.
+
+    The event's commit is; so is what comes before it, or before the branch's present end in this repository.
+    """
+    if checkout.commit is None:
+        return False
+    if checkout.commit == event.sha:
+        return True
+    ends = [event.sha] * bool(re.fullmatch(r"[0-9a-f]{40,64}", event.sha))
+    if event.branch and _ours(event, checkout):
+        ends.append(f"refs/remotes/origin/{event.branch}")
+    found = [checkout.contains(end) for end in ends]
+    if True in found:
+        return True
+    return None if None in found or not found else False
+
+
+def _ours(event: Event, checkout: Checkout) -> bool:
+    """Tell whether the checkout is of the repository that the event is about. GitHub's names have no case."""
+    return checkout.repository.partition("/")[2].casefold() == event.repository.casefold()

@@ -1,0 +1,1 @@
+"""The action's inputs, as typed values."""

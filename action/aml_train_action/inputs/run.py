@@ -1,0 +1,344 @@
+"""The environment of a step, as values. The one reader of the environment: everything else takes what is made here.
+
+Source: actions/runner gives a container action each input as ``INPUT_`` and its name in upper case, spaces as ``_``, hyphens
+kept; inputs that are not given are there with their defaults.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, cast, get_args
+
+from aml_train.core.errors import Fault, InvalidError
+from aml_train.pipeline.result import Group
+from aml_train_action.github.log import LogLevel
+from aml_train_action.github.proposals import EVENTS, Event, read_event
+from aml_train_action.inputs.azure import AzureInputs, read_azure
+from aml_train_action.inputs.legacy import LEGACY_INPUTS, translate
+from aml_train_action.inputs.promotion import PromotionInputs, read_promotion
+
+Command = Literal["run", "attach", "validate", "plan", "promote", "rollback"]
+OnCancel = Literal["cancel", "detach"]
+
+#: Name → default of every input of action.yml, but for those of former actions.
+INPUTS: Final[Mapping[str, str]] = {
+    "command": "run",
+    "config": "",
+    "target": "",
+    "job": "",
+    "set": "",
+    "secret-path": "",
+    "client-id": "",
+    "tenant-id": "",
+    "subscription-id": "",
+    "client-secret": "",
+    "creds": "",
+    "environment": "",
+    "resource-group": "",
+    "workspace": "",
+    "registry": "",
+    "compute": "",
+    "wait": "true",
+    "timeout": "",
+    "on-cancel": "",
+    "supersede": "false",
+    "job-name": "",
+    "register": "auto",
+    "model": "",
+    "to": "",
+    "expect": "",
+    "reason": "",
+    "dry-run": "false",
+    "fresh": "false",
+    "force-build": "false",
+    "working-directory": ".",
+    "log-level": "info",
+}
+#: GitHub's own inputs of container actions.
+_RUNNER_INPUTS: Final = frozenset({"args", "entrypoint"})
+#: Of a tag's value in Azure: https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources#limitations
+_LONGEST_TAG: Final = 256
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What the workflow asks for.
+
+    Attributes:
+        command: what to do.
+        config: the configuration, relative to *directory*; None for the one that is found there.
+        target: one of the configuration's targets; None for its default.
+        job: another job than the configuration's, relative to *directory*.
+        sets: changes of the configuration, ``key=value``, in order; *timeout* and former names are among them.
+        secret_paths: files and folders outside the workspace that secrets may be read from; absolute.
+        azure: who signs in to Azure, and the workspace that is meant.
+        wait: whether the job is followed to its end.
+        supersede: whether older runs of the same pull request or branch are cancelled.
+        job_name: the job that ``attach`` attaches to; None for the one that the configuration leads to.
+        register: whether the model is registered; None leaves it to :func:`aml_train_action.github.proposals.why_proposed`.
+        promotion: what is to get into which stage; None for other commands.
+        fresh: whether to train again.
+        force_build: whether to build again.
+        directory: the project folder; absolute, inside the workspace.
+        log_level: how much is shown.
+        notices: remarks about former names.
+    """
+
+    command: Command
+    config: Path | None
+    target: str | None
+    job: Path | None
+    sets: tuple[str, ...]
+    secret_paths: tuple[Path, ...] = ()
+    azure: AzureInputs = field(default_factory=AzureInputs)
+    wait: bool
+    supersede: bool = False
+    job_name: str | None = None
+    register: bool | None = None
+    promotion: PromotionInputs | None = None
+    fresh: bool
+    force_build: bool
+    directory: Path
+    log_level: LogLevel
+    notices: tuple[str, ...] = ()
+
+    def command_line(self, workspace: Path, changes: Sequence[str] = ()) -> tuple[str, ...]:
+        """Return the arguments with which ``aml-train`` does the same, from the repository's root.
+
+        Nothing that signs in is among them. *changes* are those of the configuration that inputs have led to.
+        """
+        words = ["aml-train", self.command]
+        if self.directory != workspace:
+            words += ["-C", self.directory.relative_to(workspace).as_posix()]
+        for option, value in (("--config", self.config), ("--job", self.job), ("--target", self.target)):
+            words += [option, str(value)] if value else []
+        if self.promotion is not None:
+            return (*words, *self.promotion.words())
+        for change in (*self.sets, *changes):
+            words += ["--set", change]
+        for path in self.secret_paths if self.command == "run" else ():
+            words += ["--secret-path", str(path)]
+        if self.command == "run":
+            flags = (("--fresh", self.fresh), ("--force-build", self.force_build), ("--no-wait", not self.wait))
+            words += [flag for flag, given in flags if given]
+        if self.command in ("run", "attach") and self.register is False:
+            words.append("--no-register")
+        if self.command == "attach" and self.job_name:
+            words.append(self.job_name)
+        return tuple(words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What GitHub says of the step.
+
+    Attributes:
+        workspace: the checkout; absolute.
+        output: file for outputs; None outside GitHub.
+        summary: file for the summary; None outside GitHub.
+        title: what the summary is headed with.
+        state: file for what the post action must know; None outside GitHub.
+        group: the pull request or branch that the run belongs to; None outside GitHub.
+        event: what the run is for.
+        actor: who has started the run.
+        run_url: address of the run; None outside GitHub.
+    """
+
+    workspace: Path
+    output: Path | None
+    summary: Path | None
+    title: str
+    state: Path | None = None
+    group: Group | None = None
+    event: Event = field(default_factory=lambda: read_event({}))
+    actor: str = "unknown"
+    run_url: str | None = None
+
+
+def read_step(environment: Mapping[str, str]) -> Step:
+    """Return what GitHub says of the step. The present folder is the workspace where nothing is said."""
+
+    def path(name: str) -> Path | None:
+        text = environment.get(name, "")
+        return Path(text) if text else None
+
+    repository = environment.get("GITHUB_REPOSITORY", "").rpartition("/")[2]
+    return Step(
+        workspace=(path("GITHUB_WORKSPACE") or Path()).absolute(),
+        output=path("GITHUB_OUTPUT"),
+        summary=path("GITHUB_STEP_SUMMARY"),
+        title=repository or "aml-train",
+        state=path("GITHUB_STATE"),
+        group=_group(environment),
+        event=read_event(environment),
+        # Who runs a workflow again is not who ran it first: the former is meant.
+        actor=environment.get("GITHUB_TRIGGERING_ACTOR") or environment.get("GITHUB_ACTOR") or Step.actor,
+        run_url=_run_url(environment),
+    )
+
+
+def _run_url(environment: Mapping[str, str]) -> str | None:
+    parts = [environment.get(name, "") for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")]
+    return "{}/{}/actions/runs/{}".format(*parts) if all(parts) else None
+
+
+def _group(environment: Mapping[str, str]) -> Group | None:
+    """Return what a later run supersedes: the same job of the same workflow, on the same pull request or branch.
+
+    Source: https://docs.github.com/actions/reference/workflows-and-actions/variables (``GITHUB_RUN_ID`` grows from run to
+    run; a pull request's ``GITHUB_REF`` is ``refs/pull/NUMBER/merge``).
+    """
+    run, ref = environment.get("GITHUB_RUN_ID", ""), environment.get("GITHUB_REF", "")
+    if not run.isdecimal() or not ref:
+        return None
+    pull = re.fullmatch(r"refs/pull/(\d+)/\w+", ref)
+    place = f"#{pull[1]}" if pull else "@" + re.sub(r"^refs/(heads|tags)/", "", ref)
+    words = [environment.get("GITHUB_REPOSITORY", "") + place]
+    event = environment.get("GITHUB_EVENT_NAME", "")
+    if not pull and EVENTS.get(event) is not None:
+        # It has the default branch's ref, and is no run of that branch.
+        words.append(event)
+    words += [environment[name] for name in ("GITHUB_WORKFLOW", "GITHUB_JOB") if environment.get(name)]
+    return Group(name=" / ".join(words)[:_LONGEST_TAG], sequence=int(run))
+
+
+def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
+    """Return the inputs, checked.
+
+    Raises:
+        InvalidError: with every fault, each under the input's name.
+    """
+    faults: list[Fault] = []
+    given = _given(environment, faults)
+
+    def text(name: str) -> str:
+        return given.get(name, "").strip() or INPUTS[name]
+
+    def path(name: str) -> Path | None:
+        return Path(text(name)) if text(name) else None
+
+    directory = _directory(text("working-directory"), workspace, faults)
+    log_level = text("log-level")
+    if environment.get("RUNNER_DEBUG") == "1" and log_level == INPUTS["log-level"]:
+        log_level = "debug"
+    former = translate(
+        {name: given[name] for name in LEGACY_INPUTS if given.get(name, "").strip()}, directory, faults
+    )
+    wait = _boolean("wait", text("wait"), faults) and former.wait is not False
+    sets = [*former.sets, *(line.strip() for line in given.get("set", "").splitlines() if line.strip())]
+    if timeout := text("timeout"):
+        sets.append(f"watch.timeout={timeout}")
+    if text("on-cancel"):
+        sets.append(f"watch.on-cancel={_word('on-cancel', text('on-cancel'), get_args(OnCancel), faults)}")
+    command = cast("Command", _word("command", text("command"), get_args(Command), faults))
+    if text("job-name") and command != "attach":
+        remedy = "write `command: attach`; a name for a new job is `set: job.name=NAME`"
+        faults.append(Fault(where="with.job-name", what=f"`command: {command}` attaches to no job", remedy=remedy))
+    promotion = read_promotion(
+        text,
+        command=command,
+        dry_run=_boolean("dry-run", text("dry-run"), faults),
+        sets=bool(given.get("set", "").strip()),
+        faults=faults,
+    )
+    inputs = Inputs(
+        command=command,
+        config=path("config"),
+        target=text("target") or None,
+        job=path("job"),
+        sets=tuple(sets),
+        secret_paths=_secret_paths(given.get("secret-path", ""), workspace, faults),
+        azure=read_azure(given, environment, faults),
+        wait=wait,
+        supersede=_boolean("supersede", text("supersede"), faults),
+        job_name=text("job-name") or None,
+        register=_registers(text("register"), faults),
+        promotion=promotion,
+        fresh=_boolean("fresh", text("fresh"), faults),
+        force_build=_boolean("force-build", text("force-build"), faults),
+        directory=directory,
+        log_level=cast("LogLevel", _word("log-level", log_level, get_args(LogLevel), faults)),
+        notices=former.notices,
+    )
+    if faults:
+        raise InvalidError(faults)
+    return inputs
+
+
+def _given(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, str]:
+    """Return name → text of every input that the runner handed over. A misspelt one is a fault."""
+    given: dict[str, str] = {}
+    known = {*INPUTS, *LEGACY_INPUTS}
+    for variable, value in environment.items():
+        if not variable.startswith("INPUT_"):
+            continue
+        name = variable.removeprefix("INPUT_").lower()
+        if name in known:
+            given[name] = value
+        elif name not in _RUNNER_INPUTS and value:
+            near = difflib.get_close_matches(name.replace("_", "-"), INPUTS, n=1)
+            remedy = f"perhaps you meant `{near[0]}`" if near else f"known are {', '.join(INPUTS)}"
+            faults.append(Fault(where=f"with.{name}", what="there is no such input", remedy=remedy))
+    return given
+
+
+def _registers(text: str, faults: list[Fault]) -> bool | None:
+    """Return whether the run registers its model; None for ``auto``."""
+    if text.lower() == "auto":
+        return None
+    value = _BOOLEANS.get(text.lower())
+    if value is None:
+        what = f"{text!r} is not true, false or auto"
+        faults.append(Fault(where="with.register", what=what, remedy="write true, false or auto"))
+    return value is not False
+
+
+def _boolean(name: str, text: str, faults: list[Fault]) -> bool:
+    value = _BOOLEANS.get(text.lower())
+    if value is None:
+        faults.append(
+            Fault(where=f"with.{name}", what=f"{text!r} is neither true nor false", remedy="write true or false")
+        )
+    return bool(value)
+
+
+def _word(name: str, text: str, words: tuple[str, ...], faults: list[Fault]) -> str:
+    if text not in words:
+        near = difflib.get_close_matches(text, words, n=1)
+        remedy = f"perhaps you meant `{near[0]}`" if near else f"known are {', '.join(words)}"
+        faults.append(Fault(where=f"with.{name}", what=f"{text!r} is not known", remedy=remedy))
+    return text
+
+
+def _secret_paths(text: str, workspace: Path, faults: list[Fault]) -> tuple[Path, ...]:
+    """Return the paths of the lines of *text*, absolute; the input is the workflow's, so nothing else limits them."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        if os.pathsep in line or "\x00" in line:
+            what = f"{line!r} has a `{os.pathsep}` or a NUL character in it"
+            faults.append(Fault(where="with.secret-path", what=what, remedy="write one path per line"))
+    return tuple(Path(os.path.abspath(workspace / line)) for line in lines if "\x00" not in line)  # noqa: PTH100 - no `..`
+
+
+def _directory(text: str, workspace: Path, faults: list[Fault]) -> Path:
+    where = "with.working-directory"
+    if "\x00" in text:
+        faults.append(Fault(where=where, what="the path holds a NUL character"))
+        return workspace
+    path = workspace / text
+    if not path.is_dir():
+        remedy = "check the path; is actions/checkout an earlier step?"
+        faults.append(Fault(where=where, what=f"the folder {text!r} is not in the workspace", remedy=remedy))
+    elif not path.resolve().is_relative_to(workspace.resolve()):
+        faults.append(
+            Fault(where=where, what=f"{text!r} leads out of the workspace", remedy="give a folder inside it")
+        )
+    else:
+        return workspace / path.resolve().relative_to(workspace.resolve())
+    return workspace

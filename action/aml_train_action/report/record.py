@@ -1,0 +1,176 @@
+"""What a run has come to, gathered from its events: the source of the outputs and of the summary."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from aml_train.core.events import (
+    AttemptEnded,
+    BaselineCompared,
+    CostCounted,
+    Event,
+    ImageChecked,
+    ImageReady,
+    JobStatusChanged,
+    JobSubmitted,
+    LogLine,
+    LogLines,
+    LogsEnded,
+    MetricsSettled,
+    ModelPromoted,
+    ModelRegistered,
+    Notice,
+    Progress,
+    RuleDecided,
+    RunFinished,
+    StageFinished,
+    StageStarted,
+    TestsFinished,
+)
+from aml_train.core.tables import Table
+from aml_train.gate.comparison import Comparison
+
+_MOST_NOTICES: Final = 100
+#: Names that were computed, and words of this product: what a short secret may occur in by chance.
+_COMPUTED: Final[Mapping[str, frozenset[str]]] = {
+    "JobSubmitted": frozenset({"job"}),
+    "ImageReady": frozenset({"reference", "digest"}),
+    "ModelRegistered": frozenset({"model", "version"}),
+    "ModelPromoted": frozenset({"model", "version", "stage", "previous"}),
+    "RuleDecided": frozenset({"verdict"}),
+    "RunFinished": frozenset({"status"}),
+}
+#: The same of what a run reports at its end.
+_COMPUTED_FACTS: Final = frozenset(
+    {"experiment", "model", "promoted_version", "previous_version", "stage", "promotion"}
+)
+_Value = TypeVar("_Value")
+
+
+def masked(value: _Value, mask: Callable[[str], str], mask_name: Callable[[str], str]) -> _Value:
+    """Return *value*, an event or a part of one, with every text in it masked; names by *mask_name*."""
+    changed: Any = value
+    if isinstance(value, str):
+        changed = mask(value)
+    elif isinstance(value, tuple | list):
+        changed = type(value)(masked(one, mask, mask_name) for one in value)
+    elif isinstance(value, Mapping):
+        changed = {masked(key, mask, mask_name): masked(one, mask, mask_name) for key, one in value.items()}
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        names = _COMPUTED.get(type(value).__name__, frozenset())
+        parts = {name: masked(one, mask_name if name in names else mask, mask_name) for name, one in fields.items()}
+        changed = dataclasses.replace(value, **parts)
+    return changed  # type: ignore[no-any-return]
+
+
+@dataclass(kw_only=True)
+class Record:
+    """A listener that keeps the last word on everything. What never happened is None or empty.
+
+    A run that ends early leaves what it had reached. *facts* are what it told at its end; *reason* is why a model is promoted.
+    *directory* is the project folder, once it is known. *mask* replaces secrets in every text before it is kept: escaped for
+    Markdown or JSON, not every one would be found. *mask_name* does it in names that were computed.
+    """
+
+    mask: Callable[[str], str] = str
+    mask_name: Callable[[str], str] = str
+    directory: Path | None = None
+    ended: bool = False
+    status: str = "error"
+    exit_code: int = 1
+    message: str = ""
+    hint: str | None = None
+    started: dict[str, str] = field(default_factory=dict)
+    finished: dict[str, StageFinished] = field(default_factory=dict)
+    image: ImageReady | None = None
+    checks: ImageChecked | None = None
+    tests: TestsFinished | None = None
+    job: JobSubmitted | None = None
+    job_status: str | None = None
+    experiment: str | None = None
+    attempts: list[AttemptEnded] = field(default_factory=list)
+    cost: CostCounted | None = None
+    metrics: Mapping[str, float] | None = None
+    histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    more_tables: int = 0
+    rules: list[RuleDecided] = field(default_factory=list)
+    comparison: Comparison | None = None
+    baseline: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+    model: ModelRegistered | None = None
+    logs: LogsEnded | None = None
+    promoted: ModelPromoted | None = None
+    reason: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def gate(self) -> str:
+        """Return ``passed``, ``failed``, ``skipped`` where every rule was skipped, or nothing where no rule was decided."""
+        verdicts = {rule.verdict for rule in self.rules}
+        if not verdicts:
+            return ""
+        return "failed" if "missed" in verdicts else "skipped" if verdicts == {"skipped"} else "passed"
+
+    def end(self, status: str, exit_code: int, message: str, hint: str | None = None) -> None:
+        """Note how it all ended."""
+        self.status, self.exit_code = status, exit_code
+        self.message, self.hint = self.mask(message), None if hint is None else self.mask(hint)
+        self.ended = True
+
+    def __call__(self, event: Event) -> None:
+        """Take note of one event."""
+        if isinstance(event, LogLine | LogLines | Progress):
+            return
+        if isinstance(event, RunFinished):
+            facts = {name: fact for name, fact in event.facts.items() if name in _COMPUTED_FACTS}
+            self.facts = {
+                **masked(event.facts, self.mask, self.mask_name),
+                **masked(facts, self.mask_name, self.mask_name),
+            }
+        event = masked(event, self.mask, self.mask_name)
+        match event:
+            case StageStarted():
+                self.started[event.stage] = event.title
+            case StageFinished():
+                self.finished[event.stage] = event
+            case ImageReady():
+                self.image = event
+            case ImageChecked():
+                self.checks = event
+            case TestsFinished():
+                self.tests = event
+            case JobSubmitted():
+                self.job = event
+            case JobStatusChanged():
+                self.job_status = event.status
+            case LogsEnded():
+                self.logs = event
+            case AttemptEnded():
+                self.attempts.append(event)
+            case CostCounted():
+                self.cost = event
+            case MetricsSettled():
+                self.metrics, self.histories = event.metrics, event.histories
+                self.tables, self.more_tables = event.tables, event.more_tables
+            case RuleDecided():
+                self.rules.append(event)
+            case BaselineCompared():
+                self.comparison, self.baseline = event.comparison, event.histories
+            case ModelRegistered():
+                self.model = event
+            case ModelPromoted():
+                self.promoted = event
+            case Notice():
+                if len(self.notices) < _MOST_NOTICES:
+                    self.notices.append(event.text)
+            case RunFinished():
+                self.end(event.status, event.exit_code, event.message, event.hint)
+                self.experiment = self.facts.get("experiment")
+            case _:
+                pass

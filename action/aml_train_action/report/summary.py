@@ -1,0 +1,328 @@
+"""The job summary: what was built, tested, trained and decided, in GitHub's Markdown. Pure.
+
+GitHub refuses a step's summary of more than 1 MiB as a whole: this one stays below whatever comes in, the least important parts
+are cut first, and it says what is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from aml_train.core.events import rank_label
+from aml_train.core.units import duration, size, slowest
+from aml_train.jobs.endings import headline
+from aml_train_action.github.outputs import choose_metrics
+from aml_train_action.report.charts import chart
+from aml_train_action.report.markdown import block, code, escape, link
+from aml_train_action.report.promotion import lineage_rows, promotion_rows
+from aml_train_action.report.record import Record
+from aml_train_action.report.tables import tables_of
+
+LIMIT: Final = 1_048_576
+#: What the notes about left-out parts may take.
+_RESERVE: Final = 8_192
+_CHARTS: Final = 8
+_MESSAGE: Final = 20_000
+_VERDICTS: Final = {"met": "✅", "missed": "❌", "warned": "⚠️", "skipped": "⏭️"}
+_OUTPUT: Final = 6000
+
+_SIGNS: Final = {
+    "passed": "✅",
+    "submitted": "🕓",
+    "valid": "✅",
+    "planned": "📋",
+    "promoted": "✅",
+    "rolled-back": "↩️",
+    "unchanged": "✅",
+    "dry-run": "📋",
+    "cancelled": "⚪",
+    "timed-out": "⚪",
+}
+
+_LINEAGE: Final = "### Where the version comes from\n\n| | | | |\n|---|---|---|---|"
+_FINDINGS: Final = {"error": "❌", "warning": "⚠️"}
+
+
+@dataclass(kw_only=True)
+class Section:
+    """A part of the summary. Rows are cut from the end where there is no room; without rows nothing of it is shown.
+
+    Attributes:
+        name: what it is called where it is left out.
+        importance: the greater, the later it is cut.
+    """
+
+    name: str
+    importance: int
+    head: str = ""
+    rows: list[str] = field(default_factory=list)
+    cut: int = 0
+
+    def render(self) -> str:
+        """Return the section."""
+        if not self.rows:
+            return ""
+        more = [f"\n… and {self.cut} more."] if self.cut else []
+        return "\n".join([*([self.head] if self.head else []), *self.rows, *more]) + "\n"
+
+
+def render_summary(record: Record, *, title: str, reproduce: str, text: str = "", limit: int = LIMIT) -> str:
+    """Return the summary, in less than *limit* bytes of UTF-8.
+
+    Args:
+        record: what the run has come to.
+        title: the project's name.
+        reproduce: the command line that does the same elsewhere.
+        text: what a command printed that is no run, such as the plan.
+        limit: bytes.
+    """
+    sections = [
+        _verdict(record, title),
+        _message(record, text),
+        Section(name="the promotion", importance=9, head="| | |\n|---|---|", rows=promotion_rows(record)),
+        _gate(record),
+        _baseline(record),
+        _failures(record),
+        _outputs(record),
+        _checks(record),
+        _facts(record),
+        *_logs(record),
+        Section(name="the lineage", importance=5, head=_LINEAGE, rows=lineage_rows(record)),
+        _charts(record),
+        _metrics(record),
+        _logged(record),
+        _stages(record),
+        _notices(record),
+        Section(
+            name="the command", importance=8, head="**The same elsewhere**\n", rows=[block(reproduce, most=4000)]
+        ),
+    ]
+    _fit([section for section in sections if section.rows], limit - _RESERVE)
+    parts = [section.render() for section in sections if section.rows]
+    gone = [section.name for section in sections if section.cut and not section.rows]
+    if gone:
+        parts.append(
+            f"_Left out, because a summary has room for {limit // 1024} KiB: {', '.join(gone)}. The log has them._\n"
+        )
+    return "\n".join(part for part in parts if part)
+
+
+def _fit(sections: list[Section], limit: int) -> None:
+    """Cut rows, those of the least important sections first, until everything has room."""
+    total = sum(_bytes(section.render()) + 1 for section in sections)
+    for section in sorted(sections, key=lambda one: one.importance):
+        while total > limit and section.rows:
+            # In steps, so that a great many rows do not take quadratic time.
+            dropped = section.rows[-max(1, len(section.rows) // 8) :]
+            del section.rows[-len(dropped) :]
+            section.cut += len(dropped)
+            total -= sum(_bytes(row) + 1 for row in dropped)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8"))
+
+
+def _verdict(record: Record, title: str) -> Section:
+    sign = _SIGNS.get(record.status, "❌")
+    tail = "" if record.exit_code == 0 else f" (exit code {record.exit_code})"
+    return Section(
+        name="the verdict",
+        importance=10,
+        rows=[f"## {sign} {escape(title, most=100)}: {escape(record.status, most=40)}{tail}\n"],
+    )
+
+
+def _message(record: Record, text: str) -> Section:
+    rows = []
+    # The job's logs have sections of their own.
+    message = headline(record.message) if record.logs is not None else record.message
+    if message:
+        rows.append(block(message, most=_MESSAGE) if "\n" in message else escape(message, most=_MESSAGE) + "\n")
+    if record.hint:
+        rows.append(escape(record.hint, most=2000) + "\n")
+    if text:
+        rows.append(block(text, most=200_000))
+    return Section(name="the message", importance=9, rows=rows)
+
+
+def _gate(record: Record) -> Section:
+    rows = [
+        f"| {_VERDICTS[rule.verdict]} | {code(rule.metric, most=200)} | {code(rule.rule, most=100)} | "
+        f"{'missing' if rule.value is None else f'{rule.value:.6g}'} | {escape(rule.reason)} |"
+        for rule in sorted(record.rules, key=lambda one: one.met)
+    ]
+    head = "### Gate\n\n| | metric | wanted | value | |\n|---|---|---|---:|---|"
+    return Section(name="the gate's rules", importance=7, head=head, rows=rows)
+
+
+def _baseline(record: Record) -> Section:
+    """The job beside its baseline: job, commit, image, data, parameters that differ, metrics."""
+    if record.comparison is None:
+        return Section(name="the baseline", importance=6)
+    rows = []
+    for row in record.comparison.rows():
+        wrap = escape if row.kind == "metric" or row.name in ("status", "ran for") else _code_or_nothing
+        name = code(row.name, most=200) if row.kind in ("metric", "parameter") else escape(row.name, most=200)
+        rows.append(f"| {name} | {wrap(row.left)} | {wrap(row.right)} | {escape(row.difference)} |")
+    head = f"### Beside the baseline, {escape(record.comparison.right.title, most=200)}\n\n"
+    return Section(
+        name="the baseline",
+        importance=6,
+        head=head + "| | this job | baseline | difference |\n|---|---:|---:|---|",
+        rows=rows,
+    )
+
+
+def _code_or_nothing(text: str) -> str:
+    return code(text, most=200) if text else ""
+
+
+def _failures(record: Record) -> Section:
+    failures = record.tests.failures if record.tests else ()
+    rows = []
+    for failure in failures:
+        place = f"{failure.file}:{failure.line}" if failure.file and failure.line else failure.file or ""
+        rows.append(
+            f"| {code(failure.name, most=200)} | {code(place, most=200) if place else ''} | {escape(failure.message, most=300)} |"
+        )
+    return Section(
+        name="failed tests", importance=6, head="### Failed tests\n\n| test | at | |\n|---|---|---|", rows=rows
+    )
+
+
+def _outputs(record: Record) -> Section:
+    """What the failed tests printed, folded."""
+    failures = record.tests.failures if record.tests else ()
+    rows = [
+        f"<details><summary>{code(failure.name, most=200)}</summary>{block(failure.output, most=_OUTPUT)}</details>"
+        for failure in failures
+        if failure.output
+    ]
+    return Section(name="output of failed tests", importance=3, head="### Output of failed tests\n", rows=rows)
+
+
+def _logs(record: Record) -> list[Section]:
+    """The tracebacks of a job that did not pass, and the last lines of each rank, folded."""
+    logs = record.logs
+    if logs is None or (record.status in _SIGNS and record.exit_code == 0):
+        return []
+    tracebacks = [
+        f"<details{' open' if number == 0 else ''}><summary>{_whose(one.origin, one.rank)}: {escape(one.message, most=300)}</summary>"
+        f"{block(one.text, most=_OUTPUT)}</details>"
+        for number, one in enumerate(logs.tracebacks)
+    ]
+    first = logs.tracebacks[0].origin if logs.tracebacks else None
+    tails = [
+        f"<details><summary>{_whose(tail.origin, tail.rank)}, {size(tail.size)}</summary>"
+        f"{block(chr(10).join(tail.lines), most=_OUTPUT)}</details>"
+        for tail in sorted(logs.tails, key=lambda tail: tail.origin != first)
+    ]
+    return [
+        Section(name="the job's tracebacks", importance=6, head="### Tracebacks of the job\n", rows=tracebacks),
+        Section(name="the last lines of the logs", importance=3, head="### Last lines of the logs\n", rows=tails),
+    ]
+
+
+def _whose(origin: str, rank: str) -> str:
+    return f"{escape(rank_label(rank), most=100)} ({code(origin, most=200)})" if rank else code(origin, most=200)
+
+
+def _checks(record: Record) -> Section:
+    """Errors and warnings of the readiness checks, and in one more row what else was found."""
+    findings = record.checks.findings if record.checks else ()
+    rows = [
+        f"| {_FINDINGS[one.counts_as]} | {code(one.check)} | {escape(one.what)} | {escape('; '.join(part for part in (one.why, one.remedy) if part), most=1000)} |"
+        for one in findings
+        if one.counts_as != "info"
+    ]
+    good = "; ".join(str(one) for one in findings if one.counts_as == "info")
+    if good:
+        rows.append(f"| ℹ️ | | {escape(good, most=3000)} | |")
+    head = "### Checks of the image\n\n| | check | found | why, and what to do |\n|---|---|---|---|"
+    return Section(name="checks of the image", importance=6, head=head, rows=rows)
+
+
+def _facts(record: Record) -> Section:
+    rows = []
+    if record.image:
+        image = record.image
+        extra = f", {size(image.compressed_bytes)} compressed" if image.compressed_bytes else ""
+        rows.append(f"| image | {code(image.reference)} |")
+        rows.append(f"| digest | {code(image.digest)} ({image.how}{extra}) |")
+    elif record.job:
+        rows.append("| image | the job's own environment: given, not tested |")
+    if record.tests:
+        tests = record.tests
+        counts = "no counts: they wrote no JUnit report"
+        if tests.passed is not None:
+            counts = f"{tests.passed} passed, {tests.failed} failed, {tests.skipped} skipped"
+        earlier = ", recorded earlier in this very image" if tests.cached else ""
+        rows.append(f"| tests | {counts} in {duration(tests.seconds)}{earlier} |")
+        if slow := slowest(tests.slowest):
+            rows.append(f"| slowest tests | {escape(slow)} |")
+    if record.job:
+        attached = " (attached: it had been submitted before)" if record.job.attached else ""
+        rows.append(f"| job | {code(record.job.job)}{attached} |")
+        if record.job_status:
+            rows.append(f"| job status | {escape(record.job_status, most=100)} |")
+        if record.job.studio_url:
+            rows.append(f"| studio | {link('open the job', record.job.studio_url)} |")
+    if len(record.attempts) > 1:
+        rows += [
+            f"| attempt {one.attempt} | {code(one.job)} {escape(one.ending, most=100)} |" for one in record.attempts
+        ]
+    if record.cost:
+        rows.append(f"| cost | {escape(record.cost.text, most=200)} |")
+    if record.model:
+        earlier = " (registered earlier)" if record.model.found else ""
+        rows.append(
+            f"| model | {code(record.model.model)} version {escape(record.model.version, most=100)}{earlier} |"
+        )
+    return Section(name="image, tests, job and model", importance=8, head="| | |\n|---|---|", rows=rows)
+
+
+def _stages(record: Record) -> Section:
+    rows = []
+    for stage, title in record.started.items():
+        done = record.finished.get(stage)
+        took = ("skipped" if done.skipped else duration(done.seconds)) if done else "not finished"
+        rows.append(f"| {stage} | {took} | {escape(done.summary if done else title, most=300)} |")
+    return Section(name="durations", importance=5, head="### Stages\n\n| stage | took | |\n|---|---:|---|", rows=rows)
+
+
+def _charts(record: Record) -> Section:
+    drawn = []
+    for metric in list(dict.fromkeys(rule.metric for rule in record.rules))[:_CHARTS]:
+        limits = [rule.limit for rule in record.rules if rule.metric == metric and rule.limit is not None]
+        drawn.append(chart(metric, record.histories.get(metric, ()), limits, record.baseline.get(metric, ())))
+    gated = {rule.metric for rule in record.rules}
+    courses = [(one.name, one.course) for one in record.tables if one.kind == "list" and one.name not in gated]
+    drawn += [chart(name, course) for name, course in courses[: _CHARTS - len(drawn)]]
+    head = "### Metrics over steps\n"
+    if any(record.baseline.get(rule.metric) for rule in record.rules):
+        head += "\nThe second line is the baseline's.\n"
+    return Section(name="charts", importance=4, head=head, rows=[one + "\n" for one in drawn if one])
+
+
+def _metrics(record: Record) -> Section:
+    gated = {rule.metric for rule in record.rules}
+    others = {name: value for name, value in choose_metrics(record).items() if name not in gated}
+    rows = [f"| {code(name, most=200)} | {value:.6g} |" for name, value in others.items()]
+    left = len(record.metrics or {}) - len(choose_metrics(record))
+    head = "### Other metrics\n\n| metric | last value |\n|---|---:|"
+    return Section(name="other metrics", importance=2, head=head, rows=rows, cut=left if rows else 0)
+
+
+def _logged(record: Record) -> Section:
+    """What azureml-core logged in forms of its own; a table is cut as a whole."""
+    rows, more = tables_of(record), record.more_tables
+    return Section(
+        name="other logged values", importance=2, head="### Other logged values\n", rows=rows, cut=more if rows else 0
+    )
+
+
+def _notices(record: Record) -> Section:
+    rows = [f"- {escape(notice)}" for notice in record.notices]
+    return Section(name="notices", importance=3, head="### Notices\n", rows=rows)

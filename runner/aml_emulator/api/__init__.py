@@ -1,0 +1,1 @@
+"""The HTTP interfaces of the local AzureML: parse a request, call the domain, shape the answer."""

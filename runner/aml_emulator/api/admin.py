@@ -1,0 +1,263 @@
+"""The emulator's own interface: health, info, status, reset."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from starlette.concurrency import run_in_threadpool
+
+from aml_emulator.api.arm.computes import clusters, create_default
+from aml_emulator.context import Services
+from aml_emulator.domain.cleaning import clean
+from aml_emulator.domain.jobs.provoke import Provoked
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.identity.federation import FederatedCredential
+from aml_emulator.network.faults import Rule
+from aml_emulator.network.requests_log import KEPT_REQUESTS
+from aml_emulator.store.damage import error_for, problems
+
+logger = logging.getLogger(__name__)
+
+_FAULTS = "/_emulator/faults"
+_ENVIRONMENTS = "/_emulator/environments"
+_FEDERATION = "/_emulator/federated-credentials"
+_JOB = re.compile(r"/_emulator/jobs/([^/]+)/([a-z-]+)")
+CANCEL_SECONDS = 300.0
+"""How long a reset waits for the jobs that it cancels. One takes seconds; the engine of a busy machine takes more."""
+POLL_SECONDS = 0.1
+
+
+class Admin:
+    """Answers ``/_emulator/...``.
+
+    Args:
+        services: what handlers share.
+        jobs: the life of jobs.
+        version: the emulator's version.
+        ca_pem: the authority that clients are to trust.
+        registry_engine_name: what the container engine calls the registry.
+        max_jobs: at most so many jobs run at once.
+        children_alive: whether Azurite and the registry run.
+    """
+
+    def __init__(
+        self,
+        *,
+        services: Services,
+        jobs: JobService,
+        version: str,
+        ca_pem: str,
+        registry_engine_name: str,
+        max_jobs: int,
+        children_alive: Callable[[], bool],
+    ) -> None:
+        self._services = services
+        self._jobs = jobs
+        self._version = version
+        self._ca_pem = ca_pem
+        self._registry_engine_name = registry_engine_name
+        self._max_jobs = max_jobs
+        self._children_alive = children_alive
+        self._started = services.clock()
+        self._provoke = Provoked(services, jobs)
+
+    async def answer(self, method: str, target: str) -> tuple[int, bytes]:
+        """Return status and JSON for one request."""
+        path, _, raw_query = target.partition("?")
+        query = {name: values[-1] for name, values in parse_qs(raw_query).items()}
+        faults = self._services.faults
+        handlers: dict[tuple[str, str], Callable[[], tuple[int, dict[str, Any]]]] = {
+            ("GET", "/_emulator/health"): self.health,
+            ("GET", "/_emulator/info"): self.info,
+            ("GET", "/_emulator/status"): self.status,
+            ("POST", "/_emulator/reset"): lambda: self.reset(force=query.get("force") == "1"),
+            ("GET", _FAULTS): lambda: (200, {"faults": faults.listed()}),
+            ("POST", _FAULTS): lambda: self.add_fault(query),
+            ("DELETE", _FAULTS): lambda: self.remove_faults(query),
+            ("GET", _ENVIRONMENTS): self.environments,
+            ("POST", _ENVIRONMENTS): lambda: self.name_environment(query),
+            ("DELETE", _ENVIRONMENTS): self.forget_environments,
+            ("POST", "/_emulator/clean"): lambda: self.clean(query),
+            ("GET", "/_emulator/requests"): lambda: self.requests(query),
+            ("GET", _FEDERATION): self.federation,
+            ("POST", _FEDERATION): lambda: self.trust(query),
+            ("DELETE", _FEDERATION): self.trust_all,
+        }
+        handler = handlers.get((method, path)) or self._provoked(method, path, query)
+        if handler is None:
+            status, value = 404, {"error": f"no such operation: {method} {path}"}
+        else:
+            try:
+                status, value = await run_in_threadpool(handler)
+            except Exception as error:
+                # The boundary of the admin interface: logged whole, told in short.
+                logger.exception("%s %s failed", method, path)
+                damage = error_for(error, self._services.data)
+                said = damage.message if damage else f"{type(error).__name__}; the log says more"
+                status, value = (damage.status if damage else 500), {"error": said}
+        return status, json.dumps(value).encode("utf-8") + b"\n"
+
+    def _provoked(
+        self, method: str, path: str, query: Mapping[str, str]
+    ) -> Callable[[], tuple[int, dict[str, Any]]] | None:
+        """Return what has happen to a job what ``/_emulator/jobs/NAME/WHAT`` says; None for any other path."""
+        match = _JOB.fullmatch(path)
+        if method != "POST" or match is None:
+            return None
+        name, what = unquote(match[1]), match[2]
+        logger.warning("PROVOKED on purpose: %s of the job %s %s", what, name, dict(query))
+        return lambda: self._provoke.answer(name, what, query)
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        """Return 200 if everything answers, 503 with what does not."""
+        missing = [] if self._children_alive() else ["storage or registry"]
+        if not self._jobs.runner.engine_ready():
+            missing.append("container engine")
+        if self._services.data is not None:
+            missing += problems(self._services.data, self._services.blobs.ping)
+        return (503, {"status": "not ready", "missing": missing}) if missing else (200, {"status": "ready"})
+
+    def info(self) -> tuple[int, dict[str, Any]]:
+        """Return what a client must know to sign in and to trust."""
+        identity = self._services.identity
+        return 200, {
+            "version": self._version,
+            "instance": identity.instance,
+            "tenant_id": identity.tenant_id,
+            "client_id": identity.client_id,
+            "client_secret": identity.client_secret,
+            "subscription_id": identity.subscription_id,
+            "resource_group": identity.resource_group,
+            "workspace": identity.workspace,
+            "location": identity.location,
+            "compute": identity.compute,
+            "registry": {"login_server": identity.login_server, "engine": self._registry_engine_name},
+            "storage_account": identity.storage_account,
+            "api_host": identity.api_host,
+            "ca_pem": self._ca_pem,
+        }
+
+    def status(self) -> tuple[int, dict[str, Any]]:
+        """Return what there is and what is going on."""
+        return 200, {
+            "uptime_seconds": round(self._services.clock() - self._started, 1),
+            "jobs": self._services.store.runs.count_by_status(),
+            "active": list(self._jobs.runner.active()),
+            "clusters": clusters(self._services),
+            "assets": self._services.store.assets.count(),
+            "unsupported": self._services.unsupported.seen(),
+            "requests": self._services.requests.total,
+            "faults": self._services.faults.listed(),
+        }
+
+    def add_fault(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Have requests go wrong; 400 where the query is no rule."""
+        try:
+            rule = Rule.parse(query)
+        except ValueError as error:
+            return 400, {"error": str(error)}
+        number = self._services.faults.add(rule)
+        logger.warning("FAULT %d is put in on purpose from now on: %s", number, dict(query))
+        return 200, {"id": number, "faults": self._services.faults.listed()}
+
+    def remove_faults(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Remove one fault (``id``) or all; 404 where there is none of that number."""
+        number = query.get("id")
+        if number is not None and not number.isdecimal():
+            return 400, {"error": f"id: a number, not '{number}'"}
+        removed = self._services.faults.remove(None if number is None else int(number))
+        if number is not None and not removed:
+            return 404, {"error": f"there is no fault {number}"}
+        logger.warning("faults removed: %d", removed)
+        return 200, {"removed": removed, "faults": self._services.faults.listed()}
+
+    def clean(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Remove old runs and unused uploads: ``older_than`` seconds, ``keep`` runs, ``dry_run=1``."""
+        older, keep = query.get("older_than", ""), query.get("keep", "0")
+        if not older.isdecimal() or not keep.isdecimal():
+            return 400, {"error": "older_than: seconds, and keep: a number of runs"}
+        dry_run = query.get("dry_run") == "1"
+        return 200, clean(self._services, older_than=float(older), keep=int(keep), dry_run=dry_run)
+
+    def requests(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Return the last requests; ``since`` is the number of the last one known, ``limit`` how many at most."""
+        since, limit = query.get("since", "0"), query.get("limit", str(KEPT_REQUESTS))
+        if not since.isdecimal() or not limit.isdecimal():
+            return 400, {"error": "since and limit: numbers"}
+        log = self._services.requests
+        return 200, {"total": log.total, "requests": log.since(int(since), limit=int(limit))}
+
+    def environments(self) -> tuple[int, dict[str, Any]]:
+        """Return the images that play curated environments, by pattern, in the order in which they count."""
+        return 200, {"environments": self._services.environments.listed()}
+
+    def name_environment(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Let an image (``image``) play curated environments (``pattern``); 400 where one of them is missing."""
+        try:
+            self._services.environments.name(query.get("pattern", ""), query.get("image", ""))
+        except ValueError as error:
+            return 400, {"error": str(error)}
+        return self.environments()
+
+    def forget_environments(self) -> tuple[int, dict[str, Any]]:
+        """Forget the images that were named since the beginning."""
+        self._services.environments.forget()
+        return self.environments()
+
+    def federation(self) -> tuple[int, dict[str, Any]]:
+        """Return the federated credentials; none means that every issuer and subject is trusted."""
+        return 200, {"federated_credentials": [asdict(one) for one in self._services.federation.credentials]}
+
+    def trust(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Add a federated credential: ``issuer``, ``subject``, ``audience``, ``keys``; 400 where it is none."""
+        try:
+            self._services.federation.add(FederatedCredential(**query))
+        except (TypeError, ValueError) as error:
+            return 400, {"error": str(error)}
+        return self.federation()
+
+    def trust_all(self) -> tuple[int, dict[str, Any]]:
+        """Forget all federated credentials."""
+        self._services.federation.clear()
+        return self.federation()
+
+    def reset(self, *, force: bool) -> tuple[int, dict[str, Any]]:
+        """Delete every job, asset and blob; identity and names stay.
+
+        Args:
+            force: cancel jobs that run; without it they make the answer 409.
+        """
+        runner = self._jobs.runner
+        active = runner.active()
+        if active and not force:
+            return 409, {"error": f"jobs are running: {', '.join(active)}; cancel them, or reset with force=1"}
+        for run_id in active:
+            self._jobs.cancel(run_id)
+        patience = time.monotonic() + CANCEL_SECONDS
+        while runner.active():
+            if time.monotonic() > patience:
+                return 409, {"error": f"jobs do not end: {', '.join(runner.active())}"}
+            time.sleep(POLL_SECONDS)
+        self._services.store.clear()
+        self._services.fleet.clear()
+        runner.forget_images()
+        blobs = self._services.blobs
+        for container in blobs.containers():
+            blobs.delete_container(container)
+        prepare(self._services, max_jobs=self._max_jobs)
+        logger.warning("everything was reset")
+        return 200, {"status": "reset"}
+
+
+def prepare(services: Services, *, max_jobs: int) -> None:
+    """Make what every emulator has: the datastores' containers and the compute target."""
+    for container in services.own_containers.values():
+        services.blobs.create_container(container)
+    create_default(services, name=services.identity.compute, max_nodes=max_jobs)

@@ -1,0 +1,255 @@
+"""The HTTPS application: finds the route, checks the token, calls the handler, shapes the errors."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, QueryParams
+from starlette.types import Receive, Scope, Send
+
+from aml_emulator.api import login, studio
+from aml_emulator.api.arm import assets, computes, dataplane, datastores, jobs, workspaces
+from aml_emulator.api.history import artifacts
+from aml_emulator.api.history import runs as history
+from aml_emulator.api.mlflow import experiments as mlflow_experiments
+from aml_emulator.api.mlflow import models as mlflow_models
+from aml_emulator.api.mlflow import runs as mlflow
+from aml_emulator.api.routing import Call, Reply, Route, Router
+from aml_emulator.api.v1 import artifacts as v1_artifacts
+from aml_emulator.api.v1 import content as v1_content
+from aml_emulator.api.v1 import datasets as v1_datasets
+from aml_emulator.api.v1 import datastores as v1_datastores
+from aml_emulator.api.v1 import environments as v1_environments
+from aml_emulator.api.v1 import execution as v1_execution
+from aml_emulator.api.v1 import metrics as v1_metrics
+from aml_emulator.api.v1 import models as v1_models
+from aml_emulator.api.v1 import runs as v1_runs
+from aml_emulator.api.versions import check as check_version
+from aml_emulator.context import Services
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.errors import NotSupportedError, ServiceError, error_code, resource_not_found
+from aml_emulator.identity.tokens import Principal, TokenError
+from aml_emulator.network.hosts import LOGIN_HOSTS, SERVICE_SUFFIX
+from aml_emulator.store.damage import error_for
+
+logger = logging.getLogger(__name__)
+
+MANAGEMENT_HOST = "management.azure.com"
+ASCII = "".join(map(chr, range(0x21, 0x7F)))
+"""What a path may hold as it is; other bytes, which no client should send, are percent-encoded."""
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+
+
+class App:
+    """The ASGI application.
+
+    Args:
+        services: what handlers share.
+        job_service: the life of jobs.
+    """
+
+    def __init__(self, services: Services, job_service: JobService) -> None:
+        self._services = services
+        self._login = Router(login.routes(services))
+        found: list[Route] = []
+        modules: Iterable[Iterable[Route]] = (
+            workspaces.routes(services),
+            datastores.routes(services),
+            computes.routes(services, job_service),
+            assets.routes(services),
+            jobs.routes(services, job_service),
+            history.routes(services),
+            artifacts.routes(services),
+            mlflow_experiments.routes(services),
+            mlflow.routes(services),
+            mlflow_models.routes(services),
+            dataplane.routes(services),
+            studio.routes(services),
+            v1_content.routes(services),
+            v1_environments.routes(services),
+            v1_execution.routes(services, job_service),
+            v1_runs.routes(services, job_service),
+            v1_artifacts.routes(services),
+            v1_metrics.routes(services),
+            v1_models.routes(services),
+            v1_datastores.routes(services),
+            v1_datasets.routes(services),
+        )
+        for routes in modules:
+            found.extend(routes)
+        self._routes = Router(found)
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """All operations."""
+        return (*self._login.routes, *self._routes.routes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._serve(scope, receive, send, from_job=False)
+
+    async def for_jobs(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request that comes from a job's network."""
+        await self._serve(scope, receive, send, from_job=True)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, *, from_job: bool) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"not an HTTP request: {scope['type']}")
+        began = time.perf_counter()
+        headers = Headers(scope=scope)
+        method, raw_path = scope["method"], quote(scope["raw_path"], safe=ASCII)
+        host = headers.get("host", "").partition(":")[0].lower()
+        query = QueryParams(scope["query_string"])
+        body = await _read(receive)
+        if body is None:
+            reply = _error(
+                ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes."), raw_path, host
+            )
+            content = reply.encoded()
+        else:
+            call = Call(
+                method=method,
+                host=host,
+                path=raw_path,
+                params={},
+                query=query,
+                headers=headers,
+                body=body,
+                principal=None,
+                from_job=from_job,
+            )
+            reply, content = await run_in_threadpool(self._answer, call)
+        sent = {
+            "content-length": str(len(content)),
+            "x-ms-request-id": str(uuid.uuid4()),
+            **({"content-type": reply.media_type} if content else {}),
+            **reply.headers,
+        }
+        encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in sent.items()]
+        await send({"type": "http.response.start", "status": reply.status, "headers": encoded})
+        await send({"type": "http.response.body", "body": b"" if method == "HEAD" else content})
+        took = time.perf_counter() - began
+        logger.debug("%s %s%s -> %d in %.1f ms", method, host, raw_path, reply.status, took * 1000)
+        self._note(method, host, raw_path, query, reply, took, headers.get("user-agent", ""))
+
+    def _note(
+        self, method: str, host: str, path: str, query: QueryParams, reply: Reply, seconds: float, client: str
+    ) -> None:
+        error = error_code(reply.value) if reply.status >= 400 else ""
+        services = self._services
+        services.requests.add(method, host, path, reply.status, seconds, client=client, error=error)
+        if services.recorder is not None:
+            services.recorder.add(
+                method=method,
+                host=host,
+                path=path,
+                query=dict(query),
+                status=reply.status,
+                headers=reply.headers,
+                body=reply.value,
+            )
+
+    def _answer(self, call: Call) -> tuple[Reply, bytes]:
+        """Return the answer, and its body: a value that JSON cannot hold is a fault like any other."""
+        try:
+            value = self._dispatch(call)
+            reply = value if isinstance(value, Reply) else Reply(value=value)
+            return reply, reply.encoded()
+        except Exception as error:  # noqa: BLE001 - the boundary: a fault of the emulator itself is logged whole and answered 500
+            reply = self._failed(call, error)
+            return reply, reply.encoded()
+
+    def _failed(self, call: Call, error: Exception) -> Reply:
+        if isinstance(error, NotSupportedError):
+            self._services.unsupported.note(error.what)
+        if isinstance(error, ServiceError):
+            return _error(error, call.path, call.host)
+        if isinstance(error, TokenError):
+            authority = f"https://login.microsoftonline.com/{self._services.identity.tenant_id}"
+            challenge = f'Bearer authorization_uri="{authority}", error="invalid_token"'
+            reply = _error(ServiceError(401, error.code, error.message), call.path, call.host)
+            return Reply(status=401, value=reply.value, headers={"WWW-Authenticate": challenge})
+        logger.error("%s %s%s failed", call.method, call.host, call.path, exc_info=error)
+        damage = error_for(error, self._services.data)
+        if damage is not None:
+            return _error(damage, call.path, call.host)
+        message = "The local AzureML failed; its log says how."
+        return _error(ServiceError(500, "InternalServerError", message), call.path, call.host)
+
+    def _dispatch(self, call: Call) -> Any:
+        found = (self._login if call.host in LOGIN_HOSTS else self._routes).find(call.method, call.path)
+        principal = None if found is not None and found[0].open else self._principal(call.headers, call.host)
+        if call.host == MANAGEMENT_HOST and call.path.lower().startswith("/subscriptions/"):
+            check_version(call.path, call.query.get("api-version"))
+        if found is None:
+            version = call.query.get("api-version", "none")
+            raise NotSupportedError(f"{call.method} https://{call.host}{call.path} (api-version {version})")
+        route, params = found
+        self._check_scope(params)
+        return route.handler(replace(call, params=params, principal=principal))
+
+    def _principal(self, headers: Headers, host: str) -> Principal:
+        if host in LOGIN_HOSTS:
+            return Principal(object_id="")
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise TokenError("AuthenticationFailed", "Authentication failed. The 'Authorization' header is missing.")
+        principal = self._services.tokens.verify(token.strip())
+        if principal.run_id is not None:
+            if host == MANAGEMENT_HOST:
+                # AzureML signs it, and not Entra ID: Azure Resource Manager knows nothing of it.
+                raise TokenError(
+                    "InvalidAuthenticationToken",
+                    "A job's own token is for AzureML's services, not for Azure Resource Manager.",
+                )
+            run = self._services.store.runs.get(principal.run_id)
+            if run is None or run.terminal:
+                raise TokenError("ExpiredAuthenticationToken", "The access token's run has ended.")
+        return principal
+
+    def _check_scope(self, params: dict[str, str]) -> None:
+        """Raise if a path names another subscription, resource group or workspace than the emulator's own."""
+        identity = self._services.identity
+        if "sub" in params and params["sub"].lower() != identity.subscription_id:
+            raise ServiceError(404, "SubscriptionNotFound", f"The subscription '{params['sub']}' could not be found.")
+        if "rg" in params and params["rg"].lower() != identity.resource_group.lower():
+            raise ServiceError(404, "ResourceGroupNotFound", f"Resource group '{params['rg']}' could not be found.")
+        if "ws" in params and params["ws"].lower() != identity.workspace.lower():
+            raise resource_not_found(f"Microsoft.MachineLearningServices/workspaces/{params['ws']}")
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """Return the request's body, or None if it is too large."""
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return b"".join(chunks)
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        if size > MAX_BODY_BYTES:
+            return None
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def _error(error: ServiceError, raw_path: str, host: str) -> Reply:
+    body = error.body()
+    if raw_path.startswith("/mlflow/") and "error_code" not in body:
+        # MLflow's client reads these two, ARM's the nested ones.
+        body = {**body, "error_code": error.code, "message": error.message}
+    elif host.endswith(SERVICE_SUFFIX) and isinstance(body.get("error"), dict):
+        # azureml-core cannot print an error without details.
+        body = {**body, "error": {**body["error"], "details": []}}
+    logger.info("%s -> %d %s", raw_path, error.status, json.dumps(error.message))
+    return Reply(status=error.status, value=body)

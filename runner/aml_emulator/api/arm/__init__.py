@@ -1,0 +1,1 @@
+"""Azure Resource Manager and the v2 interface."""

@@ -1,0 +1,314 @@
+"""Compute targets, the sizes and quotas there are, and the long-running operations that make and delete clusters.
+
+Every compute is this one machine: a cluster's nodes are places in its queue, whatever their size says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aml_emulator.api.bodies import OBJECT, TEXT, WHOLE, Fields
+from aml_emulator.api.routing import Call, Reply, Route
+from aml_emulator.api.shapes import iso, page, resource
+from aml_emulator.context import Services
+from aml_emulator.domain.compute.clusters import (
+    DEFAULT_SIZE,
+    LOW_PRIORITY,
+    check,
+    inner_view,
+    kept,
+    scale_of,
+    summary,
+)
+from aml_emulator.domain.compute.vm_sizes import LOW_PRIORITY as LOW_PRIORITY_QUOTA
+from aml_emulator.domain.compute.vm_sizes import VmSize, size_named, sizes
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.errors import ServiceError, resource_not_found
+from aml_emulator.store.assets import Compute
+
+PAGE = 100
+OF_V1 = "2020-02-02"
+"""The version of Azure Resource Manager's interface that azureml-core uses for computes."""
+RETRY_AFTER = {"Retry-After": "1", "x-ms-retry-after-ms": "100"}
+"""When a client may ask again, in seconds and milliseconds; without it (or with 0) Azure's clients wait 30 s."""
+
+
+_CLUSTER = Fields(
+    {
+        "vmSize": TEXT,
+        "vmPriority": TEXT,
+        "osType": TEXT,
+        "scaleSettings": Fields({"minNodeCount": WHOLE, "maxNodeCount": WHOLE, "nodeIdleTimeBeforeScaleDown": TEXT}),
+        "userAccountCredentials": OBJECT,
+        "subnet": OBJECT,
+    }
+)
+COMPUTE = Fields(
+    {
+        "location": TEXT,
+        "tags": OBJECT,
+        "identity": Fields({"type": TEXT, "userAssignedIdentities": OBJECT}),
+        "properties": Fields({"computeType": TEXT, "properties": _CLUSTER}),
+    }
+)
+
+
+def routes(services: Services, jobs: JobService) -> Sequence[Route]:
+    """Return the routes of compute targets, sizes and operations."""
+    computes = Computes(services, jobs)
+    operations = "/subscriptions/{sub}/providers/Microsoft.MachineLearningServices/locations/{location}"
+    return (
+        Route(method="GET", path="{WS}/computes", handler=computes.list),
+        Route(method="GET", path="/rp/workspaces{WS}/computes", handler=computes.list),
+        Route(method="GET", path="/rp/workspaces{WS}/computes/{name}", handler=computes.get),
+        Route(method="GET", path="{WS}/computes/{name}", handler=computes.get),
+        Route(method="PUT", path="{WS}/computes/{name}", handler=computes.put),
+        Route(method="PATCH", path="{WS}/computes/{name}", handler=computes.patch),
+        Route(method="DELETE", path="{WS}/computes/{name}", handler=computes.delete),
+        Route(method="POST", path="{WS}/computes/{name}/listNodes", handler=computes.nodes),
+        Route(method="GET", path=f"{operations}/vmSizes", handler=computes.sizes),
+        Route(method="GET", path=f"{operations}/usages", handler=computes.usages),
+        Route(method="GET", path=f"{operations}/computeOperationsStatus/{{id}}", handler=computes.status),
+        Route(method="GET", path="{WS}/operationResults/{id}", handler=computes.result),
+    )
+
+
+def create_default(services: Services, *, name: str, max_nodes: int) -> None:
+    """Make the compute target that every emulator has, or bring its size up to date."""
+    properties = {"vmSize": DEFAULT_SIZE, "scaleSettings": {"minNodeCount": 0, "maxNodeCount": max_nodes}}
+    body = {
+        "location": services.identity.location,
+        "properties": {"computeType": "AmlCompute", "properties": properties},
+    }
+    compute = services.store.assets.put_compute(name, body)
+    services.fleet.configure(name, scale_of(compute, services.quotas))
+
+
+def clusters(services: Services) -> dict[str, Any]:
+    """Return what ``/_emulator/status`` shows of each cluster: nodes by state, and who waits."""
+    return {
+        compute.name: summary(compute, services.fleet.view(compute.name))
+        for compute in services.store.assets.computes()
+    }
+
+
+class Computes:
+    """Answers for compute targets."""
+
+    def __init__(self, services: Services, jobs: JobService) -> None:
+        self._services = services
+        self._jobs = jobs
+
+    def list(self, call: Call) -> dict[str, Any]:
+        """Return compute targets, in pages."""
+        found = self._services.store.assets.computes()
+        skip = call.integer("$skip", 0)
+        shown = [self._view(compute) for compute in found[skip : skip + PAGE]]
+        return page(call, shown, offset=skip + PAGE, more=len(found) > skip + PAGE)
+
+    def get(self, call: Call) -> dict[str, Any]:
+        """Return one compute target."""
+        return self._view(self._known(call))
+
+    def put(self, call: Call) -> Reply:
+        """Create or change a compute target."""
+        name = call.params["name"]
+        known = self._services.store.assets.compute(name)
+        compute = self._stored(name, call.json(COMPUTE), known)
+        created = known is None
+        return self._started(compute, "created" if created else "updated", 201 if created else 200)
+
+    def patch(self, call: Call) -> Reply:
+        """Change the scale settings of a compute target."""
+        known, changes = self._known(call), call.json(COMPUTE)
+        properties = dict(known.body["properties"])
+        inner = dict(properties.get("properties") or {})
+        inner |= (changes.get("properties") or {}).get("properties") or {}
+        body: dict[str, Any] = dict(known.body)
+        body |= {key: changes[key] for key in ("tags", "identity") if key in changes}
+        body["properties"] = {**properties, "properties": inner}
+        return self._started(self._stored(known.name, body, known), "updated", 200)
+
+    def delete(self, call: Call) -> Reply:
+        """Delete a compute target; jobs that wait for it or run on it fail."""
+        known = self._known(call)
+        self._jobs.remove_compute(known.name)
+        operation = self._services.store.assets.start_operation("compute", known.name)
+        return Reply(status=202, headers=self._headers(operation))
+
+    def nodes(self, call: Call) -> dict[str, Any]:
+        """Return the nodes that a cluster has now."""
+        known = self._known(call)
+        view = self._services.fleet.view(known.name)
+        return {
+            "nodes": [
+                {
+                    "nodeId": node.id,
+                    "privateIpAddress": f"10.0.0.{4 + number}",
+                    "publicIpAddress": None,
+                    "port": 50000 + number,
+                    "nodeState": node.state,
+                    "runId": node.run_id,
+                }
+                for number, node in enumerate(view.nodes if view else ())
+            ],
+            # No link at all: azureml-core follows a null.
+        }
+
+    def sizes(self, call: Call) -> dict[str, Any]:
+        """Return the sizes that clusters can have."""
+        self._check_location(call)
+        found = [_size_view(size) for size in sizes().values()]
+        # The version that azureml-core asks for had another word.
+        return {"amlCompute" if call.query.get("api-version") == OF_V1 else "value": found}
+
+    def usages(self, call: Call) -> dict[str, Any]:
+        """Return the vCPUs that nodes have now, and may have, by family of sizes."""
+        self._check_location(call)
+        services = self._services
+        used: Counter[str] = Counter()
+        for compute in services.store.assets.computes():
+            inner = compute.body["properties"].get("properties") or {}
+            size, view = size_named(str(inner.get("vmSize"))), services.fleet.view(compute.name)
+            if size is not None and view is not None:
+                low = inner.get("vmPriority") == LOW_PRIORITY
+                used[LOW_PRIORITY_QUOTA if low else size.family] += size.cores * len(view.nodes)
+        one_of_each = {size.family: size for size in sizes().values()}
+        found = [
+            self._usage(family, used[family], services.quotas.limit(size, low_priority=False))
+            for family, size in one_of_each.items()
+        ]
+        any_size = next(iter(sizes().values()))
+        shared = services.quotas.limit(any_size, low_priority=True)
+        return {
+            "value": [*found, self._usage(LOW_PRIORITY_QUOTA, used[LOW_PRIORITY_QUOTA], shared)],
+            "nextLink": None,
+        }
+
+    def _usage(self, family: str, used: int, limit: int) -> dict[str, Any]:
+        identity = self._services.identity
+        title = "Total Cluster LowPriority Regional vCPUs"
+        if family != LOW_PRIORITY_QUOTA:
+            short = family.removeprefix("standard").removesuffix("Family")
+            title = f"Standard {short} Family Cluster Dedicated vCPUs"
+        return {
+            "id": f"/subscriptions/{identity.subscription_id}/providers/Microsoft.MachineLearningServices/locations"
+            f"/{identity.location}/usages/{family}",
+            "type": "Microsoft.MachineLearningServices/locations/usages",
+            "amlWorkspaceLocation": identity.location,
+            "unit": "Count",
+            "currentValue": used,
+            "limit": limit,
+            "name": {"value": family, "localizedValue": title},
+        }
+
+    def _check_location(self, call: Call) -> None:
+        if call.params["location"].lower() != self._services.identity.location:
+            raise ServiceError(
+                404,
+                "NoRegisteredProviderFound",
+                f"The local AzureML plays the region '{self._services.identity.location}' and no other:"
+                f" '{call.params['location']}'.",
+            )
+
+    def status(self, call: Call) -> dict[str, Any]:
+        """Return how an operation on a compute target stands: it has succeeded."""
+        identity = self._services.identity
+        known = self._services.store.assets.operation(call.params["id"])
+        if known is None:
+            raise resource_not_found(f"computeOperationsStatus/{call.params['id']}")
+        return {
+            "id": f"/subscriptions/{identity.subscription_id}/providers/Microsoft.MachineLearningServices/locations"
+            f"/{identity.location}/computeOperationsStatus/{call.params['id']}",
+            "name": call.params["id"],
+            "status": "Succeeded",
+            "startTime": iso(known[2]),
+            "endTime": iso(known[2]),
+        }
+
+    def result(self, call: Call) -> Reply:
+        """Return the result of an operation: 202 while the job it cancels has not ended, then 200."""
+        known = self._services.store.assets.operation(call.params["id"])
+        if known is None:
+            raise resource_not_found(f"operationResults/{call.params['id']}")
+        kind, target, _ = known
+        run = self._services.store.runs.get(target) if kind == "cancel" else None
+        if run is not None and not run.terminal:
+            return Reply(
+                status=202, headers={"Location": f"https://{call.host}{call.path}?{call.query}", **RETRY_AFTER}
+            )
+        return Reply(status=200)
+
+    def _stored(self, name: str, body: Mapping[str, Any], known: Compute | None) -> Compute:
+        """Check and store a compute target, and let its nodes come and go accordingly."""
+        identity = self._services.identity
+        body = kept(body, identity, known)
+        check(name, body, self._services.quotas, location=identity.location, known=known)
+        compute = self._services.store.assets.put_compute(name, body)
+        self._jobs.scale(compute)
+        return compute
+
+    def _started(self, compute: Compute, what: str, status: int) -> Reply:
+        operation = self._services.store.assets.start_operation(f"compute {what}", compute.name)
+        return Reply(status=status, value=self._view(compute), headers=self._headers(operation))
+
+    def _headers(self, operation: str) -> dict[str, str]:
+        identity = self._services.identity
+        address = (
+            f"https://management.azure.com/subscriptions/{identity.subscription_id}/providers"
+            f"/Microsoft.MachineLearningServices/locations/{identity.location}/computeOperationsStatus/{operation}"
+            "?api-version=2023-08-01-preview"
+        )
+        return {"Azure-AsyncOperation": address, **RETRY_AFTER}
+
+    def _known(self, call: Call) -> Compute:
+        compute = self._services.store.assets.compute(call.params["name"])
+        if compute is None:
+            raise resource_not_found(f"Microsoft.MachineLearningServices/workspaces/computes/{call.params['name']}")
+        return compute
+
+    def _view(self, compute: Compute) -> dict[str, Any]:
+        identity = self._services.identity
+        given = compute.body.get("properties") or {}
+        view = self._services.fleet.view(compute.name)
+        properties = inner_view(compute, view, transition=iso(view.changed if view else compute.modified))
+        return resource(
+            f"{identity.workspace_arm_id}/computes/{compute.name}",
+            "workspaces/computes",
+            {
+                "disableLocalAuth": True,
+                "description": None,
+                "resourceId": None,
+                **given,
+                "computeType": "AmlCompute",
+                "computeLocation": identity.location,
+                "provisioningState": "Succeeded",
+                "provisioningErrors": None,
+                "createdOn": iso(compute.created),
+                "modifiedOn": iso(compute.modified),
+                "isAttachedCompute": False,
+                "properties": properties,
+            },
+            created=compute.created,
+            modified=compute.modified,
+            location=compute.body.get("location") or identity.location,
+            tags=compute.body.get("tags") or {},
+            **({"identity": compute.body["identity"]} if compute.body.get("identity") else {}),
+        )
+
+
+def _size_view(size: VmSize) -> dict[str, Any]:
+    return {
+        "name": size.name.upper(),
+        "family": size.family,
+        "vCPUs": size.cores,
+        "gpus": size.gpus,
+        "osVhdSizeMB": 1047552,
+        "maxResourceVolumeMB": size.disk_gb * 1024,
+        "memoryGB": size.memory_gb,
+        "lowPriorityCapable": True,
+        "premiumIO": "s_" in size.name,
+        "supportedComputeTypes": ["AmlCompute"],
+    }

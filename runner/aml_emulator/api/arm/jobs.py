@@ -1,0 +1,172 @@
+"""Jobs as ARM shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from aml_emulator.api.arm.computes import RETRY_AFTER
+from aml_emulator.api.bodies import Fields
+from aml_emulator.api.routing import Call, Reply, Route
+from aml_emulator.api.shapes import page, resource
+from aml_emulator.context import Services
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.domain.jobs.types import CHANGES, JOB
+from aml_emulator.errors import NotSupportedError, bad_request, not_found
+from aml_emulator.store.runs import Run
+
+PAGE = 50
+
+
+def routes(services: Services, jobs: JobService) -> Sequence[Route]:
+    """Return the routes of jobs."""
+    handlers = Jobs(services, jobs)
+    return (
+        Route(method="GET", path="{WS}/jobs", handler=handlers.list),
+        Route(method="GET", path="{WS}/jobs/{name}", handler=handlers.get),
+        Route(method="PUT", path="{WS}/jobs/{name}", handler=handlers.put),
+        Route(method="PATCH", path="{WS}/jobs/{name}", handler=handlers.patch),
+        Route(method="POST", path="{WS}/jobs/{name}/cancel", handler=handlers.cancel),
+        Route(method="PUT", path="{WS}/components/{name}/versions/{version}", handler=handlers.component),
+    )
+
+
+class Jobs:
+    """Answers for jobs."""
+
+    def __init__(self, services: Services, jobs: JobService) -> None:
+        self._services = services
+        self._jobs = jobs
+
+    def list(self, call: Call) -> dict[str, Any]:
+        """Return jobs, newest first, in pages."""
+        query = {key.lower(): value for key, value in call.query.items()}
+        for name in ("properties", "scheduleid", "assetname"):
+            if query.get(name):
+                raise NotSupportedError(f"listing jobs by '{name}'")
+        if query.get("jobtype", "command").lower() != "command":
+            # There are none of other types.
+            return page(call, [], offset=0, more=False)
+        size = call.integer("$top", PAGE, low=1, high=PAGE)
+        archived = {"All": None, "ArchivedOnly": True}.get(query.get("listviewtype", ""), False)
+        runs = self._services.store.runs.jobs(
+            limit=size + 1, after=_after(query.get("$skip", "")), archived=archived, tag=query.get("tag")
+        )
+        # The next page begins after a job, and not at a number: jobs that are submitted meanwhile shift none.
+        last = f"{runs[:size][-1].created!r}/{runs[:size][-1].id}" if runs else ""
+        return page(call, [self._view(run) for run in runs[:size]], offset=last, more=len(runs) > size)
+
+    def get(self, call: Call) -> dict[str, Any]:
+        """Return one job."""
+        return self._view(self._known(call))
+
+    def put(self, call: Call) -> Reply:
+        """Submit a job, or change its tags and names."""
+        run, new = self._jobs.put(call.params["name"], call.json(Fields({"properties": JOB})).get("properties") or {})
+        return Reply(status=201 if new else 200, value=self._view(run))
+
+    def patch(self, call: Call) -> dict[str, Any]:
+        """Change tags, names and whether a job is archived."""
+        run = self._known(call)
+        changes = call.json(Fields({"properties": CHANGES})).get("properties") or {}
+        tags = changes.get("tags")
+        self._services.store.runs.change(
+            run.id,
+            display_name=changes.get("displayName"),
+            description=changes.get("description"),
+            tags=None if tags is None else {key: str(value) for key, value in tags.items()},
+            archived=changes.get("isArchived"),
+        )
+        return self._view(self._services.store.runs.require(run.id))
+
+    def cancel(self, call: Call) -> Reply:
+        """Ask for a job to be stopped; the operation ends when it has."""
+        run = self._jobs.cancel(call.params["name"])
+        operation = self._services.store.assets.start_operation("cancel", run.id)
+        address = (
+            f"https://management.azure.com{self._services.identity.workspace_arm_id}/operationResults/{operation}"
+            f"?{urlencode({'api-version': call.query.get('api-version', '')})}"
+        )
+        return Reply(status=202, headers={"Location": address, **RETRY_AFTER})
+
+    def component(self, call: Call) -> Reply:
+        """Refuse a component: azure-ai-ml makes those of a pipeline job before the job itself."""
+        raise NotSupportedError(f"components ('{call.params['name']}'), which jobs of type 'Pipeline' consist of")
+
+    def _known(self, call: Call) -> Run:
+        run = self._services.store.runs.get(call.params["name"])
+        if run is None or run.job is None:
+            raise not_found(f"job '{call.params['name']}'")
+        return run
+
+    def _view(self, run: Run) -> dict[str, Any]:
+        job = dict(run.job or {})
+        identity = self._services.identity
+        arm_id = identity.workspace_arm_id
+        artifacts = self._services.artifacts_of(run.id)
+        outputs: dict[str, Any] = {
+            name: {
+                **value,
+                "uri": value.get("uri") or f"azureml://datastores/workspaceblobstore/paths/azureml/{run.id}/{name}/",
+                "mode": value.get("mode") or "ReadWriteMount",
+            }
+            for name, value in (job.get("outputs") or {}).items()
+        }
+        outputs["default"] = {
+            "uri": f"azureml://datastores/workspaceartifactstore/{artifacts.prefix}",
+            "mode": "ReadWriteMount",
+            "jobOutputType": "uri_folder",
+        }
+        properties = dict(run.properties)
+        if run.exit_code is not None:
+            properties["exitCode"] = str(run.exit_code)
+        if run.error_message:
+            properties["errorMessage"] = run.error_message
+        return resource(
+            f"{arm_id}/jobs/{run.id}",
+            "workspaces/jobs",
+            {
+                **job,
+                "jobType": "Command",
+                "displayName": run.display_name,
+                "description": run.description,
+                "experimentName": run.experiment,
+                "tags": dict(run.tags),
+                "properties": properties,
+                "isArchived": run.archived,
+                "status": self._services.shown.status(run),
+                "outputs": outputs,
+                "services": {
+                    "Tracking": {
+                        "endpoint": f"azureml://{identity.api_host}/mlflow/v1.0{arm_id}",
+                        "jobServiceType": "Tracking",
+                        "port": None,
+                        "status": None,
+                    },
+                    "Studio": {
+                        "endpoint": f"https://ml.azure.com/runs/{run.id}?wsid={arm_id}&tid={identity.tenant_id}",
+                        "jobServiceType": "Studio",
+                        "port": None,
+                        "status": None,
+                    },
+                },
+            },
+            created=run.created,
+            modified=run.modified,
+        )
+
+
+def _after(token: str) -> tuple[float, str] | None:
+    """Return the job that a page begins after, by its creation and name; None for the first page.
+
+    Raises:
+        ServiceError: it is not a token of this list.
+    """
+    if not token:
+        return None
+    created, _, name = token.partition("/")
+    try:
+        return float(created), name
+    except ValueError as error:
+        raise bad_request(f"Not a continuation token of this list: '{token}'") from error

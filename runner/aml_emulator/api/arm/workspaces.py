@@ -1,0 +1,240 @@
+"""The workspace, its discovery document, and the cloud's own description."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.shapes import resource
+from aml_emulator.api.versions import VERSIONS
+from aml_emulator.context import Services
+from aml_emulator.errors import NotSupportedError, resource_not_found
+
+DISCOVERED = (
+    "api",
+    "experimentation",
+    "history",
+    "hyperdrive",
+    "labeling",
+    "modelmanagement",
+    "pipelines",
+    "studiocoreservices",
+)
+"""The services that discovery names, as Microsoft's REST guide lists them: https://learn.microsoft.com/azure/machine-learning/how-to-manage-rest.
+
+``studio`` is named besides: azureml-core 1.61 ends with a KeyError without it (``_restclient/service_context.py``, ``_fetch_endpoints``).
+"""
+
+
+def routes(services: Services) -> Sequence[Route]:
+    """Return the routes of workspaces."""
+    workspaces = Workspaces(services)
+    group = "/subscriptions/{sub}/resourceGroups/{rg}"
+    provider = "providers/Microsoft.MachineLearningServices/workspaces"
+    return (
+        Route(method="GET", path="/metadata/endpoints", handler=workspaces.endpoints, open=True),
+        Route(method="GET", path="/discovery", handler=workspaces.discovery, open=True),
+        Route(method="GET", path="/discovery/workspaces/{id}", handler=workspaces.discovery, open=True),
+        Route(method="GET", path="/subscriptions", handler=workspaces.subscriptions),
+        Route(
+            method="GET",
+            path="/subscriptions/{sub}/providers/Microsoft.MachineLearningServices",
+            handler=workspaces.provider,
+        ),
+        Route(method="GET", path="/subscriptions/{sub}/resources", handler=workspaces.resources),
+        Route(method="GET", path=f"{group}/resources", handler=workspaces.resources),
+        Route(method="GET", path="{WS}", handler=workspaces.get),
+        Route(method="GET", path=f"/subscriptions/{{sub}}/{provider}", handler=workspaces.list),
+        Route(method="GET", path=f"{group}/{provider}", handler=workspaces.list),
+        Route(method="GET", path=group, handler=workspaces.group),
+        Route(
+            method="GET",
+            path=f"{group}/providers/Microsoft.ContainerRegistry/registries/{{name}}",
+            handler=workspaces.registry,
+        ),
+        Route(
+            method="GET",
+            path="/subscriptions/{sub}/providers/Microsoft.ContainerRegistry/registries",
+            handler=workspaces.registries,
+        ),
+        Route(
+            method="POST",
+            path=f"{group}/providers/Microsoft.ContainerRegistry/registries/{{name}}/listCredentials",
+            handler=workspaces.registry_credentials,
+        ),
+    )
+
+
+class Workspaces:
+    """Answers for the one workspace that there is."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._started = services.clock()
+
+    def endpoints(self, call: Call) -> list[dict[str, Any]]:
+        """Return the cloud's addresses, as azure-ai-ml and azureml-mlflow look them up."""
+        del call
+        return [
+            {
+                "name": "AzureCloud",
+                "portal": "https://portal.azure.com",
+                "authentication": {
+                    "loginEndpoint": "https://login.microsoftonline.com/",
+                    "audiences": ["https://management.core.windows.net/", "https://management.azure.com/"],
+                    "tenant": "common",
+                    "identityProvider": "AAD",
+                },
+                "graphAudience": "https://graph.windows.net/",
+                "graph": "https://graph.windows.net/",
+                "suffixes": {
+                    "azureDataLakeStoreFileSystem": "azuredatalakestore.net",
+                    "acrLoginServer": "azurecr.io",
+                    "keyVaultDns": "vault.azure.net",
+                    "storage": "core.windows.net",
+                },
+                "resourceManager": "https://management.azure.com/",
+            }
+        ]
+
+    def discovery(self, call: Call) -> dict[str, str]:
+        """Return the address of each of AzureML's own services: they are all one."""
+        del call
+        api = f"https://{self._services.identity.api_host}"
+        return {**dict.fromkeys(DISCOVERED, api), "studio": "https://ml.azure.com"}
+
+    def subscriptions(self, call: Call) -> dict[str, Any]:
+        """Return the subscriptions: one."""
+        del call
+        identity = self._services.identity
+        return {
+            "value": [
+                {
+                    "id": f"/subscriptions/{identity.subscription_id}",
+                    "subscriptionId": identity.subscription_id,
+                    "displayName": "The local AzureML",
+                    "state": "Enabled",
+                    "tenantId": identity.tenant_id,
+                    "subscriptionPolicies": {},
+                }
+            ]
+        }
+
+    def provider(self, call: Call) -> dict[str, Any]:
+        """Return where workspaces can be made: where the one is."""
+        del call
+        identity = self._services.identity
+        locations = [identity.location]
+        return {
+            "id": f"/subscriptions/{identity.subscription_id}/providers/Microsoft.MachineLearningServices",
+            "namespace": "Microsoft.MachineLearningServices",
+            "registrationState": "Registered",
+            "registrationPolicy": "RegistrationRequired",
+            "resourceTypes": [
+                {"resourceType": kind, "locations": locations, "apiVersions": list(reversed(VERSIONS))}
+                for kind in ("workspaces", "workspaces/computes")
+            ],
+        }
+
+    def group(self, call: Call) -> dict[str, Any]:
+        """Return the resource group."""
+        del call
+        identity = self._services.identity
+        return {
+            "id": identity.resource_group_id,
+            "name": identity.resource_group,
+            "type": "Microsoft.Resources/resourceGroups",
+            "location": identity.location,
+            "properties": {"provisioningState": "Succeeded"},
+        }
+
+    def list(self, call: Call) -> dict[str, Any]:
+        """Return the workspaces: one."""
+        return {"value": [self.get(call)]}
+
+    def resources(self, call: Call) -> dict[str, Any]:
+        """Return the resources of the subscription that a filter asks for by type: of workspaces there is one."""
+        wanted = call.query.get("$filter", "")
+        types = re.findall(r"resourceType eq '([^']+)'", wanted, flags=re.IGNORECASE)
+        if [one.lower() for one in types] != ["microsoft.machinelearningservices/workspaces"]:
+            raise NotSupportedError(f"listing resources by '{wanted}'")
+        return self.list(call)
+
+    def get(self, call: Call) -> dict[str, Any]:
+        """Return the workspace."""
+        del call
+        identity = self._services.identity
+        providers = f"{identity.resource_group_id}/providers"
+        registry = identity.login_server.partition(".")[0]
+        return resource(
+            identity.workspace_arm_id,
+            "workspaces",
+            {
+                "friendlyName": identity.workspace,
+                "description": "The local AzureML",
+                "storageAccount": f"{providers}/Microsoft.Storage/storageAccounts/{identity.storage_account}",
+                "keyVault": f"{providers}/Microsoft.KeyVault/vaults/amllocalkv",
+                "applicationInsights": f"{providers}/Microsoft.Insights/components/amllocalai",
+                "containerRegistry": f"{providers}/Microsoft.ContainerRegistry/registries/{registry}",
+                "hbiWorkspace": False,
+                "provisioningState": "Succeeded",
+                "discoveryUrl": f"https://{identity.api_host}/discovery",
+                "mlFlowTrackingUri": f"azureml://{identity.api_host}/mlflow/v1.0{identity.workspace_arm_id}",
+                "workspaceId": identity.workspace_id,
+                "publicNetworkAccess": "Enabled",
+                "tenantId": identity.tenant_id,
+                "allowPublicAccessWhenBehindVnet": False,
+                "v1LegacyMode": False,
+                "storageHnsEnabled": False,
+                "enableDataIsolation": False,
+            },
+            created=self._started,
+            modified=self._started,
+            location=identity.location,
+            tags={},
+            kind="Default",
+            sku={"name": "Basic", "tier": "Basic"},
+            identity={
+                "type": "SystemAssigned",
+                "principalId": identity.object_id,
+                "tenantId": identity.tenant_id,
+            },
+        )
+
+    def registry(self, call: Call) -> dict[str, Any]:
+        """Return the workspace's registry, which knows its own address."""
+        self._known_registry(call)
+        return self._registry()
+
+    def registries(self, call: Call) -> dict[str, Any]:
+        """Return the subscription's registries: one."""
+        del call
+        return {"value": [self._registry()]}
+
+    def registry_credentials(self, call: Call) -> dict[str, Any]:
+        """Return the registry's admin user."""
+        self._known_registry(call)
+        user, password = self._services.tokens.registry_admin
+        return {"username": user, "passwords": [{"name": "password", "value": password}]}
+
+    def _known_registry(self, call: Call) -> None:
+        if call.params["name"].lower() != self._services.identity.login_server.partition(".")[0]:
+            raise resource_not_found(f"Microsoft.ContainerRegistry/registries/{call.params['name']}")
+
+    def _registry(self) -> dict[str, Any]:
+        identity = self._services.identity
+        name = identity.login_server.partition(".")[0]
+        return {
+            "id": f"{identity.resource_group_id}/providers/Microsoft.ContainerRegistry/registries/{name}",
+            "name": name,
+            "type": "Microsoft.ContainerRegistry/registries",
+            "location": identity.location,
+            "sku": {"name": "Basic", "tier": "Basic"},
+            "properties": {
+                "loginServer": identity.login_server,
+                "provisioningState": "Succeeded",
+                "adminUserEnabled": True,
+            },
+        }

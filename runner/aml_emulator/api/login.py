@@ -1,0 +1,132 @@
+"""Sign-in: the part of Entra ID that MSAL and azure-identity use for a service principal.
+
+See https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import parse_qs
+
+from aml_emulator.api.routing import Call, Reply, Route
+from aml_emulator.context import Services
+from aml_emulator.identity.tokens import LIFETIME_SECONDS, TokenError, decode
+
+ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+AUTHORITY = "https://login.microsoftonline.com"
+
+
+def routes(services: Services) -> Sequence[Route]:
+    """Return the routes of login.microsoftonline.com."""
+    login = Login(services)
+    return (
+        Route(
+            method="GET",
+            path="/{tenant}/v2.0/.well-known/openid-configuration",
+            handler=login.configuration,
+            open=True,
+        ),
+        Route(method="GET", path="/common/discovery/instance", handler=login.instances, open=True),
+        Route(method="POST", path="/{tenant}/oauth2/v2.0/token", handler=login.token, open=True),
+    )
+
+
+class Login:
+    """Answers for the one tenant and the one service principal."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def configuration(self, call: Call) -> dict[str, Any]:
+        """Return the OpenID configuration of the tenant."""
+        tenant = call.params["tenant"]
+        base = f"{AUTHORITY}/{tenant}"
+        return {
+            "token_endpoint": f"{base}/oauth2/v2.0/token",
+            "issuer": f"{base}/v2.0",
+            "authorization_endpoint": f"{base}/oauth2/v2.0/authorize",
+            "device_authorization_endpoint": f"{base}/oauth2/v2.0/devicecode",
+            "jwks_uri": f"{base}/discovery/v2.0/keys",
+            "token_endpoint_auth_methods_supported": ["client_secret_post", "private_key_jwt"],
+            "response_types_supported": ["code"],
+            "subject_types_supported": ["pairwise"],
+            "tenant_region_scope": "NA",
+            "cloud_instance_name": "microsoftonline.com",
+        }
+
+    def instances(self, call: Call) -> dict[str, Any]:
+        """Return which hosts are one and the same authority."""
+        del call
+        return {
+            "tenant_discovery_endpoint": f"{AUTHORITY}/common/v2.0/.well-known/openid-configuration",
+            "api-version": "1.1",
+            "metadata": [
+                {
+                    "preferred_network": "login.microsoftonline.com",
+                    "preferred_cache": "login.windows.net",
+                    "aliases": ["login.microsoftonline.com", "login.windows.net", "sts.windows.net"],
+                }
+            ],
+        }
+
+    def token(self, call: Call) -> Reply | dict[str, Any]:
+        """Return an access token for the service principal that the form names."""
+        form = {key: values[-1] for key, values in parse_qs(call.body.decode("utf-8", "replace")).items()}
+        identity = self._services.identity
+        if call.params["tenant"] != identity.tenant_id:
+            return _refused("invalid_request", f"AADSTS90002: Tenant '{call.params['tenant']}' not found.")
+        if form.get("grant_type") != "client_credentials":
+            grant = form.get("grant_type", "")
+            return _refused(
+                "unsupported_grant_type",
+                f"AADSTS70003: The local AzureML supports the grant client_credentials only, not '{grant}'.",
+            )
+        if form.get("client_id") != identity.client_id:
+            return _refused(
+                "unauthorized_client",
+                f"AADSTS700016: Application with identifier '{form.get('client_id', '')}' was not found.",
+            )
+        refusal = self._check_credential(form, from_job=call.from_job)
+        if refusal is not None:
+            return refusal
+        audience = form.get("scope", "").split(" ")[0].removesuffix("/.default")
+        return {
+            "token_type": "Bearer",
+            "expires_in": LIFETIME_SECONDS,
+            "ext_expires_in": LIFETIME_SECONDS,
+            "access_token": self._services.tokens.issue(audience=audience),
+        }
+
+    def _check_credential(self, form: dict[str, str], *, from_job: bool) -> Reply | None:
+        if "client_assertion" in form:
+            if form.get("client_assertion_type") != ASSERTION_TYPE:
+                return _refused("invalid_request", "AADSTS50027: The client assertion's type is not supported.")
+            try:
+                self._services.tokens.check_assertion(form["client_assertion"])
+                self._check_issuer(form["client_assertion"], from_job=from_job)
+            except TokenError as error:
+                return _refused("invalid_client", error.message)
+            return None
+        secret = form.get("client_secret", "")
+        if not hmac.compare_digest(secret.encode("utf-8"), self._services.identity.client_secret.encode("utf-8")):
+            return _refused("invalid_client", "AADSTS7000215: Invalid client secret provided.")
+        return None
+
+    def _check_issuer(self, assertion: str, *, from_job: bool) -> None:
+        """Return if the assertion's issuer is trusted. A job could sign one itself: there, only known keys count."""
+        if decode(assertion)[1].get("iss") != self._services.identity.client_id:
+            self._services.federation.check(assertion, signed=from_job)
+        elif from_job:
+            # What the application issues itself is signed with its certificate, which is not looked up.
+            raise TokenError(
+                "invalid_client",
+                "AADSTS700027: The certificate with which the client assertion was signed is not known here: jobs sign in"
+                " with the client secret.",
+            )
+
+
+def _refused(error: str, description: str) -> Reply:
+    status = 401 if error == "invalid_client" else 400
+    return Reply(status=status, value={"error": error, "error_description": description, "error_codes": []})

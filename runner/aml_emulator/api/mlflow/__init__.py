@@ -1,0 +1,1 @@
+"""MLflow's tracking and model registry interfaces."""

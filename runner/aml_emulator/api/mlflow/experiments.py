@@ -1,0 +1,145 @@
+"""MLflow's experiments, which are those of the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from aml_emulator.api.bodies import TEXT, WHOLE, WORD, Fields, ListOf
+from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.shapes import millis
+from aml_emulator.context import Services
+from aml_emulator.errors import MlflowError
+from aml_emulator.store.runs import Experiment
+
+MAX_EXPERIMENTS = 50_000
+"""The largest page that MLflow asks for."""
+
+
+PAIR = Fields({"key": WORD, "value": WORD}, required=("key",))
+PAIRS = ListOf(PAIR)
+"""MLflow's tags and parameters."""
+
+
+def routes(services: Services) -> Sequence[Route]:
+    """Return the routes of MLflow's experiments, under both versions of AzureML's prefix."""
+    experiments = Experiments(services)
+    operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
+        ("GET", "experiments/get", experiments.get_experiment),
+        ("GET", "experiments/get-by-name", experiments.get_experiment_by_name),
+        ("POST", "experiments/create", experiments.create_experiment),
+        ("POST", "experiments/search", experiments.search_experiments),
+        ("POST", "experiments/update", experiments.update_experiment),
+        ("POST", "experiments/set-experiment-tag", experiments.tag_experiment),
+    )
+    return [
+        Route(method=method, path=f"/mlflow/{version}{{WS}}/api/2.0/mlflow/{path}", handler=handler)
+        for version in ("v2.0", "v1.0")
+        for method, path, handler in operations
+    ]
+
+
+class Experiments:
+    """Answers for experiments."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def get_experiment(self, call: Call) -> dict[str, Any]:
+        """Return an experiment by its GUID; MLflow's default, ``0``, is AzureML's ``Default``."""
+        return {"experiment": self._view(known_experiment(self._services, call.query.get("experiment_id", "")))}
+
+    def get_experiment_by_name(self, call: Call) -> dict[str, Any]:
+        """Return an experiment by its name."""
+        name = call.query.get("experiment_name", "")
+        experiment = self._services.store.runs.experiment(name)
+        if experiment is None:
+            raise missing(f"experiment '{name}'")
+        return {"experiment": self._view(experiment)}
+
+    def create_experiment(self, call: Call) -> dict[str, Any]:
+        """Create an experiment."""
+        body = call.json(Fields({"name": WORD, "tags": PAIRS}))
+        name = str(body.get("name") or "")
+        if not name:
+            raise MlflowError(400, "INVALID_PARAMETER_VALUE", "An experiment needs a name.")
+        store = self._services.store.runs
+        if store.experiment(name) is not None:
+            raise MlflowError(400, "RESOURCE_ALREADY_EXISTS", f"The experiment '{name}' exists already.")
+        experiment = store.experiment(name, create=True)
+        if experiment is None:
+            raise missing(f"experiment '{name}'")
+        store.tag_experiment(experiment.id, pairs(body.get("tags")))
+        return {"experiment_id": experiment.id}
+
+    def search_experiments(self, call: Call) -> dict[str, Any]:
+        """Return experiments, newest first; filters are not supported."""
+        body = call.json(Fields({"filter": WORD, "view_type": WORD, "page_token": WHOLE, "max_results": WHOLE}))
+        if body.get("filter"):
+            raise MlflowError(501, "NOT_IMPLEMENTED", "The local AzureML does not filter experiments.")
+        stages = {"DELETED_ONLY": ("deleted",), "ALL": ("active", "deleted")}.get(
+            str(body.get("view_type")), ("active",)
+        )
+        found = [item for item in self._services.store.runs.experiments() if item.stage in stages]
+        start, size = int(body.get("page_token") or 0), int(body.get("max_results") or MAX_EXPERIMENTS)
+        end = start + max(1, min(size, MAX_EXPERIMENTS))
+        answer: dict[str, Any] = {"experiments": [self._view(item) for item in found[start:end]]}
+        if len(found) > end:
+            answer["next_page_token"] = str(end)
+        return answer
+
+    def update_experiment(self, call: Call) -> dict[str, Any]:
+        """Give an experiment another name."""
+        body = call.json(Fields({"experiment_id": WORD, "new_name": TEXT}, required=("experiment_id", "new_name")))
+        experiment = known_experiment(self._services, str(body["experiment_id"]))
+        other = self._services.store.runs.experiment(body["new_name"])
+        if other is not None and other.id != experiment.id:
+            raise MlflowError(400, "RESOURCE_ALREADY_EXISTS", f"The experiment '{other.name}' exists already.")
+        self._services.store.runs.change_experiment(experiment.id, name=body.get("new_name"))
+        return {}
+
+    def tag_experiment(self, call: Call) -> dict[str, Any]:
+        """Set a tag of an experiment."""
+        body = call.json(Fields({"experiment_id": WORD, "key": WORD, "value": WORD}, required=("key",)))
+        experiment = known_experiment(self._services, str(body.get("experiment_id")))
+        self._services.store.runs.tag_experiment(experiment.id, {str(body["key"]): str(body.get("value", ""))})
+        return {}
+
+    def _view(self, experiment: Experiment) -> dict[str, Any]:
+        return {
+            "experiment_id": experiment.id,
+            "name": experiment.name,
+            "artifact_location": "",
+            "lifecycle_stage": experiment.stage,
+            "creation_time": millis(experiment.created),
+            "last_update_time": millis(experiment.created),
+            "tags": tags_view(experiment.tags),
+        }
+
+
+def known_experiment(services: Services, guid: str) -> Experiment:
+    """Return an experiment by its GUID; MLflow's default, ``0``, is AzureML's ``Default``.
+
+    Raises:
+        MlflowError: there is none.
+    """
+    store = services.store.runs
+    experiment = store.experiment("Default", create=True) if guid == "0" else store.experiment_by_id(guid)
+    if experiment is None:
+        raise missing(f"experiment '{guid}'")
+    return experiment
+
+
+def missing(what: str) -> MlflowError:
+    """Return MLflow's error for something that is not there."""
+    return MlflowError(404, "RESOURCE_DOES_NOT_EXIST", f"There is no {what}.")
+
+
+def pairs(items: list[dict[str, Any]] | None) -> dict[str, str]:
+    """Return MLflow\'s list of keys and values as a mapping."""
+    return {str(item["key"]): str(item.get("value", "")) for item in items or []}
+
+
+def tags_view(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return a mapping as MLflow\'s list of keys and values."""
+    return [{"key": key, "value": value} for key, value in tags.items()]

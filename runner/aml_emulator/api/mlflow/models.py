@@ -1,0 +1,144 @@
+"""MLflow's model registry over the same models as ARM's: enough for ``mlflow.register_model`` and to look it up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from aml_emulator.api.bodies import TEXT, WORD, Fields
+from aml_emulator.api.mlflow.experiments import PAIRS, pairs, tags_view
+from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.shapes import USER, millis
+from aml_emulator.context import Services
+from aml_emulator.domain.locations import JobOutput, LocationError, parse
+from aml_emulator.errors import MlflowError
+from aml_emulator.store.assets import AssetVersion
+
+
+def routes(services: Services) -> Sequence[Route]:
+    """Return the routes of the model registry, under both versions of AzureML's prefix."""
+    registry = ModelRegistry(services)
+    operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
+        ("POST", "registered-models/create", registry.create_model),
+        ("GET", "registered-models/get", registry.get_model),
+        ("POST", "model-versions/create", registry.create_version),
+        ("GET", "model-versions/get", registry.get_version),
+        ("GET", "model-versions/get-download-uri", registry.download_uri),
+        ("POST", "model-versions/set-tag", registry.set_tag),
+        ("DELETE", "model-versions/delete-tag", registry.delete_tag),
+    )
+    return [
+        Route(method=method, path=f"/mlflow/{version}{{WS}}/api/2.0/mlflow/{path}", handler=handler)
+        for version in ("v2.0", "v1.0")
+        for method, path, handler in operations
+    ]
+
+
+class ModelRegistry:
+    """Answers for registered models."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def create_model(self, call: Call) -> dict[str, Any]:
+        """Make a name known."""
+        body = call.json(Fields({"name": WORD, "tags": PAIRS, "description": TEXT}))
+        name = str(body.get("name") or "")
+        if not name:
+            raise MlflowError(400, "INVALID_PARAMETER_VALUE", "A model needs a name.")
+        store = self._services.store.assets
+        if store.container("models", name) is not None:
+            raise MlflowError(400, "RESOURCE_ALREADY_EXISTS", f"The model '{name}' exists already.")
+        store.put_container("models", name, {"tags": pairs(body.get("tags")), "description": body.get("description")})
+        return {"registered_model": self._model(name)}
+
+    def get_model(self, call: Call) -> dict[str, Any]:
+        """Return a model with its newest version."""
+        return {"registered_model": self._model(call.query.get("name", ""))}
+
+    def create_version(self, call: Call) -> dict[str, Any]:
+        """Register what lies at a source as the next version of a model."""
+        fields = {"name": WORD, "source": WORD, "tags": PAIRS, "description": TEXT, "run_id": TEXT}
+        body = call.json(Fields(fields))
+        name, source = str(body.get("name") or ""), str(body.get("source") or "")
+        self._model(name)
+        try:
+            location = parse(source)
+        except LocationError as error:
+            raise MlflowError(400, "INVALID_PARAMETER_VALUE", f"The model's source: {error}") from error
+        job = location.job if isinstance(location, JobOutput) else body.get("run_id")
+        store = self._services.store.assets
+        uri = self._services.datastore_uri(self._services.folder(source)) or source
+        properties = {
+            "modelUri": uri,
+            "modelType": "mlflow_model",
+            "tags": pairs(body.get("tags")),
+            "description": body.get("description"),
+            "jobName": job,
+        }
+        with self._services.store.transaction():
+            stored = store.put("models", name, store.next_version("models", name), properties)
+        return {"model_version": _version(stored)}
+
+    def get_version(self, call: Call) -> dict[str, Any]:
+        """Return one version."""
+        return {"model_version": _version(self._known(call.query))}
+
+    def download_uri(self, call: Call) -> dict[str, Any]:
+        """Return where a version's files lie."""
+        return {"artifact_uri": self._known(call.query).properties["modelUri"]}
+
+    def set_tag(self, call: Call) -> dict[str, Any]:
+        """Set a tag of a version."""
+        body = call.json(Fields({"name": WORD, "version": WORD, "key": WORD, "value": WORD}, required=("key",)))
+        self._tag(self._known(body), {str(body["key"]): str(body.get("value", ""))})
+        return {}
+
+    def delete_tag(self, call: Call) -> dict[str, Any]:
+        """Remove a tag of a version."""
+        body = {**call.query, **call.json(Fields({"name": WORD, "version": WORD, "key": WORD}))}
+        self._tag(self._known(body), {str(body.get("key")): None})
+        return {}
+
+    def _tag(self, version: AssetVersion, changes: Mapping[str, str | None]) -> None:
+        tags = {**(version.properties.get("tags") or {}), **changes}
+        kept = {key: value for key, value in tags.items() if value is not None}
+        self._services.store.assets.put("models", version.name, version.version, {**version.properties, "tags": kept})
+
+    def _known(self, names: Mapping[str, Any]) -> AssetVersion:
+        name, number = str(names.get("name", "")), str(names.get("version", ""))
+        version = self._services.store.assets.version("models", name, number)
+        if version is None:
+            raise MlflowError(404, "RESOURCE_DOES_NOT_EXIST", f"There is no model '{name}', version '{number}'.")
+        return version
+
+    def _model(self, name: str) -> dict[str, Any]:
+        store = self._services.store.assets
+        container = store.container("models", name)
+        if container is None:
+            raise MlflowError(404, "RESOURCE_DOES_NOT_EXIST", f"There is no model '{name}'.")
+        newest = store.versions("models", name)[:1]
+        return {
+            "name": name,
+            "creation_timestamp": millis(container.created),
+            "last_updated_timestamp": millis(container.modified),
+            "description": container.properties.get("description") or "",
+            "latest_versions": [_version(version) for version in newest],
+            "tags": tags_view(container.properties.get("tags") or {}),
+        }
+
+
+def _version(version: AssetVersion) -> dict[str, Any]:
+    return {
+        "name": version.name,
+        "version": version.version,
+        "creation_timestamp": millis(version.created),
+        "last_updated_timestamp": millis(version.modified),
+        "user_id": USER,
+        "current_stage": "None",
+        "description": version.properties.get("description") or "",
+        "source": version.properties.get("modelUri"),
+        "run_id": version.properties.get("jobName") or "",
+        "status": "READY",
+        "tags": tags_view(version.properties.get("tags") or {}),
+    }

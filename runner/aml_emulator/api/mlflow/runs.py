@@ -1,0 +1,356 @@
+"""MLflow's runs: the REST interface of https://mlflow.org/docs/latest/rest-api.html, over the same runs as the rest."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aml_emulator.api.bodies import MILLISECONDS, NUMBER, TEXT, WHOLE, WORD, Fields, ListOf, Shape
+from aml_emulator.api.mlflow.experiments import PAIRS, known_experiment, missing, pairs, tags_view
+from aml_emulator.api.mlflow.search import Searchable, parse_filter
+from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.shapes import USER, millis
+from aml_emulator.context import Services
+from aml_emulator.errors import MlflowError
+from aml_emulator.store.metrics import Metric, ParameterConflictError
+from aml_emulator.store.runs import Run
+
+STATUS = {
+    "NotStarted": "SCHEDULED",
+    "Queued": "SCHEDULED",
+    "Preparing": "SCHEDULED",
+    "Starting": "SCHEDULED",
+    "Running": "RUNNING",
+    "CancelRequested": "RUNNING",
+    "Finalizing": "RUNNING",
+    "Completed": "FINISHED",
+    "Failed": "FAILED",
+    "Canceled": "KILLED",
+}
+"""MLflow's word for each of AzureML's."""
+
+ENDINGS = {"FINISHED": "Completed", "FAILED": "Failed", "KILLED": "Canceled"}
+
+MAX_HISTORY = 25_000
+MAX_RUNS = 50_000
+
+
+METRIC = {"key": WORD, "value": NUMBER, "timestamp": MILLISECONDS, "step": WHOLE}
+
+SEARCH = Fields(
+    {
+        "filter": WORD,
+        "run_view_type": WORD,
+        "experiment_ids": ListOf(WORD),
+        "order_by": ListOf(TEXT),
+        "page_token": WHOLE,
+        "max_results": WHOLE,
+    }
+)
+
+
+def routes(services: Services) -> Sequence[Route]:
+    """Return the routes of MLflow's runs, under both versions of AzureML's prefix."""
+    tracking = Tracking(services)
+    operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
+        ("POST", "runs/create", tracking.create_run),
+        ("GET", "runs/get", tracking.get_run),
+        ("POST", "runs/update", tracking.update_run),
+        ("POST", "runs/delete", tracking.delete_run),
+        ("POST", "runs/restore", tracking.restore_run),
+        ("POST", "runs/search", tracking.search_runs),
+        ("POST", "runs/set-tag", tracking.set_tag),
+        ("POST", "runs/delete-tag", tracking.delete_tag),
+        ("POST", "runs/log-parameter", tracking.log_parameter),
+        ("POST", "runs/log-metric", tracking.log_metric),
+        ("POST", "runs/log-batch", tracking.log_batch),
+        ("POST", "runs/log-batch-async", tracking.log_batch),
+        ("POST", "runs/log-model", tracking.log_model),
+        ("POST", "runs/log-inputs", tracking.accept),
+        ("POST", "runs/outputs", tracking.accept),
+        ("GET", "metrics/get-history", tracking.history),
+        ("POST", "logged-models", tracking.logged_models),
+        ("POST", "logged-models/search", tracking.logged_models),
+        ("GET", "logged-models/{model}", tracking.logged_models),
+        ("PATCH", "logged-models/{model}", tracking.logged_models),
+        ("PATCH", "logged-models/{model}/tags", tracking.logged_models),
+        ("POST", "logged-models/{model}/params", tracking.logged_models),
+    )
+    return [
+        Route(method=method, path=f"/mlflow/{version}{{WS}}/api/2.0/mlflow/{path}", handler=handler)
+        for version in ("v2.0", "v1.0")
+        for method, path, handler in operations
+    ]
+
+
+class Tracking:
+    """Answers for runs and what they log."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def create_run(self, call: Call) -> dict[str, Any]:
+        """Start a run outside of any job; with the tag ``mlflow.parentRunId``, a child of that run."""
+        fields = {"experiment_id": WORD, "tags": PAIRS, "run_name": WORD, "start_time": MILLISECONDS}
+        body = call.json(Fields(fields))
+        experiment = known_experiment(self._services, str(body.get("experiment_id") or "0"))
+        tags = pairs(body.get("tags"))
+        parent = tags.get("mlflow.parentRunId")
+        if parent is not None and self._services.store.runs.get(parent) is None:
+            raise missing(f"run '{parent}'")
+        run_id = str(uuid.uuid4())
+        started = body.get("start_time")
+        run = self._services.store.runs.create(
+            run_id=run_id,
+            experiment_id=experiment.id,
+            display_name=str(body.get("run_name") or tags.get("mlflow.runName") or run_id),
+            status="Running",
+            parent_id=parent,
+            tags={key: value for key, value in tags.items() if key != "mlflow.runName"},
+            started=int(started) / 1000 if started else self._services.clock(),
+        )
+        return {"run": self._view(run)}
+
+    def get_run(self, call: Call) -> dict[str, Any]:
+        """Return a run with its latest metrics, parameters and tags."""
+        return {"run": self._view(self._run(call.query.get("run_id") or call.query.get("run_uuid", "")))}
+
+    def update_run(self, call: Call) -> dict[str, Any]:
+        """Rename a run, or end it; how a job ends is for the service to say."""
+        body = call.json(_of_run(run_name=WORD, status=WORD, end_time=MILLISECONDS))
+        run = self._body_run(body)
+        store = self._services.store.runs
+        if body.get("run_name"):
+            store.change(run.id, display_name=str(body["run_name"]))
+        ending = ENDINGS.get(str(body.get("status")))
+        if ending is not None and run.job is None:
+            ended = body.get("end_time")
+            store.finish(run.id, ending, ended=int(ended) / 1000 if ended else None)
+        return {"run_info": self._view(store.require(run.id))["info"]}
+
+    def delete_run(self, call: Call) -> dict[str, Any]:
+        """Hide a run."""
+        self._services.store.runs.change(self._body_run(call.json(_of_run())).id, deleted=True)
+        return {}
+
+    def restore_run(self, call: Call) -> dict[str, Any]:
+        """Show a hidden run again."""
+        self._services.store.runs.change(self._body_run(call.json(_of_run())).id, deleted=False)
+        return {}
+
+    def search_runs(self, call: Call) -> dict[str, Any]:
+        """Return runs of experiments that a filter holds of, newest first or as ordered, in pages."""
+        body = call.json(SEARCH)
+        comparisons = parse_filter(str(body.get("filter") or ""))
+        hidden = {"ACTIVE_ONLY": (False,), "DELETED_ONLY": (True,)}.get(
+            str(body.get("run_view_type") or "ACTIVE_ONLY"), (False, True)
+        )
+        guids = tuple(str(guid) for guid in body.get("experiment_ids") or [])
+        found = []
+        for run in self._services.store.runs.runs_of(guids):
+            if run.deleted in hidden:
+                view = self._view(run)
+                searchable = self._searchable(run)
+                if all(comparison.holds(searchable) for comparison in comparisons):
+                    found.append((view, searchable))
+        for clause in reversed(body.get("order_by") or []):
+            found.sort(key=_by(str(clause)), reverse=_descending(str(clause)))
+        start = int(body.get("page_token") or 0)
+        end = start + min(int(body.get("max_results") or 1000), MAX_RUNS)
+        answer: dict[str, Any] = {"runs": [view for view, _ in found[start:end]]}
+        if end < len(found):
+            answer["next_page_token"] = str(end)
+        return answer
+
+    def set_tag(self, call: Call) -> dict[str, Any]:
+        """Set a tag; ``mlflow.runName`` is the run's name."""
+        body = call.json(_of_run("key", key=WORD, value=WORD))
+        run = self._body_run(body)
+        key, value = str(body["key"]), str(body.get("value", ""))
+        if key == "mlflow.runName":
+            self._services.store.runs.change(run.id, display_name=value)
+        else:
+            self._services.store.runs.tag(run.id, {key: value})
+        return {}
+
+    def delete_tag(self, call: Call) -> dict[str, Any]:
+        """Remove a tag."""
+        body = call.json(_of_run("key", key=WORD))
+        run = self._body_run(body)
+        key = str(body.get("key"))
+        if key not in run.tags:
+            raise missing(f"tag '{key}' of run '{run.id}'")
+        self._services.store.runs.tag(run.id, {key: None})
+        return {}
+
+    # What runs log
+
+    def log_parameter(self, call: Call) -> dict[str, Any]:
+        """Set a parameter."""
+        body = call.json(_of_run("key", key=WORD, value=WORD))
+        self._set_params(self._body_run(body), [(str(body["key"]), str(body.get("value", "")))])
+        return {}
+
+    def log_metric(self, call: Call) -> dict[str, Any]:
+        """Log one value of a metric."""
+        body = call.json(_of_run("key", **METRIC), not_finite=True)
+        self._services.store.metrics.log(self._body_run(body).id, [self._metric(body)])
+        return {}
+
+    def log_batch(self, call: Call) -> dict[str, Any]:
+        """Log many metrics, parameters and tags: all of them or none. There is nothing left to wait for after it."""
+        metric = Fields(METRIC, required=("key",))
+        shape = _of_run(metrics=ListOf(metric), params=PAIRS, tags=PAIRS)
+        body = call.json(shape, not_finite=True)
+        run = self._body_run(body)
+        metrics = [self._metric(item) for item in body.get("metrics") or []]
+        params = [(str(item["key"]), str(item.get("value", ""))) for item in body.get("params") or []]
+        tags = pairs(body.get("tags"))
+        with self._services.store.transaction():
+            self._set_params(run, params)
+            self._services.store.metrics.log(run.id, metrics)
+            if name := tags.pop("mlflow.runName", None):
+                self._services.store.runs.change(run.id, display_name=name)
+            if tags:
+                self._services.store.runs.tag(run.id, tags)
+        return {}
+
+    def log_model(self, call: Call) -> dict[str, Any]:
+        """Record that a model was logged, where MLflow keeps it: in a tag of the run."""
+        body = call.json(_of_run(model_json=WORD))
+        run = self._body_run(body)
+        before = run.tags.get("mlflow.log-model.history", "[]")
+        entry = str(body.get("model_json") or "{}")
+        history = f"[{entry}]" if before == "[]" else f"{before[:-1]},{entry}]"
+        self._services.store.runs.tag(run.id, {"mlflow.log-model.history": history})
+        return {}
+
+    def accept(self, call: Call) -> dict[str, Any]:
+        """Take note of a run's input data sets or output models; they are shown nowhere."""
+        self._body_run(call.json(_of_run()))
+        return {}
+
+    def history(self, call: Call) -> dict[str, Any]:
+        """Return all values of a metric, in pages."""
+        run = self._run(call.query.get("run_id") or call.query.get("run_uuid", ""))
+        limit = call.integer("max_results", MAX_HISTORY, low=1, high=MAX_HISTORY)
+        after = call.integer("page_token", 0, high=2**62)
+        key = call.query.get("metric_key", "")
+        metrics, following = self._services.store.metrics.history(run.id, key, limit=limit, after=after)
+        answer: dict[str, Any] = {"metrics": [_metric_view(metric) for metric in metrics]}
+        if following is not None:
+            answer["next_page_token"] = str(following)
+        return answer
+
+    def logged_models(self, call: Call) -> dict[str, Any]:
+        """Answer as AzureML does: it has no logged models (azure-sdk-for-python#44896)."""
+        raise MlflowError(404, "ENDPOINT_NOT_FOUND", f"AzureML has no {call.path.partition('/api/2.0/')[2]}")
+
+    def _set_params(self, run: Run, params: list[tuple[str, str]]) -> None:
+        try:
+            self._services.store.metrics.set_params(run.id, params)
+        except ParameterConflictError as error:
+            raise MlflowError(400, "INVALID_PARAMETER_VALUE", str(error)) from error
+
+    def _metric(self, item: dict[str, Any]) -> Metric:
+        return Metric(
+            key=str(item["key"]),
+            value=float(item.get("value") or 0),
+            timestamp=int(item.get("timestamp") or self._services.clock() * 1000),
+            step=int(item.get("step") or 0),
+        )
+
+    def _body_run(self, body: dict[str, Any]) -> Run:
+        return self._run(str(body.get("run_id") or body.get("run_uuid") or ""))
+
+    def _run(self, run_id: str) -> Run:
+        run = self._services.store.runs.get(run_id)
+        if run is None:
+            raise missing(f"run '{run_id}'")
+        return run
+
+    def _view(self, run: Run) -> dict[str, Any]:
+        identity = self._services.identity
+        own = _own_tags(run)
+        artifacts = (
+            f"azureml://{identity.api_host}/mlflow/v2.0{identity.workspace_arm_id}"
+            f"/experiments/{run.experiment_id}/runs/{run.id}/artifacts"
+        )
+        return {
+            "info": {
+                "run_id": run.id,
+                "run_uuid": run.id,
+                "run_name": run.display_name,
+                "experiment_id": run.experiment_id,
+                "user_id": USER,
+                "status": STATUS[run.status],
+                "start_time": millis(run.started or run.created),
+                "end_time": millis(run.ended),
+                "lifecycle_stage": "deleted" if run.deleted else "active",
+                "artifact_uri": artifacts,
+            },
+            "data": {
+                "metrics": [_metric_view(metric) for metric in self._services.store.metrics.latest(run.id)],
+                "params": tags_view(dict(self._services.store.metrics.params(run.id))),
+                "tags": tags_view({**own, **run.tags}),
+            },
+            "inputs": {},
+        }
+
+    def _searchable(self, run: Run) -> Searchable:
+        return Searchable(
+            metrics={metric.key: metric.value for metric in self._services.store.metrics.latest(run.id)},
+            params=dict(self._services.store.metrics.params(run.id)),
+            tags={**_own_tags(run), **run.tags},
+            attributes={
+                "run_id": run.id,
+                "run_name": run.display_name,
+                "status": STATUS[run.status],
+                "start_time": millis(run.started or run.created),
+                "end_time": millis(run.ended),
+            },
+        )
+
+
+def _of_run(*required: str, **fields: Shape) -> Fields:
+    """Return the type of a body that names a run."""
+    return Fields({"run_id": WORD, "run_uuid": WORD, **fields}, required=required)
+
+
+def _own_tags(run: Run) -> dict[str, str]:
+    """Return the tags that a run has by itself, also one that MLflow did not make."""
+    parent = {"mlflow.parentRunId": run.parent_id} if run.parent_id else {}
+    return {"mlflow.runName": run.display_name, "mlflow.user": USER, **parent}
+
+
+def _metric_view(metric: Metric) -> dict[str, Any]:
+    return {"key": metric.key, "value": _number(metric.value), "timestamp": metric.timestamp, "step": metric.step}
+
+
+def _number(value: float) -> float | str:
+    """Return a number as protobuf's JSON has it: what JSON cannot say becomes text."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _descending(clause: str) -> bool:
+    return clause.strip().upper().endswith(" DESC")
+
+
+def _by(clause: str) -> Callable[[tuple[dict[str, Any], Searchable]], tuple[bool, Any]]:
+    """Return a key to sort by; runs without the value come last in an ascending order."""
+    name = clause.strip().split(" ")[0]
+    group, _, key = name.partition(".")
+
+    def sort_key(item: tuple[dict[str, Any], Searchable]) -> tuple[bool, Any]:
+        run = item[1]
+        groups = {"metrics": run.metrics, "params": run.params, "tags": run.tags}
+        value = groups[group].get(key.strip('`"')) if group in groups else run.attributes.get(key or group)
+        return value is None, value if value is not None else 0
+
+    return sort_key

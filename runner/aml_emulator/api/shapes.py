@@ -1,0 +1,106 @@
+"""Shapes that several interfaces share: times, ARM resources, pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from aml_emulator.api.routing import Call
+
+Item = TypeVar("Item")
+
+HISTORY_PAGE = 500
+"""How many items a page of run history has."""
+
+USER = "aml-emulator"
+
+
+def iso(moment: float | None) -> str | None:
+    """Return a time, in seconds since the epoch, as ISO 8601 in UTC; None stays None."""
+    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat()
+
+
+def millis(moment: float | None) -> int | None:
+    """Return a time, in seconds since the epoch, in milliseconds; None stays None."""
+    return None if moment is None else int(moment * 1000)
+
+
+def text(value: Any) -> str | None:
+    """Return a tag's or a property's value as the service keeps it: as text, as JSON has it; None stays None."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def resource(
+    arm_id: str, type_: str, properties: Mapping[str, Any], *, created: float, modified: float, **more: Any
+) -> dict[str, Any]:
+    """Return an ARM resource.
+
+    Args:
+        arm_id: its id; the last segment is its name.
+        type_: its type below ``Microsoft.MachineLearningServices/``, for example ``workspaces/jobs``.
+        properties: its properties.
+        created: seconds since the epoch.
+        modified: seconds since the epoch.
+        more: further fields on the outermost level.
+    """
+    return {
+        "id": arm_id,
+        "name": arm_id.rpartition("/")[2],
+        "type": f"Microsoft.MachineLearningServices/{type_}",
+        "systemData": {
+            "createdAt": iso(created),
+            "createdBy": USER,
+            "createdByType": "Application",
+            "lastModifiedAt": iso(modified),
+        },
+        "properties": dict(properties),
+        **more,
+    }
+
+
+def page(call: Call, items: Sequence[Any], *, offset: int | str, more: bool) -> dict[str, Any]:
+    """Return a page of a list, with the link to the next one if there is more.
+
+    Args:
+        call: the request for this page; its other query parameters are kept in the link.
+        items: this page's items, JSON.
+        offset: where the next page begins, for ``$skip``: how many items come before it, or a token of the list's own.
+        more: whether there is a next page.
+    """
+    answer: dict[str, Any] = {"value": list(items)}
+    if more:
+        answer["nextLink"] = _link(call, "$skip", str(offset))
+    return answer
+
+
+def continued(
+    call: Call, items: Sequence[Item], *, key: Callable[[Item], str], view: Callable[[Item], Any]
+) -> dict[str, Any]:
+    """Return a page of a list of run history, with the token and the link to the next one if there is more.
+
+    Args:
+        call: the request for this page.
+        items: the whole list, in the order of *key*.
+        key: what tells an item from the others; the last one of a page is its token, so that a page neither repeats
+            nor leaves out what was there, whatever comes in meanwhile.
+        view: makes JSON of an item.
+    """
+    after = call.query.get("continuationToken", "")
+    left = [item for item in items if not after or key(item) > after]
+    shown, more = left[:HISTORY_PAGE], len(left) > HISTORY_PAGE
+    token = key(shown[-1]) if more else None
+    return {
+        "value": [view(item) for item in shown],
+        "continuationToken": token,
+        "nextLink": None if token is None else _link(call, "continuationToken", token),
+    }
+
+
+def _link(call: Call, name: str, value: str) -> str:
+    """Return the request's own address with a query parameter set."""
+    query = {**call.query, name: value}
+    text = "&".join(f"{quote(key, safe='$-')}={quote(given, safe='')}" for key, given in query.items())
+    return f"https://{call.host}{quote(call.path, safe='/%')}?{text}"

@@ -1,0 +1,217 @@
+"""What azureml-core asks of run history beyond what azure-ai-ml and MLflow do: queries, events, tokens, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from aml_emulator.api.bodies import TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf
+from aml_emulator.api.history.runs import OWNERS, History, known_run
+from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.shapes import iso
+from aml_emulator.api.v1.run_filter import FilterError, predicate
+from aml_emulator.context import Services
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.domain.runs import RUN, put_run
+from aml_emulator.errors import NotSupportedError, bad_request, not_found
+from aml_emulator.store.runs import Run
+
+PAGE = 500
+TOKEN_HOURS = 24
+
+EVENTS: Mapping[str, str] = {
+    "Start": "Running",
+    "Completed": "Completed",
+    "Failed": "Failed",
+    "Canceled": "Canceled",
+    "CancelRequested": "CancelRequested",
+}
+"""The status that an event of a client leads to, by the last word of its name."""
+
+HEARD = frozenset({"Error", "Warning", "Heartbeat"})
+"""Events that change no status."""
+
+
+EVENT = Fields({"name": WORD, "data": Fields({"RunId": WORD})})
+
+
+def routes(services: Services, jobs: JobService) -> Sequence[Route]:
+    """Return the routes of run history that azureml-core alone uses."""
+    runs = Runs(services, jobs)
+    base = "/history/v1.0{WS}"
+    found = [
+        Route(method="POST", path=f"{base}/experiments/{{experiment}}/runs:query", handler=runs.query),
+        Route(method="PATCH", path=f"{base}/experiments/{{experiment}}/batch/runs", handler=runs.batch),
+        Route(method="POST", path=f"{base}/experiments/{{experiment}}/batch/events", handler=runs.batch_events),
+        Route(method="POST", path=f"{base}/experiments:query", handler=runs.experiments),
+        Route(method="PATCH", path=f"{base}/experimentids/{{experiment_id}}", handler=runs.change_experiment),
+    ]
+    operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
+        ("POST", "/events", runs.event),
+        ("GET", "/token", runs.token),
+        ("DELETE", "/tags", runs.delete_tags),
+        ("GET", "/metricsingest/wait", runs.ingested),
+    )
+    for owner in OWNERS:
+        for method, tail, handler in operations:
+            found.append(Route(method=method, path=f"{base}{owner}/runs/{{run}}{tail}", handler=handler))
+    return found
+
+
+class Runs:
+    """Answers for runs as azureml-core keeps them."""
+
+    def __init__(self, services: Services, jobs: JobService) -> None:
+        self._services = services
+        self._jobs = jobs
+        self._history = History(services)
+
+    # Finding
+
+    def query(self, call: Call) -> dict[str, Any]:
+        """Return runs of an experiment, in pages: those that a filter lets through, in the order that is asked for."""
+        fields = {"filter": WORD, "orderby": Either(TEXT, ListOf(TEXT)), "continuationToken": WORD, "top": WHOLE}
+        body = call.json(Fields(fields))
+        try:
+            wanted = predicate(str(body.get("filter") or ""))
+        except FilterError as error:
+            raise bad_request(str(error)) from error
+        experiment = self._services.store.runs.experiment(call.params["experiment"])
+        found = self._services.store.runs.runs_of((experiment.id,)) if experiment else []
+        runs = [run for run in found if not run.deleted and wanted(lambda name, run=run: _field(run, name))]  # type: ignore[misc]
+        order = body.get("orderby") or ""
+        name, _, direction = (order[0] if isinstance(order, list) and order else str(order)).partition(" ")
+        if name:
+            runs.sort(key=lambda run: (_field(run, name) or "", run.created), reverse=direction.lower() == "desc")
+        offset, top = _offset(body.get("continuationToken")), int(body.get("top") or PAGE)
+        size = max(1, min(top, PAGE))
+        shown = runs[offset : offset + size]
+        more = len(runs) > offset + size
+        return {
+            "value": [self._history.view(run) for run in shown],
+            "continuationToken": str(offset + size) if more else None,
+            "nextLink": None,
+        }
+
+    def experiments(self, call: Call) -> dict[str, Any]:
+        """Return the experiments."""
+        body = call.json(Fields({"filter": WORD}))
+        try:
+            wanted = predicate(str(body.get("filter") or ""))
+        except FilterError as error:
+            raise bad_request(str(error)) from error
+        fields = {"name": "name", "experimentid": "id", "createdutc": "created"}
+        found = []
+        for one in self._services.store.runs.experiments():
+            values = {"name": one.name, "id": one.id, "created": iso(one.created)}
+            values |= {f"tags/{key}".lower(): value for key, value in one.tags.items()}
+            if wanted(lambda name, values=values: values.get(fields.get(name.lower(), name.lower()))):  # type: ignore[misc]
+                found.append(self._history.view_experiment(one.name))
+        return {"value": found, "continuationToken": None, "nextLink": None}
+
+    def change_experiment(self, call: Call) -> dict[str, Any]:
+        """Set tags of an experiment."""
+        store = self._services.store.runs
+        experiment = store.experiment_by_id(call.params["experiment_id"])
+        if experiment is None:
+            raise not_found(f"experiment '{call.params['experiment_id']}'")
+        changes = call.json(Fields({"tags": WORDS}))
+        if changes.get("archive") is not None:
+            raise NotSupportedError("archiving experiments")
+        store.tag_experiment(experiment.id, {key: str(value) for key, value in (changes.get("tags") or {}).items()})
+        return self._history.view_experiment(experiment.name)
+
+    # Changing
+
+    def batch(self, call: Call) -> dict[str, Any]:
+        """Make or change several runs."""
+        made = [
+            put_run(self._services, str(given.get("runId")), given, experiment=call.params["experiment"])
+            for given in call.json(Fields({"runs": ListOf(RUN)})).get("runs") or ()
+        ]
+        return {"runs": {run.id: self._history.view(run) for run in made}, "errors": {}}
+
+    def event(self, call: Call) -> dict[str, Any]:
+        """Hear what a client says of a run."""
+        self._hear(known_run(self._services, call), call.json(EVENT))
+        return {}
+
+    def batch_events(self, call: Call) -> dict[str, Any]:
+        """Hear what a client says of several runs."""
+        errors = []
+        for event in call.json(Fields({"events": ListOf(EVENT)})).get("events") or ():
+            run = self._services.store.runs.get(str((event.get("data") or {}).get("RunId")))
+            if run is None:
+                errors.append({"event": event, "error": {"code": "UserError", "message": "There is no such run."}})
+            else:
+                self._hear(run, event)
+        return {"errors": errors}
+
+    def _hear(self, run: Run, event: Mapping[str, Any]) -> None:
+        word = str(event.get("name") or "").rpartition(".")[2]
+        if word in HEARD:
+            return
+        if word not in EVENTS:
+            raise NotSupportedError(f"events of runs named '{event.get('name')}'")
+        store, status = self._services.store.runs, EVENTS[word]
+        if run.job is not None:
+            # What becomes of a job is the service's to say, but for its end before its time.
+            if status in ("Canceled", "CancelRequested"):
+                self._jobs.cancel(run.id)
+            return
+        if status in ("Completed", "Failed", "Canceled"):
+            store.finish(run.id, status)
+        else:
+            store.advance(run.id, status)
+
+    def token(self, call: Call) -> dict[str, Any]:
+        """Return another token for a run that goes on."""
+        run = known_run(self._services, call)
+        expiry = self._services.clock() + TOKEN_HOURS * 3600
+        return {"token": self._services.tokens.issue_for_run(run.id), "expiryTimeUtc": iso(expiry)}
+
+    def delete_tags(self, call: Call) -> dict[str, Any]:
+        """Remove tags of a run."""
+        run = known_run(self._services, call)
+        shape = ListOf(WORD)
+        given = call.value(Either(shape, Fields({"tags": shape}, required=("tags",))), [])
+        names = given["tags"] if isinstance(given, dict) else given
+        self._services.store.runs.tag(run.id, dict.fromkeys(map(str, names), None))
+        return self._history.view(self._services.store.runs.require(run.id))
+
+    def ingested(self, call: Call) -> dict[str, Any]:
+        """Return when all metrics that were sent are kept: they are when their request was answered."""
+        known_run(self._services, call)
+        return {}
+
+
+def _field(run: Run, name: str) -> str | None:
+    """Return a field of a run by the name that filters have for it.
+
+    Raises:
+        ServiceError: 501 for a field that is not known here.
+    """
+    group, slash, key = name.partition("/")
+    if slash and group.lower() in ("tags", "properties"):
+        return (run.tags if group.lower() == "tags" else run.properties).get(key)
+    fields: Mapping[str, str | None] = {
+        "runid": run.id,
+        "parentrunid": run.parent_id,
+        "rootrunid": run.parent_id or run.id,
+        "status": run.status,
+        "createdutc": iso(run.created),
+        "starttimeutc": iso(run.started),
+        "endtimeutc": iso(run.ended),
+        "runtype": "azureml.scriptrun" if run.job is not None else None,
+        "target": str(run.job["computeId"]).rpartition("/")[2] if run.job else None,
+    }
+    if name.lower() not in fields:
+        raise NotSupportedError(f"runs by '{name}'")
+    return fields[name.lower()]
+
+
+def _offset(token: Any) -> int:
+    text = str(token or "0")
+    if not text.isdecimal():
+        raise bad_request(f"Not a continuation token of this list: '{text}'")
+    return int(text)

@@ -1,0 +1,219 @@
+"""Making room: what nobody will miss of jobs that ended and of code that was uploaded for them.
+
+Kept is whatever a registered model, a data asset or a job that has not ended refers to, everything that a client stored
+in a datastore by itself, and the images in the registry.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aml_emulator.context import Services
+from aml_emulator.domain.locations import JobOutput, LocationError, parse
+from aml_emulator.errors import ServiceError
+from aml_emulator.executor.spec import Folder
+from aml_emulator.store.assets import AssetVersion
+from aml_emulator.store.runs import Run
+
+logger = logging.getLogger(__name__)
+
+FRESH_SECONDS = 3600.0
+"""What was uploaded so lately may belong to a job that is being submitted."""
+
+ADDRESSES = {"models": "modelUri", "data": "dataUri", "codes": "codeUri"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What is to go.
+
+    Attributes:
+        runs: runs and their descendants, those without a parent first.
+        kept: why runs that are old enough stay, by their ids.
+        assets: versions of code and of anonymous data.
+        folders: where in Blob storage all of it lies.
+    """
+
+    runs: tuple[Run, ...]
+    kept: Mapping[str, str]
+    assets: tuple[AssetVersion, ...]
+    folders: tuple[Folder, ...]
+
+
+def clean(services: Services, *, older_than: float, keep: int, dry_run: bool) -> dict[str, Any]:
+    """Remove what is old and not referred to, and return what was, or with *dry_run* what would be.
+
+    Args:
+        services: what handlers share.
+        older_than: seconds since a run ended or an asset was made.
+        keep: so many of the newest runs stay, however old.
+        dry_run: change nothing.
+    """
+    choice = choose(services, older_than=older_than, keep=keep)
+    blobs = size = 0
+    for folder in choice.folders:
+        for entry in services.blobs.walk(folder.container, folder.prefix):
+            blobs, size = blobs + 1, size + entry.size
+    if not dry_run:
+        # Blobs first: whoever is killed in between can clean again.
+        for folder in choice.folders:
+            services.blobs.delete_prefix(folder.container, folder.prefix)
+        store = services.store
+        with store.transaction():
+            for version in choice.assets:
+                store.assets.delete_version(version.kind, version.name, version.version)
+                if not store.assets.versions(version.kind, version.name):
+                    store.assets.delete(version.kind, version.name)
+            for run in reversed(choice.runs):
+                store.runs.delete(run.id)
+            store.assets.forget_operations(services.clock() - older_than)
+        store.compact()
+        logger.warning(
+            "cleaned: %d runs, %d assets, %d blobs, %d bytes", len(choice.runs), len(choice.assets), blobs, size
+        )
+    return {
+        "dry_run": dry_run,
+        "runs": [run.id for run in choice.runs],
+        "kept": dict(choice.kept),
+        "assets": {kind: sum(1 for one in choice.assets if one.kind == kind) for kind in ("codes", "data")},
+        "blobs": blobs,
+        "bytes": size,
+    }
+
+
+def choose(services: Services, *, older_than: float, keep: int) -> Choice:
+    """Return what is to go; see `clean`. Changes nothing."""
+    now = services.clock()
+    runs = services.store.runs.all()
+    versions = [version for kind in ADDRESSES for version in services.store.assets.all_versions(kind)]
+    named = [one for one in versions if one.kind != "codes" and not one.properties.get("isAnonymous")]
+    families = _families(runs)
+    ended = [family for family in families if all(run.terminal for run in family)]
+    ended.sort(key=lambda family: family[0].created, reverse=True)
+    reasons = _reasons(services, runs, named)
+    going: list[Run] = []
+    kept: dict[str, str] = {}
+    for family in ended[keep:]:
+        if max(run.ended or run.modified for run in family) > now - older_than:
+            continue
+        why = next((reasons[run.id] for run in family if run.id in reasons), None)
+        if why is None:
+            going += family
+        else:
+            kept[family[0].id] = why
+    gone = {run.id for run in going}
+    staying = [run for run in runs if run.id not in gone]
+    assets = _unused(versions, staying, gone, now=now, older_than=older_than)
+    folders = [folder for run in going for folder in _folders_of(services, run)]
+    folders += [
+        folder for one in assets if _job_of(one) is None and (folder := _folder_of(services, one)) is not None
+    ]
+    left = {(one.kind, one.name, one.version) for one in assets}
+    remaining = [one for one in versions if (one.kind, one.name, one.version) not in left]
+    used = [folder for one in remaining if (folder := _folder_of(services, one)) is not None]
+    return Choice(
+        runs=tuple(going),
+        kept=kept,
+        assets=tuple(assets),
+        folders=tuple(folder for folder in dict.fromkeys(folders) if not any(overlap(folder, one) for one in used)),
+    )
+
+
+def overlap(one: Folder, other: Folder) -> bool:
+    """Return whether one of two places in Blob storage lies in the other."""
+    if one.container != other.container:
+        return False
+    left, right = (f"{folder.prefix.strip('/')}/".lstrip("/") for folder in (one, other))
+    return left.startswith(right) or right.startswith(left)
+
+
+def _families(runs: Iterable[Run]) -> list[list[Run]]:
+    """Return each run without a parent together with its descendants."""
+    by_id = {run.id: run for run in runs}
+    families: dict[str, list[Run]] = {}
+    for run in by_id.values():
+        root = run
+        while root.parent_id is not None and root.parent_id in by_id:
+            root = by_id[root.parent_id]
+        family = families.setdefault(root.id, [root])
+        if run is not root:
+            family.append(run)
+    return list(families.values())
+
+
+def _reasons(services: Services, runs: Iterable[Run], named: Iterable[AssetVersion]) -> dict[str, str]:
+    """Return why runs stay, by their ids: what lies in their outputs and has a name, or is an input of what runs."""
+    runs = list(runs)
+    reasons: dict[str, str] = {}
+    places = [(run.id, folder) for run in runs for folder in _folders_of(services, run)]
+    for version in named:
+        label = f"{version.kind.rstrip('s')} {version.name}:{version.version}"
+        job = _job_of(version) or version.properties.get("jobName")
+        if job is not None:
+            reasons.setdefault(str(job), f"{label} lies in its outputs")
+        folder = _folder_of(services, version)
+        for run_id, place in places:
+            if folder is not None and overlap(folder, place):
+                reasons.setdefault(run_id, f"{label} lies in its outputs")
+    for run in runs:
+        for address in _inputs(run) if not run.terminal else ():
+            job = _job_in(address)
+            if job is not None:
+                reasons.setdefault(job, f"job {run.id} reads its outputs")
+    return reasons
+
+
+def _unused(
+    versions: Iterable[AssetVersion], staying: Iterable[Run], gone: set[str], *, now: float, older_than: float
+) -> list[AssetVersion]:
+    """Return the code and the anonymous data that no run which stays refers to."""
+    texts = "\n".join(address for run in staying for address in _inputs(run)).lower()
+    found = []
+    for one in versions:
+        if one.kind == "models" or (one.kind == "data" and not one.properties.get("isAnonymous")):
+            continue
+        if _job_of(one) in gone:
+            found.append(one)
+        elif one.modified <= now - max(older_than, FRESH_SECONDS) and _job_of(one) is None:
+            long, short = f"/{one.kind}/{one.name}/versions/{one.version}", f"azureml:{one.name}:{one.version}"
+            if long.lower() not in texts and short.lower() not in texts:
+                found.append(one)
+    return found
+
+
+def _inputs(run: Run) -> list[str]:
+    """Return every address that a job refers to."""
+    job = run.job or {}
+    given = [value.get("uri") for value in (job.get("inputs") or {}).values() if isinstance(value, dict)]
+    return [str(value) for value in (job.get("codeId"), *given) if value]
+
+
+def _folders_of(services: Services, run: Run) -> list[Folder]:
+    """Return where a run's own files lie; an output that the job placed itself is the user's."""
+    places = [Folder(container=str(one["container"]), prefix=str(one["prefix"])) for one in run.outputs.values()]
+    own = [place for place in places if run.id in place.prefix.split("/")]
+    return [services.artifacts_of(run.id), *own]
+
+
+def _folder_of(services: Services, version: AssetVersion) -> Folder | None:
+    """Return where an asset lies; None if that is nowhere any more."""
+    try:
+        return services.folder(str(version.properties.get(ADDRESSES[version.kind]) or ""))
+    except ServiceError:
+        return None
+
+
+def _job_of(version: AssetVersion) -> str | None:
+    """Return the job in whose outputs an asset lies by its address."""
+    return _job_in(str(version.properties.get(ADDRESSES[version.kind]) or ""))
+
+
+def _job_in(address: str) -> str | None:
+    try:
+        location = parse(address)
+    except LocationError:
+        return None
+    return location.job if isinstance(location, JobOutput) else None

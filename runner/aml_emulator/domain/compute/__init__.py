@@ -1,0 +1,1 @@
+"""Compute clusters, their nodes, and VM sizes."""

@@ -1,0 +1,255 @@
+"""What a cluster may be, and how it is shown. Pure.
+
+Fields are those of ``AmlCompute`` in AzureML's REST API, 2025-01-01-preview.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from aml_emulator.domain.compute.durations import seconds_of
+from aml_emulator.domain.compute.nodes import ClusterView, Scale
+from aml_emulator.domain.compute.vm_sizes import Quotas, VmSize, size_named, sizes
+from aml_emulator.errors import NotSupportedError, ServiceError, bad_request
+from aml_emulator.identity.identity import Identity
+from aml_emulator.store.assets import Compute
+
+COMPUTE_NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]{0,30}[A-Za-z0-9])?")
+DEFAULT_SIZE = "Standard_DS3_v2"
+DEFAULT_IDLE = "PT2M"
+LOW_PRIORITY = "LowPriority"
+
+FIXED = ("vmSize", "vmPriority", "subnet", "enableNodePublicIp", "remoteLoginPortPublicAccess")
+"""What a cluster is made with once and for all; scale, identity, tags and description may change."""
+
+_IDENTITY_KINDS = {"systemassigned": "SystemAssigned", "userassigned": "UserAssigned", "none": "None"}
+_PRIORITIES = {"dedicated": "Dedicated", "lowpriority": LOW_PRIORITY}
+_STATES = ("preparing", "running", "idle", "unusable", "leaving", "preempted")
+
+
+def check(name: str, body: Mapping[str, Any], quotas: Quotas, *, location: str, known: Compute | None) -> None:
+    """Return if a compute target can be made of *body*, or *known* be changed into it.
+
+    Raises:
+        ServiceError: 501 for another kind than a cluster; 400 for what AzureML refuses as well.
+    """
+    if not COMPUTE_NAME.fullmatch(name) or len(name) < 2:
+        raise bad_request(
+            f"The compute name '{name}' is invalid: 2 to 32 letters, digits and '-', beginning with a letter."
+        )
+    kind = (body.get("properties") or {}).get("computeType")
+    if kind != "AmlCompute":
+        raise NotSupportedError(f"compute of type '{kind}' (only 'AmlCompute')")
+    given = _inner(body)
+    if known is not None:
+        before = _inner(known.body)
+        changed = [key for key in FIXED if given.get(key) is not None and not _same(before.get(key), given[key])]
+        if changed:
+            raise bad_request(
+                f"The {', '.join(changed)} of the compute '{name}' cannot be changed. Delete it and make it anew, or use"
+                " another name."
+            )
+    size = _size(str(given.get("vmSize") or ""), location)
+    if given.get("vmPriority") not in (None, "Dedicated", LOW_PRIORITY):
+        raise bad_request(f"vmPriority is 'Dedicated' or '{LOW_PRIORITY}', not '{given['vmPriority']}'.")
+    if given.get("osType") not in (None, "Linux"):
+        raise NotSupportedError(f"clusters of {given['osType']} (only Linux)")
+    scale = _scale(given)
+    _check_quota(scale, size, quotas)
+
+
+def _size(name: str, location: str) -> VmSize:
+    """Return the size of that name; raises ServiceError where there is none."""
+    if not name:
+        raise bad_request("The compute has no vmSize.")
+    size = size_named(name)
+    if size is not None:
+        return size
+    near = difflib.get_close_matches(name.lower(), sizes(), n=3, cutoff=0.5)
+    hint = f" Near to it: {', '.join(sizes()[one].name for one in near)}." if near else ""
+    raise ServiceError(
+        400,
+        "BadRequest",
+        f"The specified VM size '{name}' is not supported in the location '{location}'.{hint}",
+        inner=("UnsupportedVMSize",),
+    )
+
+
+def _check_quota(scale: Scale, size: VmSize, quotas: Quotas) -> None:
+    """Refuse a cluster of which not even the least number of nodes may be there, in Azure's words."""
+    limit = quotas.limit(size, low_priority=scale.low_priority)
+    nodes = max(scale.min_nodes, min(1, scale.max_nodes))
+    if nodes * size.cores > limit:
+        family = "low priority" if scale.low_priority else _family_title(size.family)
+        raise ServiceError(
+            400,
+            "BadRequest",
+            f"The specified subscription has a {family} vCPU quota of {limit} and cannot accommodate for at least {nodes}"
+            f" requested managed compute nodes which maps to {nodes * size.cores} vCPUs. Talk to your Subscription Admin or"
+            " refer to https://docs.microsoft.com/azure/machine-learning/how-to-manage-quotas#request-quota-increases to"
+            " increase the family quota.",
+            inner=("ClusterMinNodesExceedCoreQuota",),
+        )
+
+
+def _family_title(family: str) -> str:
+    """Return a family as people read it: ``standardDSv2Family`` is ``Standard DSv2 Family``."""
+    return f"Standard {family.removeprefix('standard').removesuffix('Family')} Family"
+
+
+def _scale(given: Mapping[str, Any]) -> Scale:
+    """Return the scale settings; raises ServiceError for impossible ones."""
+    settings = given.get("scaleSettings") or {}
+    low, high = settings.get("minNodeCount") or 0, settings.get("maxNodeCount", 1)
+    if not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in (low, high)):
+        raise bad_request(f"scaleSettings: numbers of nodes are whole numbers from 0, not '{low}' and '{high}'.")
+    if low > high:
+        raise bad_request(f"scaleSettings: minNodeCount {low} is more than maxNodeCount {high}.")
+    idle_text = settings.get("nodeIdleTimeBeforeScaleDown") or DEFAULT_IDLE
+    idle = seconds_of(str(idle_text))
+    if idle is None:
+        raise bad_request(f"scaleSettings.nodeIdleTimeBeforeScaleDown is not a duration: '{idle_text}'")
+    return Scale(
+        min_nodes=low, max_nodes=high, idle_seconds=idle, low_priority=given.get("vmPriority") == LOW_PRIORITY
+    )
+
+
+def scale_of(compute: Compute, quotas: Quotas) -> Scale:
+    """Return how a stored cluster scales; it never grows beyond its quota."""
+    given = _inner(compute.body)
+    scale = _scale(given)
+    size = size_named(str(given.get("vmSize") or DEFAULT_SIZE))
+    if size is None:
+        return scale
+    most = quotas.limit(size, low_priority=scale.low_priority) // size.cores
+    return Scale(
+        min_nodes=min(scale.min_nodes, most),
+        max_nodes=min(scale.max_nodes, most),
+        idle_seconds=scale.idle_seconds,
+        low_priority=scale.low_priority,
+    )
+
+
+def kept(body: Mapping[str, Any], identity: Identity, known: Compute | None) -> dict[str, Any]:
+    """Return what is stored of a compute target's body: never the password of its users.
+
+    What a change leaves out of its fixed properties stays as it was; an identity gets its ids.
+    """
+    stored = {key: body[key] for key in ("location", "tags", "properties", "identity") if body.get(key) is not None}
+    before = _inner(known.body) if known is not None else {}
+    inner = {**before, **{key: value for key, value in _inner(body).items() if _is_given(value)}}
+    # azureml-core writes these words small.
+    priority = str(inner.get("vmPriority") or "")
+    inner |= {"vmPriority": _PRIORITIES[priority.lower()]} if priority.lower() in _PRIORITIES else {}
+    if inner.get("userAccountCredentials"):
+        user = inner["userAccountCredentials"]
+        inner["userAccountCredentials"] = {
+            key: value for key, value in user.items() if key != "adminUserPassword" and value is not None
+        }
+    stored["properties"] = {**(body.get("properties") or {}), "properties": inner}
+    if stored.get("identity"):
+        stored["identity"] = _identity(stored["identity"], identity)
+    return stored
+
+
+def _identity(given: Mapping[str, Any], identity: Identity) -> dict[str, Any]:
+    """Return an identity with the ids that Entra ID would give it, the same each time."""
+
+    def guid(what: str) -> str:
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{identity.instance}/{what}"))
+
+    # azure-ai-ml sends "Userassigned" as well.
+    words = [word.strip().lower().replace("_", "") for word in str(given.get("type") or "None").split(",")]
+    kinds = ",".join(_IDENTITY_KINDS.get(word, word) for word in words)
+    made: dict[str, Any] = {"type": kinds, "tenantId": identity.tenant_id}
+    if "SystemAssigned" in kinds:
+        made["principalId"] = guid("system")
+    users = given.get("userAssignedIdentities") or {}
+    if users:
+        made["userAssignedIdentities"] = {
+            one: {"principalId": guid(f"principal{one.lower()}"), "clientId": guid(f"client{one.lower()}")}
+            for one in users
+        }
+    return made
+
+
+def _quota_errors(compute: Compute, view: ClusterView | None) -> list[dict[str, Any]] | None:
+    """Return what Azure says of a cluster whose jobs wait because its quota holds no more nodes; None where none do."""
+    most = _scale(_inner(compute.body)).max_nodes
+    if view is None or not view.queue or view.scale.max_nodes >= most or len(view.nodes) < view.scale.max_nodes:
+        return None
+    message = f"The quota of its family holds {view.scale.max_nodes} of the {most} nodes that the cluster may have."
+    return [{"error": {"code": "ClusterCoreQuotaReached", "message": message}}]
+
+
+def inner_view(compute: Compute, view: ClusterView | None, *, transition: str | None) -> dict[str, Any]:
+    """Return ``properties.properties`` of a cluster, with the nodes that it has at this moment."""
+    given = _inner(compute.body)
+    scale = {"minNodeCount": 0, "maxNodeCount": 1, "nodeIdleTimeBeforeScaleDown": DEFAULT_IDLE}
+    settings = {key: value for key, value in (given.get("scaleSettings") or {}).items() if value is not None}
+    counts = {f"{state}NodeCount": 0 for state in _STATES}
+    if view is not None:
+        for node in view.nodes:
+            counts[f"{node.state}NodeCount"] += 1
+    return {
+        "vmPriority": "Dedicated",
+        "osType": "Linux",
+        "subnet": None,
+        "enableNodePublicIp": True,
+        "isolatedNetwork": False,
+        "remoteLoginPortPublicAccess": "NotSpecified",
+        **given,
+        "scaleSettings": {**scale, **settings},
+        "allocationState": "Resizing" if counts["preparingNodeCount"] else "Steady",
+        "allocationStateTransitionTime": transition,
+        "currentNodeCount": len(view.nodes) if view else 0,
+        "targetNodeCount": view.target if view else 0,
+        "errors": _quota_errors(compute, view),
+        "nodeStateCounts": counts,
+    }
+
+
+def summary(compute: Compute, view: ClusterView | None) -> dict[str, Any]:
+    """Return a cluster for ``/_emulator/status``."""
+    given = _inner(compute.body)
+    size = size_named(str(given.get("vmSize")))
+    scale = _scale(given)
+    found: dict[str, Any] = {
+        "size": given.get("vmSize"),
+        "tier": given.get("vmPriority") or "Dedicated",
+        "min_nodes": scale.min_nodes,
+        "max_nodes": scale.max_nodes,
+        "idle_seconds": scale.idle_seconds,
+    }
+    if size is not None:
+        found |= {
+            "cores": size.cores,
+            "memory_gb": size.memory_gb,
+            "gpus": size.gpus,
+            "infiniband": size.infiniband,
+        }
+    nodes = view.nodes if view else ()
+    found["nodes"] = {state: sum(node.state == state for node in nodes) for state in ("preparing", "idle", "running")}
+    found["running"] = [node.run_id for node in nodes if node.run_id is not None]
+    found["queue"] = list(view.queue) if view else []
+    return found
+
+
+def _inner(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (body.get("properties") or {}).get("properties") or {}
+
+
+def _is_given(value: Any) -> bool:
+    """Tell whether a property is set: azure-ai-ml sends the subnet of what it has read without its id."""
+    return value is not None and value not in ({}, {"id": None}, "NotSpecified")
+
+
+def _same(before: Any, now: Any) -> bool:
+    """Tell whether a fixed property is what it was; texts differ in case alone where Azure's own do."""
+    if isinstance(before, str) and isinstance(now, str):
+        return before.lower() == now.lower()
+    return bool(before == now) or (before is None and now in ("Dedicated", "NotSpecified", True))

@@ -1,0 +1,1 @@
+"""Jobs: what is accepted, how a job becomes the executor's RunSpec, and its results."""

@@ -1,0 +1,250 @@
+"""What the emulator accepts of a job, field by field. Pure.
+
+Fields are those of ``CommandJob`` in AzureML's REST API, 2025-01-01-preview. Whatever is set and not known here is
+refused by name: a job never runs with a setting of its author left out in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from aml_emulator.domain.compute.durations import seconds_of
+from aml_emulator.domain.jobs.check_places import check_inputs, check_outputs
+from aml_emulator.domain.jobs.docker_args import docker_options, size_bytes
+from aml_emulator.domain.jobs.expressions import ExpressionError, references
+from aml_emulator.errors import NotSupportedError, bad_request
+
+JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}")
+
+EXECUTED = frozenset(
+    {
+        "codeId",
+        "command",
+        "computeId",
+        "description",
+        "displayName",
+        "distribution",
+        "environmentId",
+        "environmentVariables",
+        "experimentName",
+        "identity",
+        "inputs",
+        "isArchived",
+        "jobType",
+        "limits",
+        "outputs",
+        "parentJobName",
+        "properties",
+        "queueSettings",
+        "resources",
+        "services",
+        "tags",
+    }
+)
+"""Fields that are acted on, below checked further."""
+
+READ_ONLY = frozenset({"parameters", "provisioningState", "status"})
+"""Fields that the service fills in and ignores when they are sent."""
+
+RESOURCES = frozenset(
+    {
+        "dockerArgs",
+        "dockerArgsList",
+        "instanceCount",
+        "instanceType",
+        "locations",
+        "maxInstanceCount",
+        "properties",
+        "shmSize",
+    }
+)
+MAX_PROCESSES = 64
+IDENTITIES = frozenset({"AMLToken", "Managed", "UserIdentity"})
+JOB_TIERS = frozenset({"Null", "Spot", "Basic", "Standard", "Premium"})
+PRIORITIES = {1: "low", 2: "medium", 3: "high"}
+
+
+def check_job(job: Mapping[str, Any]) -> None:
+    """Return if a job of these ``properties`` can be run.
+
+    Raises:
+        ServiceError: 501 for what is not supported, naming the field; 400 for what AzureML would refuse as well.
+    """
+    kind = str(job.get("jobType") or "")
+    if kind.lower() != "command":
+        raise NotSupportedError(f"jobs of type '{kind}' (only 'Command')")
+    for name, value in job.items():
+        if name not in EXECUTED | READ_ONLY and value not in (None, {}, [], ""):
+            raise NotSupportedError(f"the job's field '{name}'")
+    if not str(job.get("command") or "").strip():
+        raise bad_request("The job has no command.")
+    if not job.get("environmentId"):
+        raise bad_request("The job has no environment.")
+    if not job.get("computeId"):
+        raise NotSupportedError("serverless compute (a job without 'computeId')")
+    _check_services(job.get("services") or {})
+    _check_identity(job.get("identity") or {})
+    _check_queue(job.get("queueSettings") or {})
+    _check_resources(job.get("resources") or {})
+    _check_distribution(job.get("distribution") or {}, instance_count(job))
+    check_inputs(job.get("inputs") or {})
+    check_outputs(job.get("outputs") or {})
+    _check_command(job)
+    timeout_seconds(job)
+    shm_bytes(job)
+
+
+def _check_services(services: Mapping[str, Any]) -> None:
+    for name, value in services.items():
+        kind = str((value or {}).get("jobServiceType") or "")
+        if kind not in ("Tracking", "Studio"):
+            raise NotSupportedError(f"services.{name}" + (f" of type '{kind}'" if kind else ""))
+
+
+def _check_identity(identity: Mapping[str, Any]) -> None:
+    kind = identity.get("identityType")
+    if identity and kind not in IDENTITIES:
+        raise NotSupportedError(f"identity of type '{kind}'")
+
+
+def _check_queue(queue: Mapping[str, Any]) -> None:
+    if queue.get("jobTier") not in (None, *JOB_TIERS):
+        raise NotSupportedError(f"queueSettings.jobTier '{queue['jobTier']}'")
+    if queue.get("priority") not in (None, 0, *PRIORITIES):
+        raise NotSupportedError(f"queueSettings.priority {queue['priority']}")
+
+
+def _check_resources(resources: Mapping[str, Any]) -> None:
+    for name, value in resources.items():
+        if name not in RESOURCES and value not in (None, {}, [], ""):
+            raise NotSupportedError(f"resources.{name}")
+    count = resources.get("instanceCount")
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+        raise bad_request(f"resources.instanceCount is a number from 1, not {count}")
+    if resources.get("maxInstanceCount") not in (None, 1):
+        raise NotSupportedError(f"resources.maxInstanceCount {resources['maxInstanceCount']} (only 1)")
+    if resources.get("locations"):
+        raise NotSupportedError("resources.locations (it belongs to serverless compute)")
+    for name in resources.get("properties") or {}:
+        raise NotSupportedError(f"resources.properties.{name}")
+    options = docker_options(resources)
+    if "shm_size" in options.host and shm_bytes({"resources": resources}) not in (None, options.host["shm_size"]):
+        raise bad_request("resources.shm_size and '--shm-size' of resources.docker_args say different things.")
+
+
+def _check_distribution(distribution: Mapping[str, Any], nodes: int) -> None:
+    if not distribution:
+        if nodes > 1:
+            raise NotSupportedError(f"resources.instanceCount {nodes} of a job without a distribution")
+        return
+    kind = str(distribution.get("distributionType"))
+    if kind not in ("PyTorch", "Mpi", "TensorFlow"):
+        raise NotSupportedError(f"distribution of type '{kind}' (only 'PyTorch', 'Mpi' and 'TensorFlow')")
+    for name, least in (("processCountPerInstance", 1), ("workerCount", 1), ("parameterServerCount", 0)):
+        count = distribution.get(name)
+        if count is not None and (not isinstance(count, int) or not least <= count <= MAX_PROCESSES):
+            raise bad_request(f"distribution.{name} is a number from {least} to {MAX_PROCESSES}, not {count}")
+
+
+def _check_command(job: Mapping[str, Any]) -> None:
+    given = {"inputs": given_inputs(job), "outputs": job.get("outputs") or {}}
+    try:
+        for reference in references(str(job["command"])):
+            if reference.name not in given[reference.group] and not (
+                reference.optional and reference.group == "inputs"
+            ):
+                raise bad_request(
+                    f"The command refers to ${{{{{reference.group}.{reference.name}}}}}, but the job has no"
+                    f" {reference.group[:-1]} of that name."
+                )
+    except ExpressionError as error:
+        raise bad_request(f"The command cannot be resolved: {error}") from error
+
+
+def given_inputs(job: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the inputs that have a value; a literal of null is an optional one that was not given."""
+    return {
+        name: value
+        for name, value in (job.get("inputs") or {}).items()
+        if value and not (str(value.get("jobInputType")).lower() == "literal" and value.get("value") is None)
+    }
+
+
+def instance_count(job: Mapping[str, Any]) -> int:
+    """Return on how many nodes a job runs."""
+    return int((job.get("resources") or {}).get("instanceCount") or 1)
+
+
+def timeout_seconds(job: Mapping[str, Any]) -> float | None:
+    """Return ``limits.timeout`` (an ISO 8601 duration) in seconds, or None.
+
+    Raises:
+        ServiceError: 400 for something else than a duration.
+    """
+    text = (job.get("limits") or {}).get("timeout")
+    if text is None:
+        return None
+    seconds = seconds_of(str(text))
+    if seconds is None:
+        raise bad_request(f"limits.timeout is not a duration of days, hours, minutes and seconds: '{text}'")
+    return seconds
+
+
+def shm_bytes(job: Mapping[str, Any]) -> int | None:
+    """Return ``resources.shmSize`` (a number with b, k, m or g) in bytes, or None.
+
+    Raises:
+        ServiceError: 400 for something else.
+    """
+    text = (job.get("resources") or {}).get("shmSize")
+    return None if text is None else size_bytes(str(text), "resources.shmSize")
+
+
+NOT_SENT_BACK = frozenset({"docker arguments", "parent job"})
+"""Parts of a job's essence that azure-ai-ml does not send back when it changes a job that it was shown."""
+
+
+def changed(known: Mapping[str, Any], sent: Mapping[str, Any]) -> list[str]:
+    """Return which parts of a job, as submitted, another submission of the same name says differently."""
+    before, after = essence(known), essence(sent)
+    return [
+        part
+        for part, value in before.items()
+        if after[part] != value and (part not in NOT_SENT_BACK or any(after[part]))
+    ]
+
+
+def essence(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what makes two submissions the same job: everything that cannot be changed once it is submitted.
+
+    What the service itself adds to a job that it shows (the default output, where outputs lie, modes) is left out,
+    so that a client may send back what it was shown.
+    """
+    outputs = {
+        name: [str((value or {}).get(key) or "").lower() for key in ("jobOutputType", "assetName", "assetVersion")]
+        for name, value in (job.get("outputs") or {}).items()
+        if name != "default"
+    }
+    resources = job.get("resources") or {}
+    inputs = {
+        name: {key: value for key, value in (item or {}).items() if value is not None and key != "description"}
+        for name, item in (job.get("inputs") or {}).items()
+    }
+    return {
+        "command": job.get("command"),
+        "code": str(job.get("codeId") or "").lower(),
+        "environment": str(job.get("environmentId") or "").lower(),
+        "compute": str(job.get("computeId") or "").lower(),
+        "experiment": job.get("experimentName") or "Default",
+        "environmentVariables": job.get("environmentVariables") or {},
+        "inputs": inputs,
+        "outputs": outputs,
+        "timeout": timeout_seconds(job),
+        "shm": shm_bytes(job),
+        "docker arguments": [resources.get("dockerArgs") or "", resources.get("dockerArgsList") or []],
+        "instance count": instance_count(job),
+        "distribution": {key: value for key, value in (job.get("distribution") or {}).items() if value is not None},
+        "parent job": job.get("parentJobName") or "",
+    }

@@ -1,0 +1,101 @@
+"""What users have happen to a job on purpose: its nodes are taken back, it fails, it shows a state that only Azure brings about.
+
+A preemption is told as AzureML tells it: the job fails with ``UserError`` and a message that begins with PreemptionError
+(https://github.com/Azure/MachineLearningNotebooks/issues/1242).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aml_emulator.executor.spec import RunError
+from aml_emulator.store.runs import Run
+
+PREEMPTED: Final = (
+    "AzureMLCompute job failed.\nPreemptionError: Nodes of this job got pre-empted. Check if the run has failed or"
+    " restarted.\n\tReason: Received pre-emption warning signal"
+)
+_WORD: Final = re.compile(r"[A-Za-z]{1,64}")
+_MOST_TEXT: Final = 4000
+
+Answer = tuple[int, dict[str, Any]]
+
+
+class Shown:
+    """The states that jobs show instead of their own, until they end. Safe to use from several threads; not kept over a restart."""
+
+    def __init__(self) -> None:
+        self._words: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def show(self, run_id: str, word: str | None) -> None:
+        """Have a run show *word*; its own state again with None."""
+        with self._lock:
+            if word is None:
+                self._words.pop(run_id, None)
+            else:
+                self._words[run_id] = word
+
+    def status(self, run: Run) -> str:
+        """Return what the service says of a run's state."""
+        with self._lock:
+            return run.status if run.terminal else self._words.get(run.id, run.status)
+
+
+class Provoked:
+    """Answers ``POST /_emulator/jobs/NAME/WHAT``.
+
+    Args:
+        services: `aml_emulator.context.Services`.
+        jobs: `aml_emulator.domain.jobs.service.JobService`.
+    """
+
+    def __init__(self, services: Any, jobs: Any) -> None:
+        self._services = services
+        self._jobs = jobs
+
+    def answer(self, name: str, what: str, query: Mapping[str, str]) -> Answer:
+        """Have it happen: 404 where there is no such job or no such thing, 409 where the job has ended."""
+        run = self._services.store.runs.get(name)
+        if run is None or run.job is None:
+            return 404, {"error": f"there is no job {name}"}
+        if run.terminal:
+            return 409, {"error": f"the job {name} has ended: {run.status}"}
+        match what:
+            case "preempt":
+                return self._preempt(run, force=query.get("force") == "1")
+            case "fail":
+                return self._fail(run, query)
+            case "show":
+                return self._show(run, query.get("status"))
+            case _:
+                return 404, {"error": f"nothing is called {what}: known are preempt, fail and show"}
+
+    def _preempt(self, run: Run, *, force: bool) -> Answer:
+        compute = str((run.job or {}).get("computeId") or "").rpartition("/")[2]
+        view = self._services.fleet.view(compute)
+        if not force and (view is None or not view.scale.low_priority):
+            why = f"the nodes of {compute} are dedicated: Azure takes back those of low priority only; force=1 does it all the same"
+            return 400, {"error": why}
+        return self._ended(run, RunError(code="UserError", message=PREEMPTED))
+
+    def _fail(self, run: Run, query: Mapping[str, str]) -> Answer:
+        code, message = query.get("code", "SystemError"), query.get("message", "The job failed on purpose.")
+        if not _WORD.fullmatch(code) or len(message) > _MOST_TEXT:
+            return 400, {"error": f"code: letters; message: at most {_MOST_TEXT} characters"}
+        return self._ended(run, RunError(code=code, message=message))
+
+    def _ended(self, run: Run, error: RunError) -> Answer:
+        self._services.shown.show(run.id, None)
+        if not self._jobs.runner.fail(run.id, error):
+            return 409, {"error": f"the job {run.id} is ending"}
+        return 200, {"job": run.id, "code": error.code, "message": error.message}
+
+    def _show(self, run: Run, word: str | None) -> Answer:
+        if word is not None and not _WORD.fullmatch(word):
+            return 400, {"error": "status: a word of letters"}
+        self._services.shown.show(run.id, word)
+        return 200, {"job": run.id, "status": self._services.shown.status(run)}

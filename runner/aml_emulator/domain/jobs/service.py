@@ -1,0 +1,273 @@
+"""The life of jobs: submitted, changed, cancelled, followed, taken up again after a restart."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from aml_emulator.context import Runner, Services
+from aml_emulator.domain.compute.clusters import scale_of
+from aml_emulator.domain.jobs.check import JOB_NAME, changed, check_job, instance_count
+from aml_emulator.domain.jobs.places import place_outputs
+from aml_emulator.domain.jobs.registration import register_outputs
+from aml_emulator.domain.jobs.to_run_spec import compute_of, run_spec
+from aml_emulator.errors import ServiceError, bad_request, not_found
+from aml_emulator.executor.spec import Ending, RunError, from_json, to_json
+from aml_emulator.store.assets import Compute
+from aml_emulator.store.runs import Run
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_EXPERIMENT = "Default"
+
+
+class JobService:
+    """Keeps the store and the executor of one mind.
+
+    Args:
+        services: what handlers share.
+        runner: what executes runs; its sinks come from `sink`.
+    """
+
+    def __init__(self, services: Services, runner: Runner) -> None:
+        self._services = services
+        self._runner = runner
+        self._submitting = threading.Lock()
+
+    @property
+    def runner(self) -> Runner:
+        """What executes the runs."""
+        return self._runner
+
+    def put(self, name: str, job: Mapping[str, Any]) -> tuple[Run, bool]:
+        """Submit a job, or change what may be changed of one that was submitted.
+
+        Args:
+            name: the job's name, which is its run's id.
+            job: its ``properties``.
+
+        Returns:
+            the run, and whether it is new.
+
+        Raises:
+            ServiceError: the job is refused, or another one has that name.
+        """
+        if not JOB_NAME.fullmatch(name):
+            raise bad_request(f"A job's name consists of letters, digits, '-' and '_', 255 at most: '{name}'")
+        with self._submitting:
+            known = self._services.store.runs.get(name)
+            if known is not None:
+                return self._update(known, job), False
+            return self._submit(name, job), True
+
+    def _submit(self, name: str, job: Mapping[str, Any]) -> Run:
+        check_job(job)
+        services = self._services
+        compute = compute_of(job)
+        target = services.store.assets.compute(compute)
+        if target is None:
+            raise ServiceError(
+                400, "UserError", f"Unknown compute target '{compute}'.", inner=("NotFound", "ComputeTargetNotFound")
+            )
+        self._check_nodes(instance_count(job), target)
+        parent = job.get("parentJobName") or None
+        if parent is not None and services.store.runs.get(str(parent)) is None:
+            raise bad_request(f"parentJobName: there is no job '{parent}'.")
+        outputs = place_outputs(services, name, job)
+        experiment = services.store.runs.experiment(str(job.get("experimentName") or DEFAULT_EXPERIMENT), create=True)
+        if experiment is None:
+            raise KeyError(name)
+        properties = {
+            **{key: str(value) for key, value in (job.get("properties") or {}).items()},
+            "_azureml.ComputeTargetType": "amlctrain",
+            "ProcessInfoFile": "azureml-logs/process_info.json",
+            "ProcessStatusFile": "azureml-logs/process_status.json",
+        }
+        if job.get("codeId"):
+            properties["ContentSnapshotId"] = str(job["codeId"]).split("/versions/")[0].rpartition("/")[2]
+        with services.store.transaction():
+            # Whatever the spec cannot resolve undoes the run as well.
+            run = services.store.runs.create(
+                run_id=name,
+                experiment_id=experiment.id,
+                display_name=str(job.get("displayName") or name),
+                description=job.get("description"),
+                status="Queued",
+                tags={key: str(value) for key, value in (job.get("tags") or {}).items()},
+                properties=properties,
+                job=job,
+                outputs=outputs,
+                parent_id=parent,
+            )
+            spec = run_spec(services, run)
+            services.store.runs.set_spec(name, to_json(spec))
+        logger.info("job %s submitted (image %s)", name, spec.image)
+        self._runner.submit(spec)
+        return services.store.runs.require(name)
+
+    def _check_nodes(self, nodes: int, compute: Compute) -> None:
+        """Refuse a job on more nodes than its cluster may ever have; a cluster that is switched off may get its nodes back."""
+        most = scale_of(compute, self._services.quotas).max_nodes
+        if nodes > max(1, most):
+            raise ServiceError(
+                400,
+                "UserError",
+                f"The requested node count {nodes} (resources.instance_count) exceeds the maximum node count {most} of the"
+                f" compute target '{compute.name}'. Reduce it, or let the cluster grow further.",
+                inner=("BadArgument", "NodeCountExceedsMaxNodeCount"),
+            )
+
+    def _update(self, run: Run, job: Mapping[str, Any]) -> Run:
+        if run.job is None:
+            raise bad_request(f"A run with the name '{run.id}' exists already and is not a job.")
+        different = changed(run.job, job)
+        if different:
+            raise ServiceError(
+                400,
+                "UserError",
+                f"A job with this name already exists ('{run.id}'). If you are trying to create a new job, use a"
+                " different name. If you are trying to update an existing job, its"
+                f" {', '.join(different)} cannot be changed: only description, display name, tags, properties and"
+                " whether it is archived can.",
+                inner=("Immutable",),
+            )
+        self._services.store.runs.change(
+            run.id,
+            display_name=job.get("displayName"),
+            description=job.get("description"),
+            tags=None if job.get("tags") is None else {key: str(value) for key, value in job["tags"].items()},
+            archived=job.get("isArchived"),
+        )
+        return self._services.store.runs.require(run.id)
+
+    def cancel(self, name: str) -> Run:
+        """Ask for a job to be stopped; one that has ended stays as it is.
+
+        Raises:
+            ServiceError: 404 if there is no such job.
+        """
+        run = self._services.store.runs.get(name)
+        if run is None or run.job is None:
+            raise not_found(f"job '{name}'")
+        if not run.terminal:
+            logger.info("job %s: asked to cancel", name)
+            self._services.store.runs.advance(name, "CancelRequested")
+            if not self._runner.cancel(name):
+                # Nothing executes it: it was never handed over, or its end is being written down just now.
+                self._services.store.runs.finish(name, "Canceled")
+        return self._services.store.runs.require(name)
+
+    def scale(self, compute: Compute) -> None:
+        """Give a cluster the nodes that it is to have by now; jobs that wait for them begin."""
+        self._services.fleet.configure(compute.name, scale_of(compute, self._services.quotas))
+        self._runner.wake()
+
+    def remove_compute(self, name: str) -> None:
+        """Release a cluster that is deleted; the jobs that wait for it or run on it fail."""
+        with self._submitting:
+            self._services.store.assets.delete_compute(name)
+            lost = self._services.fleet.remove(name)
+        for run_id in lost:
+            logger.info("job %s: %s", run_id, _deleted(name))
+            self._runner.lose_node(run_id, _deleted(name))
+
+    def _lost_meanwhile(self, run: Run) -> bool:
+        """Fail a job whose cluster was deleted and that nobody told of it; return whether it was one."""
+        compute = compute_of(run.job or {})
+        if self._services.store.assets.compute(compute) is not None:
+            return False
+        self._services.store.runs.finish(run.id, "Failed", code="UserError", message=_deleted(compute))
+        return True
+
+    def sink(self, run_id: str) -> RunProgress:
+        """Return where the executor reports what becomes of a run."""
+        return RunProgress(self._services, run_id)
+
+    def resume(self) -> None:
+        """Start the executor, and take up the runs that had not ended when the service stopped."""
+        store = self._services.store.runs
+        with self._submitting:
+            for compute in self._services.store.assets.computes():
+                self._services.fleet.configure(compute.name, scale_of(compute, self._services.quotas))
+            known = set(self._runner.active())
+            unfinished = [
+                run
+                for run in store.unfinished_jobs()
+                if run.spec is not None and run.id not in known and not self._lost_meanwhile(run)
+            ]
+            begun = [run for run in unfinished if run.status not in ("Queued", "Preparing")]
+            self._runner.adopt([from_json(run.spec) for run in begun if run.spec])
+            self._runner.start()
+            for run in unfinished:
+                if run.status in ("Queued", "Preparing") and run.spec:
+                    self._runner.submit(from_json(run.spec))
+                elif run.status == "CancelRequested" and not self._runner.cancel(run.id):
+                    store.finish(run.id, "Canceled")
+
+
+class RunProgress:
+    """Writes down what the executor reports of one run; an `aml_emulator.executor.spec.RunSink`."""
+
+    def __init__(self, services: Services, run_id: str) -> None:
+        self._services = services
+        self._run_id = run_id
+
+    def status(self, word: str) -> None:
+        """The run is now in that status."""
+        if self._services.store.runs.advance(self._run_id, word):
+            logger.info("job %s: %s", self._run_id, word)
+
+    def log(self, path: str) -> None:
+        """A log exists at *path*, and grows."""
+        self._services.store.runs.add_artifact(self._run_id, path, log=True)
+
+    def artifact(self, path: str, size: int) -> None:
+        """A file of *size* bytes was stored at *path*."""
+        self._services.store.runs.add_artifact(self._run_id, path, size=size)
+
+    def output(self, name: str) -> None:
+        """The named output is stored whole; it becomes a data asset, as AzureML makes it one."""
+        store = self._services.store
+        store.runs.output_stored(self._run_id, name)
+        place = store.runs.require(self._run_id).outputs[name]
+        uri = f"azureml://jobs/{self._run_id}/outputs/{name}"
+        kind = str(place["kind"])
+        store.assets.put(
+            "data",
+            output_asset(self._run_id, name),
+            "1",
+            {
+                "dataUri": uri,
+                "dataType": kind if kind in ("uri_file", "uri_folder", "mltable") else "uri_folder",
+                "isAnonymous": True,
+                "isArchived": False,
+                "tags": {},
+                "properties": {},
+            },
+        )
+
+    def finished(self, status: Ending, error: RunError | None) -> None:
+        """The run ended. An output that cannot be registered fails a job that would have completed."""
+        if status == "Completed":
+            problems = register_outputs(self._services, self._services.store.runs.require(self._run_id))
+            if problems:
+                status, error = "Failed", RunError(code="UserError", message=" ".join(problems), exit_code=0)
+        self._services.store.runs.finish(
+            self._run_id,
+            status,
+            code=error.code if error else None,
+            message=error.message if error else None,
+            exit_code=error.exit_code if error else (0 if status == "Completed" else None),
+        )
+        logger.info("job %s: %s%s", self._run_id, status, f" ({error.message})" if error else "")
+
+
+def _deleted(compute: str) -> str:
+    return f"The compute target '{compute}' was deleted while the job was on it."
+
+
+def output_asset(run_id: str, name: str) -> str:
+    """Return the name of the data asset that AzureML makes of a named output."""
+    return f"azureml_{run_id}_output_data_{name}"

@@ -1,0 +1,122 @@
+"""From a job as submitted to the RunSpec that the executor gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aml_emulator.context import Services
+from aml_emulator.domain.environments import image_for
+from aml_emulator.domain.jobs.check import PRIORITIES, given_inputs, instance_count, shm_bytes, timeout_seconds
+from aml_emulator.domain.jobs.docker_args import docker_options
+from aml_emulator.domain.jobs.places import input_spec, output_specs
+from aml_emulator.executor.launch import Launcher
+from aml_emulator.executor.spec import RunSpec
+from aml_emulator.store.runs import Run
+
+LAUNCHERS: Mapping[str, Launcher] = {"PyTorch": "pytorch", "TensorFlow": "tensorflow", "Mpi": "mpi"}
+
+
+def compute_of(job: Mapping[str, Any]) -> str:
+    """Return the name of the compute target that a job is for."""
+    return str(job["computeId"]).rstrip("/").rpartition("/")[2]
+
+
+def run_spec(services: Services, run: Run) -> RunSpec:
+    """Return what the executor needs for a stored job.
+
+    Raises:
+        ServiceError: something that the job refers to is not there or not supported.
+    """
+    job = run.job or {}
+    code_id = job.get("codeId")
+    options = docker_options(job.get("resources") or {})
+    given = {key: str(value) for key, value in (job.get("environmentVariables") or {}).items()}
+    image = image_for(services, str(job["environmentId"]))
+    return RunSpec(
+        run_id=run.id,
+        experiment=run.experiment,
+        display_name=run.display_name,
+        command=str(job["command"]),
+        image=image.name,
+        build=image.build,
+        code=services.folder(str(code_id)) if code_id else None,
+        environment_variables={**options.environment, **given},
+        service_environment=service_environment(services, run),
+        inputs=tuple(input_spec(services, name, value) for name, value in given_inputs(job).items()),
+        outputs=output_specs(services, run),
+        artifacts=services.artifacts_of(run.id),
+        shm_bytes=shm_bytes(job),
+        timeout_seconds=timeout_seconds(job),
+        compute=compute_of(job),
+        **_launch(job),
+        host_options=options.host,
+        hostname=options.hostname,
+        notes=_notes(job),
+    )
+
+
+def service_environment(services: Services, run: Run) -> dict[str, str]:
+    """Return the variables that AzureML sets in a job: what MLflow and azureml-core's ``Run.get_context`` read."""
+    identity = services.identity
+    token = services.tokens.issue_for_run(run.id)
+    api = f"https://{identity.api_host}"
+    variables = {
+        "MLFLOW_TRACKING_URI": f"azureml://{identity.api_host}/mlflow/v2.0{identity.workspace_arm_id}",
+        "MLFLOW_TRACKING_TOKEN": token,
+        "MLFLOW_RUN_ID": run.id,
+        "MLFLOW_EXPERIMENT_ID": run.experiment_id,
+        "MLFLOW_EXPERIMENT_NAME": run.experiment,
+        "AZUREML_RUN_ID": run.id,
+        "AZUREML_ROOT_RUN_ID": run.id,
+        "AZUREML_RUN_TOKEN": token,
+        "AZUREML_EXPERIMENT_ID": run.experiment_id,
+        "AZUREML_EXPERIMENT_SCOPE": f"{identity.workspace_arm_id}/experiments/{run.experiment}",
+        "AZUREML_ARM_SUBSCRIPTION": identity.subscription_id,
+        "AZUREML_ARM_RESOURCEGROUP": identity.resource_group,
+        "AZUREML_ARM_WORKSPACE_NAME": identity.workspace,
+        "AZUREML_ARM_PROJECT_NAME": run.experiment,
+        "AZUREML_WORKSPACE_ID": identity.workspace_id,
+        "AZUREML_WORKSPACE_SCOPE": identity.workspace_arm_id,
+        "AZUREML_SERVICE_ENDPOINT": api,
+        "AZUREML_DISCOVERY_SERVICE_ENDPOINT": f"{api}/discovery",
+    }
+    identity_of_job = (run.job or {}).get("identity") or {}
+    if identity_of_job.get("clientId"):
+        variables["DEFAULT_IDENTITY_CLIENT_ID"] = str(identity_of_job["clientId"])
+    return variables
+
+
+def _launch(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the command is started, and on how many nodes how often: fields of RunSpec."""
+    distribution = job.get("distribution") or {}
+    launcher = LAUNCHERS.get(str(distribution.get("distributionType")), "once")
+    nodes = instance_count(job)
+    return {
+        "launcher": launcher,
+        "nodes": nodes,
+        "processes": int(distribution.get("processCountPerInstance") or 1),
+        "workers": int(distribution.get("workerCount") or nodes),
+        "servers": int(distribution.get("parameterServerCount") or 0),
+    }
+
+
+def _notes(job: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a job asks for and this machine does not tell apart, for the emulator's log of the run."""
+    notes = []
+    identity = (job.get("identity") or {}).get("identityType")
+    if identity in ("Managed", "UserIdentity"):
+        notes.append(
+            f"identity: the job reads and writes the workspace's data as every job does; tokens of the identity"
+            f" ({identity}) are not issued."
+        )
+    queue = job.get("queueSettings") or {}
+    if queue.get("jobTier") not in (None, "Null", "Standard"):
+        notes.append(f"queue_settings.job_tier: {queue['jobTier']} jobs run as all others do, and are not evicted.")
+    if queue.get("priority") in (1, 3):
+        notes.append(
+            f"queue_settings.priority: {PRIORITIES[queue['priority']]}; jobs run in the order that they came."
+        )
+    if (job.get("resources") or {}).get("instanceType"):
+        notes.append("resources.instance_type: the job runs on the compute that it names, whatever its size.")
+    return tuple(notes)

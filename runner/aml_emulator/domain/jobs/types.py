@@ -1,0 +1,113 @@
+"""The types of the fields of jobs, as the clients declare them. Pure.
+
+Those of ``CommandJob`` in AzureML's REST API, 2025-01-01-preview, and of ``RunConfiguration`` of azureml-core 1.61. What the
+values may be is for `aml_emulator.domain.jobs.check` and `aml_emulator.domain.jobs.from_runconfig`.
+"""
+
+from __future__ import annotations
+
+from aml_emulator.api.bodies import FLAG, OBJECT, TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf, MapOf, Whole
+
+_INPUT = Fields({"jobInputType": TEXT, "mode": TEXT, "uri": TEXT, "value": WORD, "description": TEXT})
+_OUTPUT = Fields(
+    {"jobOutputType": TEXT, "mode": TEXT, "uri": TEXT, "assetName": TEXT, "assetVersion": WORD, "description": TEXT}
+)
+
+CHANGES = Fields({"displayName": TEXT, "description": TEXT, "tags": WORDS, "isArchived": FLAG})
+"""What may be changed of a job."""
+
+JOB = Fields(
+    {
+        **CHANGES.fields,
+        "jobType": TEXT,
+        "command": TEXT,
+        "codeId": TEXT,
+        "environmentId": TEXT,
+        "computeId": TEXT,
+        "experimentName": TEXT,
+        "parentJobName": TEXT,
+        "properties": WORDS,
+        "environmentVariables": WORDS,
+        "inputs": MapOf(_INPUT),
+        "outputs": MapOf(_OUTPUT),
+        "services": MapOf(Fields({"jobServiceType": WORD})),
+        "identity": Fields({"identityType": TEXT, "clientId": TEXT}),
+        "queueSettings": Fields({"jobTier": TEXT, "priority": WHOLE}),
+        "resources": Fields(
+            {
+                "dockerArgs": TEXT,
+                "dockerArgsList": ListOf(WORD),
+                "instanceType": TEXT,
+                "properties": OBJECT,
+                "shmSize": TEXT,
+            }
+        ),
+        "distribution": Fields({"distributionType": TEXT}),
+        "limits": Fields({"timeout": TEXT}),
+    }
+)
+
+_COUNT = Whole(low=0, high=1_000_000)
+_DATASET = Fields({"id": WORD, "name": WORD, "version": WORD})
+_PATH = Fields({"datastoreName": TEXT, "relativePath": TEXT})
+_DATA = Fields(
+    {
+        "dataLocation": Fields(
+            {"dataset": _DATASET, "dataPath": _PATH, "uri": Fields({"path": WORD, "isFile": FLAG})}
+        ),
+        "mechanism": TEXT,
+        "environmentVariableName": TEXT,
+        "pathOnCompute": TEXT,
+    }
+)
+_OUTPUT_DATA = Fields(
+    {
+        "outputLocation": Fields({"dataPath": _PATH}),
+        "mechanism": TEXT,
+        "additionalOptions": Fields({"pathOnCompute": TEXT, "registrationOptions": Fields({"name": TEXT})}),
+    }
+)
+_REFERENCE = Fields({"dataStoreName": TEXT, "pathOnDataStore": TEXT, "mode": TEXT, "pathOnCompute": TEXT})
+_DOCKER = Fields(
+    {
+        "arguments": ListOf(WORD),
+        "shmSize": WORD,
+        "baseImage": TEXT,
+        "baseDockerfile": TEXT,
+        "baseImageRegistry": Fields({"address": TEXT}),
+    }
+)
+
+ENVIRONMENT = Fields(
+    {
+        "name": TEXT,
+        "version": WORD,
+        "docker": _DOCKER,
+        "python": Fields({"interpreterPath": TEXT, "userManagedDependencies": FLAG, "condaDependencies": OBJECT}),
+        "environmentVariables": WORDS,
+    }
+)
+"""An environment of azureml-core, the first letters of whose names are small."""
+
+CONFIGURATION = Fields(
+    {
+        "target": TEXT,
+        "framework": TEXT,
+        "communicator": TEXT,
+        "script": TEXT,
+        "command": Either(TEXT, ListOf(WORD)),
+        "arguments": ListOf(WORD),
+        "nodeCount": _COUNT,
+        "maxRunDurationSeconds": Whole(low=0, high=10**10),
+        "environment": OBJECT,
+        "environmentVariables": WORDS,
+        "docker": _DOCKER,
+        "mpi": Fields({"processCountPerNode": _COUNT}),
+        "tensorflow": Fields({"workerCount": _COUNT, "parameterServerCount": _COUNT}),
+        "pytorch": Fields({"processCount": _COUNT}),
+        "kubernetescompute": OBJECT,
+        "dataReferences": MapOf(_REFERENCE),
+        "data": MapOf(_DATA),
+        "outputData": MapOf(_OUTPUT_DATA),
+    }
+)

@@ -1,0 +1,1 @@
+"""Identities, tokens and federated credentials."""

@@ -1,1 +1,0 @@
-"""Jobs: what is accepted, how a job becomes the executor's RunSpec, and what becomes of it."""

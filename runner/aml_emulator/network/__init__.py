@@ -1,0 +1,1 @@
+"""Proxy, certificates, TLS fronts and injected faults."""

@@ -1,0 +1,152 @@
+"""The servers over TLS that the proxy hands connections to: AzureML's interfaces, the registry's, and each with faults before it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from aml_emulator.context import Services
+from aml_emulator.network.certificates import Certificates
+from aml_emulator.network.fault_front import FaultFront
+from aml_emulator.network.hosts import Destination
+from aml_emulator.network.proxy import join
+from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, connect
+from aml_emulator.processes.host import listen
+from aml_emulator.registry.acr import AcrInterface
+from aml_emulator.registry.front import RegistryFront
+from aml_emulator.registry.locks import Locks
+from aml_emulator.registry.storage import RegistryStorage
+from aml_emulator.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS = 2.0
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn without signal handlers: the supervisor has them."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def serve_application(
+    app: ASGIApp, listener: socket.socket, certificates: Certificates, stack: contextlib.AsyncExitStack
+) -> asyncio.Task[None]:
+    """Serve AzureML's interfaces over TLS on *listener*; the task ends when they do."""
+    application = _Uvicorn(
+        uvicorn.Config(
+            app,
+            ssl_certfile=str(certificates.server_cert),
+            ssl_keyfile=str(certificates.server_key),
+            lifespan="off",
+            # A bound method is not recognised as one.
+            interface="asgi3",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=1,
+        )
+    )
+    serving = asyncio.create_task(application.serve(sockets=[listener]))
+    stack.push_async_callback(_end_application, application, serving)
+    return serving
+
+
+async def start_registry_fronts(
+    settings: Settings,
+    services: Services,
+    registry_port: int,
+    tls: ssl.SSLContext,
+    plain: PlainRegistry,
+    stack: contextlib.AsyncExitStack,
+) -> list[socket.socket]:
+    """Start the container registry's interface over TLS; returns where it listens: for the proxy, then where settings say.
+
+    Without TLS it answers on the listener of *plain*: connections from jobs. All others reach the registry itself.
+    """
+    login_server = services.identity.login_server
+    front = RegistryFront(
+        registry_port,
+        login_server=login_server,
+        tokens=services.tokens,
+        acr=AcrInterface(
+            login_server=login_server,
+            storage=RegistryStorage(settings.data / "registry"),
+            locks=Locks(settings.data / "registry-attributes.json"),
+        ),
+    )
+    listeners = [listen("127.0.0.1", 0)]
+    if settings.registry_tls_port is not None:
+        listeners.append(listen(settings.host, settings.registry_tls_port))
+    for listener in listeners:
+        server = await asyncio.start_server(front.accept, sock=listener, ssl=tls, limit=MAX_HEAD_BYTES)
+        stack.callback(server.close)
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if plain.is_job(str(writer.get_extra_info("peername")[0])):
+            await front.accept(reader, writer)
+        else:
+            await _relay((reader, writer), registry_port)
+
+    server = await asyncio.start_server(accept, sock=plain.listener, limit=MAX_HEAD_BYTES)
+    stack.callback(server.close)
+    return listeners
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainRegistry:
+    """The registry's port without TLS, for engines: where it listens, and whether an address is a job's."""
+
+    listener: socket.socket
+    is_job: Callable[[str], bool]
+
+
+async def _relay(client: Streams, port: int) -> None:
+    """Copy between a client and the registry itself."""
+    try:
+        await join(client, await connect("127.0.0.1", port))
+    except OSError as error:
+        logger.warning("the registry does not answer: %s", error)
+    except asyncio.CancelledError:
+        logger.debug("the service ended during a connection to the registry")
+    finally:
+        client[1].close()
+
+
+async def start_fault_fronts(
+    ports: Mapping[Destination, int],
+    services: Services,
+    tls: ssl.SSLContext,
+    certificates: Certificates,
+    stack: contextlib.AsyncExitStack,
+) -> dict[Destination, int]:
+    """Start what stands in front of each service while there are faults; returns their ports."""
+    trust = ssl.create_default_context(cafile=str(certificates.ca_file))
+    found = {}
+    for destination, port in ports.items():
+        front = FaultFront(destination, port, trust=trust, faults=services.faults, requests=services.requests)
+        listener = listen("127.0.0.1", 0)
+        server = await asyncio.start_server(front.accept, sock=listener, ssl=tls, limit=MAX_HEAD_BYTES)
+        stack.callback(server.close)
+        found[destination] = int(listener.getsockname()[1])
+    return found
+
+
+async def _end_application(application: uvicorn.Server, serving: asyncio.Task[None]) -> None:
+    application.should_exit = True
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await asyncio.shield(serving)
+    except TimeoutError:
+        serving.cancel()

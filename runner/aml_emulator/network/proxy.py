@@ -1,0 +1,383 @@
+"""The one port that clients and jobs know: a proxy that stands in for Azure's hosts, and the admin interface.
+
+``CONNECT host:443`` ends at the service, at Blob storage or at the registry, is refused, or goes on to the outside; a
+plain ``GET http://...`` goes on or is refused; any other request is for the admin interface. Jobs have the proxy and
+``/_emulator/health`` alone; the address that a connection comes from shows that it is a job's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from aml_emulator.network.hosts import Decision, Destination, is_address
+from aml_emulator.network.outward import InwardError
+from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, Upstream, connect
+
+logger = logging.getLogger(__name__)
+
+HEAD_TIMEOUT_SECONDS = 30.0
+CHUNK_BYTES = 256 * 1024
+TLS_PORT = 443
+HTTP_PORT = 80
+HOP_HEADERS = frozenset({"proxy-connection", "proxy-authorization", "connection", "keep-alive"})
+
+Admin = Callable[[str, str], Awaitable[tuple[int, bytes]]]
+"""Answers an admin request: from method and target (path and query) to status and JSON."""
+
+HEALTH = ("GET", "/_emulator/health")
+"""The one request of the admin interface that a job may send."""
+
+PAGE = "/ui/"
+"""What the addresses of the page for people begin with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """The head of a request; *headers* as they came."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+
+
+Page = Callable[[Head, asyncio.StreamWriter], Awaitable[None]]
+"""Answers a browser's request on its connection."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a request's target names: *host* without brackets; *port* None where it has none; *path* with the query."""
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+
+    @property
+    def authority(self) -> str:
+        """Host and port, as an address has them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port is None else f"{host}:{self.port}"
+
+
+class BadHeadError(ValueError):
+    """Something that is not the head of an HTTP request."""
+
+
+class Proxy:
+    """Serves the port.
+
+    Args:
+        decide: where a host's requests go.
+        port_of: the port on 127.0.0.1 at which an inward destination listens, asked for each connection.
+        upstream: the way out.
+        admin: answers requests that are for the emulator itself.
+        down: whether a host cannot be connected to, on purpose.
+        page: answers browsers, whose requests are for the page; it refuses by itself what it is not for.
+        is_job: whether connections from an address come from a job's network.
+    """
+
+    def __init__(
+        self,
+        *,
+        decide: Callable[[str], Decision],
+        port_of: Callable[[Destination], int],
+        upstream: Upstream,
+        admin: Admin,
+        down: Callable[[str], bool] = lambda _host: False,
+        page: Page,
+        is_job: Callable[[str], bool] = lambda _address: False,
+    ) -> None:
+        self._decide = decide
+        self._port_of = port_of
+        self._down = down
+        self._upstream = upstream
+        self._admin = admin
+        self._page = page
+        self._is_job = is_job
+        self._open: set[asyncio.Task[None]] = set()
+        self._tunnels: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    async def serve_on(self, listener: socket.socket) -> asyncio.Server:
+        """Accept connections on a listening socket, and return the server."""
+        return await asyncio.start_server(self._accept, sock=listener, limit=MAX_HEAD_BYTES)
+
+    async def close(self) -> None:
+        """Break off every connection."""
+        for task in tuple(self._open):
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    def break_off(self) -> None:
+        """End every tunnel: whoever has one connects anew, and what has changed meanwhile holds for it.
+
+        The clients' connections are closed before the loop comes to anything that is asked of it later, such as the answer to who
+        made the change: else that one could still send a request over a connection that is about to end.
+        """
+        for task, writer in tuple(self._tunnels.items()):
+            writer.transport.abort()
+            task.cancel()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._open.add(task)
+            task.add_done_callback(self._open.discard)
+        try:
+            async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
+                head = parse_head(await reader.readuntil(b"\r\n\r\n"))
+            await self._handle(head, reader, writer)
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BadHeadError) as error:
+            logger.debug("a connection without a request: %r", error)
+        except (ConnectionError, asyncio.CancelledError) as error:
+            logger.debug("a connection broke off: %r", error)
+        finally:
+            await _close(writer)
+
+    async def _handle(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_job = self._is_job(str(writer.get_extra_info("peername")[0]))
+        if head.method == "CONNECT":
+            await self._connect(head, reader, writer, from_job=from_job)
+        elif from_job and head.target.startswith("/") and (head.method, head.target) != HEALTH:
+            reason = "jobs reach the services that Azure has, and not the local AzureML's own interface"
+            await self._refuse(writer, Decision(destination=Destination.REFUSED, reason=reason))
+        elif is_for_people(head.target):
+            await self._page(head, writer)
+        elif head.target.startswith("/"):
+            if not is_from_a_tool(head):
+                await self._refuse(
+                    writer, Decision(destination=Destination.REFUSED, reason="the request is a web page's")
+                )
+                return
+            status, body = await self._admin(head.method, head.target)
+            await _answer(writer, status, "application/json", body)
+        else:
+            await self._forward(head, reader, writer)
+
+    async def _connect(
+        self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, from_job: bool
+    ) -> None:
+        target = read_target(f"//{head.target}")
+        if target is None or target.port is None or target.path:
+            await _answer(writer, 400, "text/plain", b"CONNECT needs host:port\n")
+            return
+        host, port = target.host, target.port
+        decision = self._decide(host)
+        if decision.destination is Destination.REFUSED:
+            await self._refuse(writer, decision)
+            return
+        if self._down(host):
+            _abort(writer, host)
+            return
+        try:
+            if decision.destination is Destination.ONWARD:
+                streams = await self._upstream.tunnel(host, port)
+            elif port == TLS_PORT:
+                streams = await connect("127.0.0.1", self._port_of(_door(decision.destination, from_job=from_job)))
+            else:
+                await self._refuse(
+                    writer, Decision(destination=Destination.REFUSED, reason=f"{host} has port 443 only")
+                )
+                return
+        except InwardError as error:
+            await self._refuse(writer, _inward(error))
+            return
+        except OSError as error:
+            await self._unreachable(writer, host, error)
+            return
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        task = asyncio.current_task()
+        if task is not None:
+            self._tunnels[task] = writer
+            task.add_done_callback(lambda done: self._tunnels.pop(done, None))
+        await join((reader, writer), streams)
+
+    async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        target = read_target(head.target)
+        if target is None or target.scheme != "http":
+            await _answer(writer, 400, "text/plain", b"Neither a proxy's request nor one for the emulator\n")
+            return
+        host = target.host
+        decision = self._decide(host)
+        if decision.destination is not Destination.ONWARD:
+            reason = decision.reason or f"{host} is served with TLS only: use https"
+            await self._refuse(writer, Decision(destination=Destination.REFUSED, reason=reason))
+            return
+        if self._down(host):
+            _abort(writer, host)
+            return
+        proxy = self._upstream.proxy_for(host, tls=False)
+        # A proxy upstream gets the address as it was read here: it may read another one out of the client's text.
+        path = target.path or "/"
+        lines = [f"{head.method} {f'http://{target.authority}{path}' if proxy else path} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in head.headers if name.lower() not in HOP_HEADERS]
+        lines.append("Connection: close")
+        if proxy and proxy.authorization:
+            lines.append(f"Proxy-Authorization: {proxy.authorization}")
+        try:
+            streams = await self._upstream.plain(host, target.port or HTTP_PORT)
+        except InwardError as error:
+            await self._refuse(writer, _inward(error))
+            return
+        except OSError as error:
+            await self._unreachable(writer, host, error)
+            return
+        streams[1].write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        await join((reader, writer), streams)
+
+    async def _refuse(self, writer: asyncio.StreamWriter, decision: Decision) -> None:
+        logger.warning("REFUSED: %s", decision.reason)
+        # The reason is in the status line as well: it is all of the answer that most clients show.
+        await _answer(
+            writer, 403, "text/plain", f"{decision.reason}\n".encode(), phrase=f"Refused: {decision.reason}"
+        )
+
+    async def _unreachable(self, writer: asyncio.StreamWriter, host: str, error: OSError) -> None:
+        logger.warning("cannot reach %s: %s", host, error)
+        await _answer(writer, 502, "text/plain", f"cannot reach {host}: {error}\n".encode())
+
+
+def parse_head(data: bytes) -> Head:
+    """Return the head of a request.
+
+    Raises:
+        BadHeadError: it is none.
+    """
+    first, *rest = data.decode("latin-1").rstrip("\r\n").split("\r\n")
+    if any(character in line for line in (first, *rest) for character in "\r\n\0"):
+        raise BadHeadError("a line end or NUL within a line")
+    parts = first.split(" ")
+    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
+        raise BadHeadError("not the first line of an HTTP request")
+    headers = []
+    for line in rest:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise BadHeadError("a header without a colon")
+        headers.append((name.strip(), value.strip()))
+    return Head(method=parts[0].upper(), target=parts[1], headers=tuple(headers))
+
+
+def read_target(target: str) -> Target | None:
+    """Return the parts of ``http://host:port/path?query`` or ``//host:port``, None where it is neither."""
+    try:
+        parts = urlsplit(target)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return None
+    if not host or not host.isascii() or not host.isprintable():
+        return None
+    return Target(
+        scheme=parts.scheme, host=host, port=port, path=f"{parts.path}?{parts.query}" if parts.query else parts.path
+    )
+
+
+def split_target(target: str) -> tuple[str, str]:
+    """Return path and query of a request's target, both still percent-encoded.
+
+    Raises:
+        BadHeadError: it is none.
+    """
+    if target.startswith("/"):
+        path, _, query = target.partition("?")
+        return path, query
+    try:
+        parts = urlsplit(target)
+    except ValueError as error:
+        raise BadHeadError("not the target of a request") from error
+    return parts.path, parts.query
+
+
+def is_from_a_tool(head: Head) -> bool:
+    """Return whether an admin request can be answered: not if a web page in somebody's browser may have sent it.
+
+    A page of another origin is given away by ``Origin`` or ``Sec-Fetch-Site``; one whose own name was made to point at
+    this machine, by a ``Host`` that has a dot in it and is no address.
+    """
+    headers = {name.lower(): value for name, value in head.headers}
+    if "origin" in headers or "sec-fetch-site" in headers:
+        return False
+    if not headers.get("host"):
+        return True
+    target = read_target(f"//{headers['host']}")
+    return target is not None and ("." not in target.host or is_address(target.host))
+
+
+def is_for_people(target: str) -> bool:
+    """Return whether a request's target is the page's: ``/``, which leads there, or below ``/ui``."""
+    path = target.partition("?")[0]
+    return path in ("/", PAGE.rstrip("/"), "/favicon.ico") or path.startswith(PAGE)
+
+
+async def join(left: Streams, right: Streams) -> None:
+    """Copy both ways until both sides have ended or one breaks; closes *right*."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_copy(left, right[1]))
+            group.create_task(_copy(right, left[1]))
+    except* OSError as error:
+        logger.debug("a tunnel broke off: %r", error.exceptions)
+    finally:
+        await _close(right[1])
+
+
+def acknowledge(connection: socket.socket | None) -> None:
+    """Have the kernel acknowledge at once what was received, where it can; holds until the next receipt.
+
+    urllib3 leaves Nagle's algorithm on towards proxies: it sends a request's body only when the head is acknowledged,
+    which the kernel would put off by 40 ms.
+    """
+    if connection is not None and hasattr(socket, "TCP_QUICKACK"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+async def _copy(source_streams: Streams, writer: asyncio.StreamWriter) -> None:
+    reader = source_streams[0]
+    source = source_streams[1].get_extra_info("socket")
+    acknowledge(source)
+    while data := await reader.read(CHUNK_BYTES):
+        acknowledge(source)
+        writer.write(data)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
+    else:
+        # TLS has no half-closed state.
+        writer.close()
+
+
+def _door(destination: Destination, *, from_job: bool) -> Destination:
+    return Destination.SERVICE_FOR_JOBS if from_job and destination is Destination.SERVICE else destination
+
+
+def _inward(error: InwardError) -> Decision:
+    return Decision(destination=Destination.REFUSED, reason=str(error.strerror))
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+def _abort(writer: asyncio.StreamWriter, host: str) -> None:
+    """Break off without an answer, as a host does that is down."""
+    logger.warning("FAULT: an outage of %s", host)
+    writer.transport.abort()
+
+
+async def _answer(
+    writer: asyncio.StreamWriter, status: int, content_type: str, body: bytes, *, phrase: str = "Answer"
+) -> None:
+    head = (
+        f"HTTP/1.1 {status} {phrase}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    writer.write(head.encode("latin-1", "replace") + body)
+    await writer.drain()

@@ -1,0 +1,1 @@
+"""Child processes: Azurite, the registry, and their supervision."""

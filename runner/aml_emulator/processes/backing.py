@@ -1,0 +1,96 @@
+"""The two programs behind the service, as its children: Azurite, which keeps the blobs, and the registry of images."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+from pathlib import Path
+
+from aml_emulator.identity.identity import Identity
+from aml_emulator.network.certificates import Certificates
+from aml_emulator.processes.children import Child, ChildSpec
+from aml_emulator.processes.host import reserved_port
+from aml_emulator.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+JOURNAL = Path(__file__).with_name("azurite_journal.js")
+LOOKUPS = Path(__file__).with_name("azurite_lookups.js")
+
+
+async def start_children(
+    settings: Settings,
+    identity: Identity,
+    certificates: Certificates,
+    registry_port: int,
+    lock: int,
+    stack: contextlib.AsyncExitStack,
+) -> tuple[list[Child], int]:
+    """Start Azurite and the registry side by side; returns them and Azurite's port."""
+    storage_port = stack.enter_context(reserved_port())
+    storage, images = settings.data / "blobs", settings.data / "registry"
+    for folder in (storage, images):
+        folder.mkdir(exist_ok=True)
+    azurite = ChildSpec(
+        name="Azurite",
+        argv=[
+            *(settings.azurite, "--blobHost", "127.0.0.1", "--blobPort", str(storage_port)),
+            *(
+                "--location",
+                str(storage),
+                "--cert",
+                str(certificates.server_cert),
+                "--key",
+                str(certificates.server_key),
+            ),
+            # With basic OAuth it takes the tokens that the service issues for storage, as identity-based datastores need them.
+            *("--oauth", "basic", "--skipApiVersionCheck", "--disableTelemetry", "--silent"),
+        ],
+        port=storage_port,
+        environment={
+            "AZURITE_ACCOUNTS": f"{identity.storage_account}:{identity.storage_key}",
+            # Without the journal, what was stored in the last seconds before a kill would be lost; without the other, each
+            # request would take longer the more blobs there are.
+            "NODE_OPTIONS": f"{os.environ.get('NODE_OPTIONS', '')} --require={JOURNAL} --require={LOOKUPS}".strip(),
+        },
+        keep_open=(lock,),
+    )
+    configuration = settings.data / "registry.json"
+    configuration.write_text(json.dumps(_registry_configuration(registry_port, images)), encoding="utf-8")
+    registry = ChildSpec(
+        name="the registry",
+        argv=[settings.registry, "serve", str(configuration)],
+        port=registry_port,
+        keep_open=(lock,),
+    )
+    started = await asyncio.gather(Child.start(azurite), Child.start(registry), return_exceptions=True)
+    children = [child for child in started if isinstance(child, Child)]
+    for child in children:
+        stack.push_async_callback(child.stop)
+    for outcome in started:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    if not any(storage.glob("*.journal.*")):
+        logger.warning("%s keeps no journal: a kill loses what was stored in its last seconds", settings.azurite)
+    return children, storage_port
+
+
+def _registry_configuration(port: int, folder: Path) -> dict[str, object]:
+    """Return the configuration of the CNCF distribution registry, in JSON, which is YAML as well.
+
+    It asks for no sign-in, so it listens on loopback only; :mod:`aml_emulator.network.fronts` lets others in.
+    See https://distribution.github.io/distribution/about/configuration/.
+    """
+    return {
+        "version": "0.1",
+        "log": {"level": "warn", "accesslog": {"disabled": True}},
+        "storage": {
+            "filesystem": {"rootdirectory": str(folder)},
+            "delete": {"enabled": True},
+            "cache": {"blobdescriptor": "inmemory"},
+        },
+        "http": {"addr": f"127.0.0.1:{port}", "relativeurls": True},
+    }

@@ -1,0 +1,1 @@
+"""The container registry and ACR's interfaces in front of it."""

@@ -1,0 +1,277 @@
+"""Azure Container Registry's own interface (``/acr/v1``): lists, attributes, untagging and deleting; and what locks forbid.
+
+Shapes as in the data-plane description of api-version 2021-07-01
+(https://github.com/Azure/azure-rest-api-specs, specification/containerregistry/data-plane) and the generated client of
+azure-containerregistry.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from aml_emulator.registry.locks import ATTRIBUTES, Locks
+from aml_emulator.registry.requests import Asked
+from aml_emulator.registry.storage import RegistryStorage, StoredManifest, Tag
+
+Answer = tuple[int, dict[str, Any], dict[str, str]]
+"""Status, JSON, headers."""
+
+PAGE_ITEMS = 100
+DISALLOWED = (
+    "The operation is disallowed on this registry, repository or image. View troubleshooting steps at "
+    "https://aka.ms/acr/faq/#why-does-my-pull-or-push-request-fail-with-disallowed-operation"
+)
+_Item = TypeVar("_Item")
+
+
+def refused(status: int, code: str, message: str, detail: Any = None) -> Answer:
+    """Return an error as registries write them."""
+    return status, {"errors": [{"code": code, "message": message, "detail": {} if detail is None else detail}]}, {}
+
+
+class AcrInterface:
+    """Answers for what the registry has.
+
+    Args:
+        login_server: the registry's Azure name.
+        storage: what it has.
+        locks: which attributes are switched off.
+    """
+
+    def __init__(self, *, login_server: str, storage: RegistryStorage, locks: Locks) -> None:
+        self._host = login_server
+        self._storage = storage
+        self._locks = locks
+
+    def answer(self, asked: Asked, body: bytes) -> Answer:
+        """Answer a request to ``/acr/v1`` whose token was found good. Reads and changes files."""
+        handlers: dict[tuple[str, str, bool], Callable[[Asked], Answer]] = {
+            ("GET", "_catalog", False): self._repositories,
+            ("GET", "", False): self._repository,
+            ("DELETE", "", False): self._delete_repository,
+            ("GET", "_tags", False): self._tags,
+            ("GET", "_tags", True): self._tag,
+            ("DELETE", "_tags", True): self._untag,
+            ("GET", "_manifests", False): self._manifests,
+            ("GET", "_manifests", True): self._manifest,
+        }
+        if asked.method == "PATCH" and (asked.kind == "" or asked.reference):
+            return self._change(asked, body)
+        handler = handlers.get((asked.method, asked.kind, bool(asked.reference)))
+        if handler is None:
+            return refused(405, "UNSUPPORTED", f"The operation is unsupported: {asked.method} {asked.path}")
+        return handler(asked)
+
+    def forbidden(self, asked: Asked) -> Answer | None:
+        """Return the refusal of a request to ``/v2`` that a lock forbids, None where none does."""
+        repository, reference = asked.repository, asked.reference
+        if not repository:
+            return None
+        if asked.method in ("GET", "HEAD"):
+            attribute, names = "readEnabled", [reference] if asked.kind == "manifests" else []
+        elif asked.method == "DELETE":
+            attribute, names = "deleteEnabled", [reference]
+        else:
+            attribute, names = (
+                "writeEnabled",
+                [reference] if asked.kind == "manifests" and ":" not in reference else [],
+            )
+        if names and asked.method != "PUT":
+            names += self._related(repository, reference, deleting=asked.method == "DELETE")
+        return (
+            None
+            if self._locks.allows(attribute, repository, *names)
+            else refused(405, "REGISTRY_DISALLOWED_OPERATION", DISALLOWED)
+        )
+
+    def tidy(self, repository: str) -> None:
+        """Forget the attributes of tags and manifests that are no more."""
+        for name in self._locks.names(repository):
+            there = self._storage.manifest(repository, name) if ":" in name else self._storage.tag(repository, name)
+            if name and there is None:
+                self._locks.forget(repository, name)
+
+    def _related(self, repository: str, reference: str, *, deleting: bool) -> list[str]:
+        """Return what else a manifest's attributes are found at: its digest for a tag; for a digest to delete, its tags."""
+        if ":" not in reference:
+            tag = self._storage.tag(repository, reference)
+            return [tag.digest] if tag is not None else []
+        return [tag.name for tag in self._storage.tags(repository) if tag.digest == reference] if deleting else []
+
+    def _repositories(self, asked: Asked) -> Answer:
+        names = [name for name in self._storage.repositories() if self._locks.allows("listEnabled", name)]
+        page, headers = _page(asked, names, key=str, times=None)
+        return 200, {"repositories": page}, headers
+
+    def _repository(self, asked: Asked) -> Answer:
+        name = asked.repository
+        if not self._storage.exists(name):
+            return self._no_repository(name)
+        manifests, tags = self._storage.manifests(name), self._storage.tags(name)
+        return (
+            200,
+            {
+                "registry": self._host,
+                "imageName": name,
+                "createdTime": _iso(min(self._storage.created(name), *(manifest.created for manifest in manifests))),
+                "lastUpdateTime": _iso(max(manifest.updated for manifest in manifests)),
+                "manifestCount": len(manifests),
+                "tagCount": len(tags),
+                "changeableAttributes": {**self._locks.of(name), "teleportEnabled": False},
+            },
+            {},
+        )
+
+    def _delete_repository(self, asked: Asked) -> Answer:
+        name = asked.repository
+        if not self._storage.exists(name):
+            return self._no_repository(name)
+        digests = [manifest.digest for manifest in self._storage.manifests(name)]
+        tags = [tag.name for tag in self._storage.tags(name)]
+        if not self._locks.allows("deleteEnabled", name, *digests, *tags):
+            return refused(405, "REGISTRY_DISALLOWED_OPERATION", DISALLOWED)
+        self._storage.delete_repository(name)
+        self._locks.forget(name)
+        return 202, {"manifestsDeleted": digests, "tagsDeleted": tags}, {}
+
+    def _tags(self, asked: Asked) -> Answer:
+        name = asked.repository
+        if not self._storage.exists(name):
+            return self._no_repository(name)
+        tags = [
+            tag
+            for tag in self._storage.tags(name)
+            if self._locks.allows("listEnabled", name, tag.name)
+            and asked.query.get("digest", tag.digest) == tag.digest
+        ]
+        page, headers = _page(asked, tags, key=lambda tag: tag.name, times=lambda tag: tag.updated)
+        shown = [self._tag_shape(name, tag) for tag in page]
+        return 200, {"registry": self._host, "imageName": name, "tags": shown}, headers
+
+    def _tag(self, asked: Asked) -> Answer:
+        tag = self._storage.tag(asked.repository, asked.reference)
+        if tag is None:
+            return self._no_tag(asked)
+        shown = self._tag_shape(asked.repository, tag)
+        return 200, {"registry": self._host, "imageName": asked.repository, "tag": shown}, {}
+
+    def _untag(self, asked: Asked) -> Answer:
+        name, tag = asked.repository, asked.reference
+        if self._storage.tag(name, tag) is None:
+            return self._no_tag(asked)
+        if not self._locks.allows("deleteEnabled", name, tag):
+            return refused(405, "REGISTRY_DISALLOWED_OPERATION", DISALLOWED)
+        self._storage.untag(name, tag)
+        self._locks.forget(name, tag)
+        return 202, {}, {}
+
+    def _manifests(self, asked: Asked) -> Answer:
+        name = asked.repository
+        if not self._storage.exists(name):
+            return self._no_repository(name)
+        manifests = [
+            one for one in self._storage.manifests(name) if self._locks.allows("listEnabled", name, one.digest)
+        ]
+        page, headers = _page(asked, manifests, key=lambda one: one.digest, times=lambda one: one.updated)
+        shown = [self._manifest_shape(name, one) for one in page]
+        return 200, {"registry": self._host, "imageName": name, "manifests": shown}, headers
+
+    def _manifest(self, asked: Asked) -> Answer:
+        found = self._storage.manifest(asked.repository, asked.reference)
+        if found is None:
+            return self._no_manifest(asked)
+        shown = self._manifest_shape(asked.repository, found)
+        if found.children:
+            shown["references"] = [
+                {"digest": digest, "architecture": architecture, "os": system}
+                for digest, architecture, system in found.children
+            ]
+        return 200, {"registry": self._host, "imageName": asked.repository, "manifest": shown}, {}
+
+    def _change(self, asked: Asked, body: bytes) -> Answer:
+        """Switch attributes on and off, and answer as GET does."""
+        try:
+            given = json.loads(body)
+            changes = {key: given[key] for key in ATTRIBUTES if given.get(key) is not None}
+        except (AttributeError, ValueError):
+            return refused(400, "UNSUPPORTED", "The body must be a JSON object.")
+        if not all(isinstance(value, bool) for value in changes.values()):
+            return refused(400, "UNSUPPORTED", f"{', '.join(ATTRIBUTES)} must be true or false.")
+        reader = {"": self._repository, "_tags": self._tag, "_manifests": self._manifest}[asked.kind]
+        found = reader(asked)
+        if found[0] != 200:
+            return found
+        self._locks.change(asked.repository, asked.reference, changes)
+        return reader(asked)
+
+    def _tag_shape(self, repository: str, tag: Tag) -> dict[str, Any]:
+        return {
+            "name": tag.name,
+            "digest": tag.digest,
+            "createdTime": _iso(tag.created),
+            "lastUpdateTime": _iso(tag.updated),
+            "signed": False,
+            "changeableAttributes": self._locks.of(repository, tag.name),
+        }
+
+    def _manifest_shape(self, repository: str, manifest: StoredManifest) -> dict[str, Any]:
+        shape = {
+            "digest": manifest.digest,
+            "imageSize": manifest.size,
+            "createdTime": _iso(manifest.created),
+            "lastUpdateTime": _iso(manifest.updated),
+            "architecture": manifest.architecture,
+            "os": manifest.system,
+            "mediaType": manifest.media_type,
+            "configMediaType": manifest.config_type,
+            "tags": list(manifest.tags) or None,
+            "changeableAttributes": self._locks.of(repository, manifest.digest),
+        }
+        return {key: value for key, value in shape.items() if value is not None}
+
+    def _no_repository(self, name: str) -> Answer:
+        return refused(404, "NAME_UNKNOWN", "repository name not known to registry", {"name": name})
+
+    def _no_tag(self, asked: Asked) -> Answer:
+        if not self._storage.exists(asked.repository):
+            return self._no_repository(asked.repository)
+        return refused(404, "TAG_UNKNOWN", "the specified tag does not exist", {"name": asked.reference})
+
+    def _no_manifest(self, asked: Asked) -> Answer:
+        if not self._storage.exists(asked.repository):
+            return self._no_repository(asked.repository)
+        return refused(404, "MANIFEST_UNKNOWN", f"manifest {asked.reference} is not found", {"name": asked.reference})
+
+
+def _page(
+    asked: Asked, items: Iterable[_Item], *, key: Callable[[_Item], str], times: Callable[[_Item], float] | None
+) -> tuple[list[_Item], dict[str, str]]:
+    """Return the page that is asked for and, in the header ``Link``, the address of the next one.
+
+    *items* come in the order of *key*. Orders by time begin after the item ``last``; the other order after its place, for
+    it may be gone.
+    """
+    order, last = asked.query.get("orderby", ""), asked.query.get("last", "")
+    found = list(items)
+    if times is not None and order in ("timeasc", "timedesc"):
+        moment = times
+        found.sort(key=lambda item: (moment(item), key(item)), reverse=order == "timedesc")
+        places = [place for place, item in enumerate(found) if key(item) == last]
+        found = found[places[0] + 1 :] if places else ([] if last else found)
+    else:
+        found = [item for item in found if key(item) > last]
+    count = asked.query.get("n", "")
+    size = min(int(count), 1000) if count.isdecimal() and int(count) > 0 else PAGE_ITEMS
+    page = found[:size]
+    if len(found) <= size:
+        return page, {}
+    fields = {"last": key(page[-1]), "n": str(size), "orderby": order}
+    return page, {"Link": f'<{asked.path}?{urlencode(fields)}>; rel="next"'}
+
+
+def _iso(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z"

@@ -1,0 +1,254 @@
+"""The registry under its Azure name: TLS, the sign-in and the interface of Azure Container Registry in front of a plain registry.
+
+Tokens as in https://github.com/Azure/acr/blob/main/docs/AAD-OAuth.md: an access token of Entra ID is exchanged for a refresh
+token (``/oauth2/exchange``), which is exchanged for access tokens that name repositories and actions (``/oauth2/token``). The
+registry's admin user signs in with name and password. The engine reaches the same registry by its loopback port, without a
+sign-in and without locks; or, where the front has a port of its own, through the front like anybody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import ipaddress
+import json
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs
+
+from aml_emulator.identity.tokens import RegistryAccess, TokenError, Tokens
+from aml_emulator.network.proxy import BadHeadError, Head, join, parse_head, read_target, split_target
+from aml_emulator.network.upstream import connect
+from aml_emulator.registry.acr import AcrInterface, Answer, refused
+from aml_emulator.registry.requests import Asked, plain_target, read_request, read_scope
+
+logger = logging.getLogger(__name__)
+
+TOKEN_USER = "00000000-0000-0000-0000-000000000000"  # noqa: S105 - a user's name
+"""Who signs in with a refresh token as the password."""
+
+HEAD_TIMEOUT_SECONDS = 75.0
+LINGER_SECONDS = 30.0
+LINGER_BYTES = 1 << 30
+MAX_FORM_BYTES = 64 * 1024
+_CHUNK_BYTES = 256 * 1024
+
+
+class RegistryFront:
+    """Answers for the registry's host: one request on each connection, which keeps the check and its request together.
+
+    Args:
+        port: the registry's port on 127.0.0.1.
+        login_server: the registry's Azure name.
+        tokens: issues and checks.
+        acr: answers for Azure's own interface, and knows what is locked.
+    """
+
+    def __init__(self, port: int, *, login_server: str, tokens: Tokens, acr: AcrInterface) -> None:
+        self._port = port
+        self._host = login_server
+        self._tokens = tokens
+        self._acr = acr
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one decrypted connection."""
+        try:
+            async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
+                head = parse_head(await reader.readuntil(b"\r\n\r\n"))
+                own = split_target(head.target)[0].startswith(("/oauth2/", "/acr/"))
+                body = await _small_body(head, reader) if own else b""
+            answer = await asyncio.to_thread(self.answer, head, body)
+            if answer is None:
+                await self._forward(head, reader, writer)
+            else:
+                await _send(writer, *answer, with_body=head.method != "HEAD")
+                if not own and head.method in ("PUT", "PATCH", "POST"):
+                    await _linger(reader)
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BadHeadError) as error:
+            logger.debug("a registry connection without a request: %r", error)
+        except OSError as error:
+            logger.warning("a registry connection broke off: %s", error)
+        finally:
+            writer.close()
+
+    def answer(self, head: Head, body: bytes = b"") -> Answer | None:
+        """Return the answer to a request, or None where it is the registry's to answer.
+
+        Args:
+            head: the request's head.
+            body: the body of a request to ``/oauth2`` or ``/acr``.
+        """
+        asked = read_request(head.method, head.target)
+        form = {key: values[-1] for key, values in parse_qs(body.decode("utf-8", "replace")).items()}
+        try:
+            if asked.path == "/oauth2/exchange" and head.method == "POST":
+                return self._exchange(form)
+            if asked.path == "/oauth2/token" and head.method in ("GET", "POST"):
+                return self._token(head, form)
+        except TokenError as error:
+            return refused(
+                401,
+                "UNAUTHORIZED",
+                f"authentication required, visit https://aka.ms/acr/authorization: {error.message}",
+            )
+        if not asked.interface:
+            return refused(
+                404, "UNSUPPORTED", f"The local AzureML's registry does not support {head.method} {asked.path}"
+            )
+        return self._check(head, asked) or self._answer(asked, body)
+
+    def _answer(self, asked: Asked, body: bytes) -> Answer | None:
+        """Answer a request whose token was found good."""
+        return self._acr.answer(asked, body) if asked.interface == "acr" else self._acr.forbidden(asked)
+
+    def _check(self, head: Head, asked: Asked) -> Answer | None:
+        """Return the challenge to a request without a token that allows it; None where it has one."""
+        scheme, _, value = _header(head, "authorization").partition(" ")
+        if scheme.lower() == "basic":
+            try:
+                self._verify_basic(*_user_and_password(head))
+            except TokenError as error:
+                return self._challenge(head, asked, error.message, "invalid_token")
+            return None
+        if scheme.lower() != "bearer":
+            return self._challenge(head, asked, "authentication required, visit https://aka.ms/acr/authorization", "")
+        try:
+            granted = self._tokens.verify_registry_access(value.strip())
+        except TokenError as error:
+            return self._challenge(head, asked, error.message, "invalid_token")
+        for one in asked.needed:
+            if not any(one.within(other) for other in granted):
+                return self._challenge(head, asked, f"The token does not allow {one.text}.", "insufficient_scope")
+        return None
+
+    def _exchange(self, form: Mapping[str, str]) -> Answer:
+        if form.get("grant_type") not in ("access_token", "access_token_refresh_token"):
+            return refused(400, "UNSUPPORTED", "The grant_type must be access_token.")
+        if form.get("service") != self._host:
+            return refused(404, "NAME_UNKNOWN", f"There is no registry {form.get('service', '')}.")
+        self._tokens.verify_for_registry(form.get("access_token", ""))
+        return 200, {"refresh_token": self._tokens.issue_registry_refresh()}, {}
+
+    def _token(self, head: Head, form: Mapping[str, str]) -> Answer:
+        """Issue an access token: for a refresh token, or for user and password, in the form or by basic authentication."""
+        query = parse_qs(split_target(head.target)[1])
+        posted = head.method == "POST"
+        service = form.get("service") if posted else query.get("service", [""])[0]
+        if service != self._host:
+            raise TokenError("InvalidAuthenticationToken", f"The service must be {self._host}.")
+        if not posted:
+            self._verify_basic(*_user_and_password(head))
+        elif form.get("grant_type", "refresh_token") == "refresh_token":
+            self._tokens.verify_registry_refresh(form.get("refresh_token", ""))
+        elif form["grant_type"] == "password":
+            self._verify_basic(form.get("username", ""), form.get("password", ""))
+        else:
+            return refused(400, "UNSUPPORTED", "The grant_type must be refresh_token or password.")
+        access: list[RegistryAccess] = []
+        for scope in form.get("scope", "").split() if posted else " ".join(query.get("scope", [])).split():
+            found = read_scope(scope)
+            if found is None:
+                return refused(
+                    400, "UNSUPPORTED", "A scope must be such as repository:NAME:pull or registry:catalog:*."
+                )
+            access.append(found)
+        # As the service does, without saying how long it lives: clients then take it for good for a minute.
+        return 200, {"access_token": self._tokens.issue_registry_access(access)}, {}
+
+    def _verify_basic(self, user: str, password: str) -> None:
+        """Return if these are a refresh token's, as the password of :data:`TOKEN_USER`, or the admin user's; raise TokenError."""
+        if self._tokens.is_registry_admin(user, password):
+            return
+        if user != TOKEN_USER:
+            raise TokenError("InvalidAuthenticationToken", "The user name or the password is wrong.")
+        self._tokens.verify_registry_refresh(password)
+
+    def _challenge(self, head: Head, asked: Asked, message: str, error: str) -> Answer:
+        """Return 401 with the way to a token. The address is the one that the client came by, where that is loopback."""
+        scope = " ".join(one.text for one in asked.needed)
+        realm = _loopback_host(_header(head, "host")) or self._host
+        challenge = f'Bearer realm="https://{realm}/oauth2/token",service="{self._host}"'
+        challenge += (f',scope="{scope}"' if scope else "") + (f',error="{error}"' if error else "")
+        detail = [
+            {"Type": one.kind, "Name": one.name, "Action": action}
+            for one in asked.needed
+            for action in sorted(one.actions)
+        ]
+        status, value, _ = refused(401, "UNAUTHORIZED", message, detail)
+        return status, value, {"WWW-Authenticate": challenge, "Docker-Distribution-Api-Version": "registry/2.0"}
+
+    async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        streams = await connect("127.0.0.1", self._port)
+        dropped = ("connection", "keep-alive", "authorization")
+        lines = [f"{head.method} {plain_target(head.target)} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in head.headers if name.lower() not in dropped]
+        lines += ["X-Forwarded-Proto: https", "Connection: close", "", ""]
+        streams[1].write("\r\n".join(lines).encode("latin-1"))
+        await join((reader, writer), streams)
+        if head.method == "DELETE":
+            await asyncio.to_thread(self._acr.tidy, read_request(head.method, head.target).repository)
+
+
+def _header(head: Head, name: str) -> str:
+    return next((value for key, value in head.headers if key.lower() == name), "")
+
+
+def _user_and_password(head: Head) -> tuple[str, str]:
+    """Return what basic authentication says; two empty texts where there is none."""
+    scheme, _, value = _header(head, "authorization").partition(" ")
+    if scheme.lower() != "basic":
+        return "", ""
+    try:
+        user, _, password = base64.b64decode(value).decode("utf-8").partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return "", ""
+    return user, password
+
+
+def _loopback_host(host: str) -> str:
+    """Return *host*, with its port, if it is a name of this machine only; else nothing."""
+    target = read_target(f"//{host}")
+    name = "" if target is None else target.host
+    if name == "localhost":
+        return host
+    try:
+        return host if ipaddress.ip_address(name).is_loopback else ""
+    except ValueError:
+        return ""
+
+
+async def _small_body(head: Head, reader: asyncio.StreamReader) -> bytes:
+    length = _header(head, "content-length") or "0"
+    if not length.isdecimal() or int(length) > MAX_FORM_BYTES:
+        raise BadHeadError("not the length of a form")
+    return await reader.readexactly(int(length))
+
+
+async def _linger(reader: asyncio.StreamReader) -> None:
+    """Read away what the client still sends: closing at once could lose the answer on its way to the client."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            left = LINGER_BYTES
+            while left > 0 and (data := await reader.read(_CHUNK_BYTES)):
+                left -= len(data)
+
+
+async def _send(
+    writer: asyncio.StreamWriter, status: int, value: dict[str, Any], headers: dict[str, str], *, with_body: bool
+) -> None:
+    body = json.dumps(value).encode()
+    sent = {
+        "Content-Type": "application/json; charset=utf-8",
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+        **headers,
+    }
+    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n" + "".join(
+        f"{name}: {text}\r\n" for name, text in sent.items()
+    )
+    writer.write(f"{head}\r\n".encode("latin-1") + (body if with_body else b""))
+    await writer.drain()

@@ -1,1 +1,0 @@
-"""The HTTP interfaces, by concern. Each module offers `routes(services)`."""

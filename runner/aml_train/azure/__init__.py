@@ -1,0 +1,1 @@
+"""Azure's adapters: sign-in, workspace, registry, computes, storage."""

@@ -1,0 +1,319 @@
+"""What a workspace knows of its data: datastores with their credentials, data assets, outputs of jobs. By plain REST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from aml_train.azure.blob.address import Asset, DatastorePath, JobOutput, Remote, Scope, parse_address
+from aml_train.azure.blob.storage import Storage
+from aml_train.azure.http import error_for
+from aml_train.azure.sign_in import SignIn
+from aml_train.azure.transport import HttpWay
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.answers import Answer, split
+from aml_train.core.errors import InvalidError, ServiceError
+
+_API: Final = {"api-version": "2024-10-01-preview"}
+_JOBS_API: Final = {"api-version": "2024-01-01-preview"}
+_ARTIFACTS: Final = frozenset({"default", "artifacts"})
+_TYPES: Final = ("uri_folder", "uri_file", "mltable")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """How a container is signed in to: by *key*, by *sas*, or, with neither, as whoever asks."""
+
+    account_url: str
+    container: str
+    key: str | None = None
+    sas: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Access({self.account_url}/{self.container})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatastoreView:
+    """A datastore, for a list."""
+
+    name: str
+    kind: str
+    place: str
+    credentials: str
+    default: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetView:
+    """One version of a data asset."""
+
+    name: str
+    version: str
+    type: str
+    uri: str
+
+
+OpenStorage = Callable[[Access], Storage]
+"""Opens a container, signed in to."""
+
+
+class DataWorkspace:
+    """A target's data.
+
+    Args:
+        rest: the workspace.
+        open_storage: opens a container.
+        target: the target's name, for messages.
+    """
+
+    def __init__(self, rest: AzureRest, open_storage: OpenStorage, target: str) -> None:
+        self.target = target
+        self._rest = rest
+        self._open = open_storage
+        self._opened: dict[str, Storage] = {}
+
+    def datastores(self) -> Iterator[DatastoreView]:
+        """Yield the workspace's datastores."""
+        for item in self._rest.items(self._rest.arm("/datastores"), "Listing the datastores", params=_API):
+            properties = item.at("properties")
+            keys = ("containerName", "filesystem", "fileShareName")
+            inner = next((found for key in keys if (found := properties.optional_text(key))), None)
+            yield DatastoreView(
+                name=item.text("name"),
+                kind=properties.text("datastoreType"),
+                place="/".join(part for part in (properties.optional_text("accountName"), inner) if part),
+                credentials=properties.optional_text("credentials.credentialsType") or "None",
+                default=properties.flag("isDefault"),
+            )
+
+    def default_datastore(self) -> str:
+        """Return the name of the workspace's default datastore."""
+        params = {**_API, "isDefault": "true", "count": "1"}
+        for item in self._rest.items(
+            self._rest.arm("/datastores"), "Looking for the default datastore", params=params
+        ):
+            return item.text("name")
+        raise ServiceError(f"The workspace {self._rest.workspace.name} has no default datastore.")
+
+    def locate(self, address: Remote) -> DatastorePath:
+        """Return where in a datastore the address leads.
+
+        Raises:
+            InvalidError: it is another workspace's.
+            ServiceError: the asset or job is not there, or lies elsewhere than in a datastore.
+        """
+        self._check_scope(address.scope)
+        match address:
+            case DatastorePath():
+                return address
+            case Asset():
+                return self._follow(self.asset(address).uri, f"The data asset {address.name}")
+            case JobOutput():
+                return self._job_output(address)
+
+    def storage(self, datastore: str) -> Storage:
+        """Return the container of a datastore, signed in to.
+
+        Raises:
+            ServiceError: there is no such datastore, or its credentials may not be read.
+            InvalidError: it is no Blob storage.
+        """
+        if datastore not in self._opened:
+            self._opened[datastore] = self._open(self.access(datastore))
+        return self._opened[datastore]
+
+    def asset(self, address: Asset) -> AssetView:
+        """Return the version of a data asset that is meant.
+
+        Raises:
+            ServiceError: it is not there.
+        """
+        version = address.version or self._latest(address.name)
+        what = f"Looking for the data asset {address.name}:{version}"
+        url = self._rest.arm(f"/data/{quote(address.name)}/versions/{quote(version)}")
+        found = self._rest.read(url, what, params=_API)
+        if found is None:
+            raise ServiceError(
+                f"There is no data asset {address.name}:{version} in the workspace {self._rest.workspace.name}.",
+                hint=f"Versions: aml-train data ls azureml:{address.name}; or register it: aml-train data upload … --name {address.name}",
+            )
+        uri = found.optional_text("properties.dataUri") or ""
+        return AssetView(name=address.name, version=version, type=found.text("properties.dataType"), uri=uri)
+
+    def has_asset(self, name: str, version: str) -> bool:
+        """Tell whether that version is registered."""
+        url = self._rest.arm(f"/data/{quote(name)}/versions/{quote(version)}")
+        return self._rest.read(url, f"Looking for the data asset {name}:{version}", params=_API) is not None
+
+    def next_version(self, name: str) -> str:
+        """Return the version that the next registration of *name* takes, as azure-ai-ml chooses it."""
+        found = self._container(name)
+        return (None if found is None else found.literal("nextVersion")) or "1"
+
+    def register(self, name: str, version: str, *, type_: str, where: DatastorePath) -> AssetView:
+        """Register what lies at *where* as a data asset; the same again is no error.
+
+        Raises:
+            ServiceError: that version holds something else, or the service refuses.
+        """
+        place = self._rest.workspace
+        uri = (
+            f"azureml://subscriptions/{place.subscription_id}/resourcegroups/{place.resource_group}"
+            f"/workspaces/{place.name}/datastores/{where.datastore}/paths/{where.path}"
+        )
+        body = {"properties": {"dataType": type_, "dataUri": uri, "isAnonymous": False, "isArchived": False}}
+        what = f"Registering the data asset {name}:{version}"
+        url = self._rest.arm(f"/data/{quote(name)}/versions/{quote(version)}")
+        response = self._rest.call("PUT", url, what, params=_API, body=body)
+        if not response.ok:
+            raise error_for(response, what)
+        return AssetView(name=name, version=version, type=type_, uri=uri)
+
+    def _latest(self, name: str) -> str:
+        found = self._container(name)
+        latest = None if found is None else found.literal("latestVersion")
+        if not latest:
+            raise ServiceError(
+                f"There is no data asset {name} in the workspace {self._rest.workspace.name}.",
+                hint=f"Register it: aml-train data upload … --name {name}",
+            )
+        return latest
+
+    def _container(self, name: str) -> Answer | None:
+        found = self._rest.read(
+            self._rest.arm(f"/data/{quote(name)}"), f"Looking for the data asset {name}", params=_API
+        )
+        return None if found is None else found.at("properties")
+
+    def _job_output(self, address: JobOutput) -> DatastorePath:
+        url = self._rest.arm(f"/jobs/{quote(address.job)}")
+        found = self._rest.read(url, f"Looking for the job {address.job}", params=_JOBS_API)
+        if found is None:
+            raise ServiceError(f"There is no job {address.job} in the workspace {self._rest.workspace.name}.")
+        outputs = dict(found.members("properties.outputs"))
+        name = "default" if address.output in _ARTIFACTS else address.output
+        if name not in outputs:
+            known = ", ".join(sorted(outputs)) or "none"
+            raise ServiceError(
+                f"The job {address.job} has no output {address.output!r}.", hint=f"Its outputs are: {known}."
+            )
+        uri = outputs[name].optional_text("uri") or (
+            # Where AzureML puts an output whose job does not say.
+            f"azureml://datastores/{self.default_datastore()}/paths/azureml/{address.job}/{name}/"
+        )
+        base = self._follow(uri, f"The output {address.output} of the job {address.job}")
+        path = f"{base.path.rstrip('/')}/{address.path}" if address.path or base.path else ""
+        return DatastorePath(datastore=base.datastore, path=path.lstrip("/"))
+
+    def _follow(self, uri: str, what: str) -> DatastorePath:
+        if uri.startswith("https://"):
+            return self._by_url(uri, what)
+        try:
+            found = parse_address(uri)
+        except InvalidError as error:
+            raise ServiceError(f"{what} lies at an address that is not a datastore's: {error.message}") from error
+        if not isinstance(found, DatastorePath):
+            raise ServiceError(f"{what} lies at {uri}, which is no path in a datastore.")
+        self._check_scope(found.scope)
+        return found
+
+    def _by_url(self, uri: str, what: str) -> DatastorePath:
+        """Return the path in the datastore that stands for the container of an address of Blob storage."""
+        parts = split(uri)
+        if parts is None:
+            raise ServiceError(f"{what} has an address that is none.")
+        account = (parts.hostname or "").partition(".")[0]
+        container, _, path = parts.path.lstrip("/").partition("/")
+        for one in self.datastores():
+            if one.kind == "AzureBlob" and one.place == f"{account}/{container}":
+                return DatastorePath(datastore=one.name, path=path)
+        raise ServiceError(
+            f"{what} lies at {parts.scheme}://{parts.netloc}{parts.path}, and no datastore stands for that container.",
+            hint="Register the container as a datastore.",
+        )
+
+    def access(self, datastore: str) -> Access:
+        """Return how the container of a datastore is signed in to. Raises what :meth:`storage` raises."""
+        url = self._rest.arm(f"/datastores/{quote(datastore)}")
+        found = self._rest.read(url, f"Looking for the datastore {datastore}", params=_API)
+        if found is None:
+            known = ", ".join(one.name for one in self.datastores())
+            raise ServiceError(
+                f"There is no datastore {datastore!r} in the workspace {self._rest.workspace.name}.",
+                hint=f"There are: {known}.",
+            )
+        properties = found.at("properties")
+        if (type_ := properties.text("datastoreType")) != "AzureBlob":
+            raise InvalidError(
+                f"The datastore {datastore!r} is of type {type_}: only AzureBlob is supported.",
+                hint="A Data Lake Gen2 account answers as Blob storage, too: register its file system as an azure_blob datastore.",
+            )
+        kind = properties.optional_text("credentials.credentialsType") or "None"
+        secrets = self._secrets(datastore) if kind != "None" else None
+        account_url = (
+            f"{properties.optional_text('protocol') or 'https'}://{properties.text('accountName')}.blob."
+            f"{properties.optional_text('endpoint') or 'core.windows.net'}"
+        )
+        if split(account_url) is None:
+            raise found.fail("names an account whose address is none")
+        return Access(
+            account_url=account_url,
+            container=properties.text("containerName"),
+            key=secrets.optional_text("key") if secrets is not None else None,
+            sas=(secrets.optional_text("sasToken") or "").lstrip("?") or None if secrets is not None else None,
+        )
+
+    def _secrets(self, datastore: str) -> Answer:
+        what = f"Asking for the credentials of the datastore {datastore}"
+        url = self._rest.arm(f"/datastores/{quote(datastore)}/listSecrets")
+        return self._rest.need("POST", url, what, params=_API, body={})
+
+    def _check_scope(self, scope: Scope | None) -> None:
+        here = self._rest.workspace
+        if scope is None:
+            return
+        meant = (scope.subscription_id, scope.resource_group, scope.workspace)
+        own = (here.subscription_id, here.resource_group, here.name)
+        if [part.lower() for part in meant] != [part.lower() for part in own]:
+            raise InvalidError(
+                f"The address is in the workspace {scope.workspace} (resource group {scope.resource_group}), and the target"
+                f" {self.target!r} is the workspace {here.name} (resource group {here.resource_group}).",
+                hint="Name that workspace's target before the address: TARGET::azureml://….",
+            )
+
+
+def asset_type(given: str | None, *, single: bool, has_mltable: bool) -> str:
+    """Return the type to register: what is given, else a file's or a folder's.
+
+    Raises:
+        InvalidError: what is given does not fit.
+    """
+    type_ = given or ("uri_file" if single else "uri_folder")
+    if type_ not in _TYPES:
+        raise InvalidError(f"--type {type_}: there is no such type.", hint=f"Known are {', '.join(_TYPES)}.")
+    if single != (type_ == "uri_file"):
+        what = "a single file" if single else "a folder"
+        raise InvalidError(f"--type {type_} does not fit {what}.")
+    if type_ == "mltable" and not has_mltable:
+        raise InvalidError("--type mltable: there is no file MLTable in the folder.")
+    return type_
+
+
+def workspace_of(rest: AzureRest, credential: SignIn, way: HttpWay, target: str) -> DataWorkspace:
+    """Return the data of a workspace that is signed in to; *target* is its name in messages."""
+
+    def open_storage(access: Access) -> Storage:
+        from aml_train.azure.blob.container import AzureBlobs
+
+        return AzureBlobs(
+            access.account_url,
+            access.container,
+            credential=access.key if access.key or access.sas else credential,
+            sas=access.sas,
+            way=way,
+        )
+
+    return DataWorkspace(rest, open_storage, target)

@@ -1,0 +1,260 @@
+"""Code assets: found again by their content, or uploaded in parallel and then registered.
+
+A version is registered only after the storage has acknowledged every block with its MD5: an upload that breaks off
+leaves blobs in a container of its own, and no asset. Requests and shapes are those of azure-ai-ml 1.34.1
+(``CodeOperations.create_or_update``, ``_upload_to_datastore``), which therefore reuses these assets, as the studio shows them.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import re
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Final, Self, cast
+from urllib.parse import quote, urlsplit
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
+
+from aml_train.azure.code_hash import HASH_VERSION, Block, Snapshot, read_snapshot
+from aml_train.azure.workspace import AzureRest
+from aml_train.core import retry as retries
+from aml_train.core.answers import REACH, Answer, split, trace_of
+from aml_train.core.background import in_background
+from aml_train.core.errors import CancelledError, ServiceError
+from aml_train.core.files import FileEntry, FileSet, changed
+from aml_train.core.http_client import USER_AGENT
+from aml_train.jobs.submission import Submission
+
+_API: Final = "2023-04-01"
+#: Put Blob and Put Block of this version take Content-MD5 and answer 400 where it does not fit:
+#: https://learn.microsoft.com/rest/api/storageservices/put-blob
+_STORAGE_API: Final = "2021-12-02"
+#: A small file costs a round trip, of some 30 ms in Azure: many at once, where azure-ai-ml is held up by its own work for each.
+_CONNECTIONS: Final = 32
+#: Whatever has more bytes than `_SMALL` fills the line by itself, and is held in memory: so many at once.
+_LARGE_AT_ONCE: Final = 8
+_SMALL: Final = 1 << 20
+_TIMEOUT: Final = urllib3.Timeout(connect=10.0, read=120.0)
+_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ASSET: Final = re.compile(r"/codes/([^/]+)/versions/([^/]+)$")
+
+
+def ensure_code(rest: AzureRest, files: FileSet, submission: Submission) -> str:
+    """Return the code asset with exactly these files, as ``azureml:NAME:VERSION``; upload them where there is none.
+
+    Unchanged code costs one request.
+
+    Args:
+        rest: the workspace.
+        files: what belongs to the snapshot, one file at least.
+        submission: calls the upload off.
+
+    Raises:
+        InvalidError: a file changed while it was read.
+        CancelledError: the submission was called off.
+        ServiceError: the service or its storage refuses, or does not answer.
+    """
+    snapshot = read_snapshot(files)
+    name = str(uuid.uuid4())
+    found = _find(rest, name, snapshot.content_hash)
+    if found is not None:
+        return found
+    what = "Preparing the upload of the code"
+    asset = f"/codes/{name}/versions/1"
+    answer = _ask(rest, "POST", f"{asset}/startPendingUpload", what, {"pendingUploadType": "TemporaryBlobReference"})
+    place = answer.at("blobReferenceForConsumption")
+    address = place.text("credential.sasUri")
+    if split(address) is None:
+        raise answer.fail("names an address to upload to that is none")
+    root = files.root.name
+    folder = root if _PLAIN.fullmatch(root) else "code"
+    with _Upload(address, folder, snapshot) as upload:
+        submission.on_call_off(upload.stop)
+        upload.run()
+    properties = {"hash_sha256": snapshot.content_hash, "hash_version": HASH_VERSION}
+    body = {
+        "properties": {
+            "codeUri": f"{place.text('blobUri').rstrip('/')}/{folder}",
+            "isAnonymous": True,
+            "properties": properties,
+        }
+    }
+    _ask(rest, "PUT", asset, "Registering the code", body)
+    return f"azureml:{name}:1"
+
+
+def _find(rest: AzureRest, name: str, content_hash: str) -> str | None:
+    """Return the asset with that content. The service looks at the hash alone, whatever the name in the address."""
+    query = {"api-version": _API, "hash": content_hash, "hashVersion": str(HASH_VERSION)}
+    listed = rest.read(rest.arm(f"/codes/{name}/versions"), "Looking for the code among the assets", params=query)
+    for item in listed.each("value") if listed is not None else ():
+        match = _ASSET.search(item.text("id"))
+        if match is not None:
+            return f"azureml:{match[1]}:{match[2]}"
+    return None
+
+
+def _ask(rest: AzureRest, method: str, path: str, what: str, body: object) -> Answer:
+    return rest.need(method, rest.arm(path), what, params={"api-version": _API}, body=body)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Task:
+    """One request: a whole file, or the block of that number of one."""
+
+    entry: FileEntry
+    block: Block
+    number: int | None
+
+
+@dataclass
+class _Upload:
+    """One upload into one container, by several threads that nobody has to wait for.
+
+    Args:
+        address: of the container, with a shared access signature. It is shown nowhere.
+        folder: the folder in it.
+        snapshot: what is sent.
+    """
+
+    address: str
+    folder: str
+    snapshot: Snapshot
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _large: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_LARGE_AT_ONCE))
+
+    def __post_init__(self) -> None:
+        container, _, self._signature = self.address.partition("?")
+        self._container = urlsplit(container.rstrip("/"))
+        self._adapter = HTTPAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS)
+        self._pool = _pool(self._adapter, container)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stopped.set()
+        self._adapter.close()
+
+    def stop(self) -> None:
+        """Send nothing more. What is on its way ends by itself."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Send everything; return when the storage has acknowledged all of it.
+
+        Raises:
+            CancelledError: it was stopped.
+            InvalidError: a file changed.
+            ServiceError: the storage refuses or does not answer.
+        """
+        self._in_parallel(iter(self._tasks()))
+        for entry in self.snapshot.files.entries:
+            blocks = self.snapshot.blocks[entry.path]
+            if len(blocks) > 1:
+                self._commit(entry, len(blocks))
+        self._go_on()
+
+    def _tasks(self) -> Iterator[_Task]:
+        for entry in self.snapshot.files.entries:
+            blocks = self.snapshot.blocks[entry.path]
+            for number, block in enumerate(blocks):
+                yield _Task(entry=entry, block=block, number=number if len(blocks) > 1 else None)
+
+    def _in_parallel(self, tasks: Iterator[_Task]) -> None:
+        """Do *tasks* in several threads; the first failure ends all of them."""
+
+        def work() -> None:
+            while not self._stopped.is_set():
+                with self._lock:
+                    task = next(tasks, None)
+                if task is None:
+                    return
+                try:
+                    with self._large if task.block.length > _SMALL else contextlib.nullcontext():
+                        self._send(task)
+                except BaseException:
+                    self._stopped.set()
+                    raise
+
+        count = min(_CONNECTIONS, sum(len(blocks) for blocks in self.snapshot.blocks.values()))
+        workers: list[Future[None]] = [in_background(work, f"upload-{number}") for number in range(count)]
+        failures = [error for worker in workers if (error := worker.exception()) is not None]
+        if failures:
+            raise next((error for error in failures if not isinstance(error, CancelledError)), failures[0])
+
+    def _go_on(self) -> None:
+        if self._stopped.is_set():
+            raise CancelledError("The upload of the code was called off.")
+
+    def _send(self, task: _Task) -> None:
+        block = task.block
+        with (self.snapshot.files.root / task.entry.path).open("rb") as file:
+            file.seek(block.offset)
+            data = file.read(block.length)
+        if hashlib.md5(data, usedforsecurity=False).digest() != block.md5:
+            raise changed(self.snapshot.files.root / task.entry.path)
+        query = "" if task.number is None else f"comp=block&blockid={quote(_block_id(task.number))}&"
+        headers = {"Content-MD5": base64.b64encode(block.md5).decode(), "Content-Type": "application/octet-stream"}
+        if task.number is None:
+            headers["x-ms-blob-type"] = "BlockBlob"
+        self._put(task.entry, query, headers, data)
+
+    def _commit(self, entry: FileEntry, count: int) -> None:
+        """Make one blob of its blocks."""
+        listed = "".join(f"<Latest>{_block_id(number)}</Latest>" for number in range(count))
+        body = f'<?xml version="1.0" encoding="utf-8"?><BlockList>{listed}</BlockList>'
+        self._put(entry, "comp=blocklist&", {"Content-Type": "application/xml"}, body.encode())
+
+    def _put(self, entry: FileEntry, query: str, headers: Mapping[str, str], data: bytes) -> None:
+        """Send one request, again after a transient failure."""
+        target = f"{self._container.path}/{self.folder}/{quote(entry.path, safe='/~')}?{query}{self._signature}"
+        headers = {**headers, "x-ms-version": _STORAGE_API, "User-Agent": USER_AGENT}
+        host = self._container.netloc
+        what = f"Uploading {entry.path}"
+        for attempt in retries.repeated():
+            with attempt:
+                self._go_on()
+                try:
+                    response = self._pool.urlopen(
+                        "PUT", target, body=data, headers=headers, timeout=_TIMEOUT, retries=False, redirect=False
+                    )
+                except urllib3.exceptions.HTTPError as error:
+                    # The error's own text would show the signature.
+                    why = f"{what}: {host} does not answer: {type(error).__name__}"
+                    raise ServiceError(why, hint=REACH, transient=True) from None
+                if response.status != requests.codes.created:
+                    code = response.headers.get("x-ms-error-code") or response.reason
+                    raise ServiceError(
+                        f"{what}: {host} answered {response.status}: {code} ({trace_of(response.headers)})",
+                        transient=response.status in retries.TRANSIENT_STATUS,
+                        retry_after=retries.retry_after(response.headers),
+                    )
+
+
+def _pool(adapter: HTTPAdapter, url: str) -> urllib3.HTTPConnectionPool:
+    """Return connections to the host of *url*, as requests makes them: by the environment's proxy and trust.
+
+    Without the rest of what requests does: that costs more than sending a small file, for each of thousands anew.
+    """
+    with requests.Session() as session:
+        settings = session.merge_environment_settings(url, {}, None, None, None)
+        request = session.prepare_request(requests.Request("PUT", url))
+    trust = DEFAULT_CA_BUNDLE_PATH if settings["verify"] is True else settings["verify"]
+    pool = adapter.get_connection_with_tls_context(request, trust, proxies=settings["proxies"])
+    return cast("urllib3.HTTPConnectionPool", pool)
+
+
+def _block_id(number: int) -> str:
+    """Return the name of a block: base64, all of the same length."""
+    return base64.b64encode(f"{number:06d}".encode()).decode()

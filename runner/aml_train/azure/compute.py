@@ -1,0 +1,218 @@
+"""A cluster that a job is to run on: found, made where it is missing, changed where that is wanted.
+
+Interrupted at any moment, it leaves a cluster that is whole or that Azure goes on making; the next run finds it, and waits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from aml_train.azure.names import nearest_of
+from aml_train.azure.sdk_v2 import AzureV2, brief, translate
+from aml_train.config.model import ClusterConfig
+from aml_train.core.answers import Answer
+from aml_train.core.clock import Clock
+from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core.events import Listener, Notice
+from aml_train.jobs.cluster import check_changes, check_kind, differences, left_alone, title
+
+if TYPE_CHECKING:
+    from azure.ai.ml.entities import AmlCompute
+
+API: Final = "2024-10-01-preview"
+PATIENCE_SECONDS: Final = 30 * 60.0
+"""How long a cluster may take until it is there: Azure takes a minute or two."""
+
+_POLLS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+_TELL_SECONDS: Final = 30.0
+_QUOTAS: Final = "https://learn.microsoft.com/azure/machine-learning/how-to-manage-quotas"
+
+
+def ensure_cluster(service: AzureV2, cluster: ClusterConfig, *, listener: Listener, clock: Clock) -> None:
+    """Have the cluster there.
+
+    Args:
+        service: the workspace.
+        cluster: what it is to be.
+        listener: is told what is made, changed, and left as it is.
+        clock: time.
+
+    Raises:
+        InvalidError: there is no such size, or a cluster of that name cannot become what is said.
+        ServiceError: the quota does not hold it, Azure refuses it, or it does not get ready.
+    """
+    found = _settled(service, cluster, listener=listener, clock=clock)
+    if found is None:
+        _check_size(service, cluster)
+        listener(Notice(text=f"Making the compute {title(cluster)}."))
+        _put(service, cluster)
+        _settled(service, cluster, listener=listener, clock=clock, wanted=True)
+        listener(Notice(text=f"The compute {cluster.name} is there."))
+        return
+    check_kind(cluster, found)
+    changes = differences(cluster, found)
+    if changes and not cluster.update:
+        listener(Notice(text=left_alone(cluster, changes)))
+    elif changes:
+        check_changes(cluster, changes)
+        listener(Notice(text=f"Changing the compute {cluster.name}: {'; '.join(map(str, changes))}."))
+        _put(service, cluster)
+        _settled(service, cluster, listener=listener, clock=clock, wanted=True)
+
+
+def _read(service: AzureV2, cluster: ClusterConfig) -> Answer | None:
+    what = f"Looking for the compute {cluster.name}"
+    return service.read(service.arm(f"/computes/{quote(cluster.name)}"), what, params={"api-version": API})
+
+
+def _settled(
+    service: AzureV2, cluster: ClusterConfig, *, listener: Listener, clock: Clock, wanted: bool = False
+) -> Answer | None:
+    """Return the compute once Azure is done with it; None where there is none. *wanted*: it was made just now.
+
+    Raises:
+        ServiceError: it failed, or takes too long.
+    """
+    began = told = clock.now()
+    polls = iter(_POLLS)
+    pause = _POLLS[-1]
+    while True:
+        found = _read(service, cluster)
+        state = (None if found is None else found.optional_text("properties.provisioningState")) or "Succeeded"
+        if found is None and not wanted:
+            return None
+        if found is not None and state == "Succeeded":
+            return found
+        if found is not None and state in ("Failed", "Canceled"):
+            raise ServiceError(
+                f"The compute {cluster.name} could not be made: {_why(found)}",
+                hint=f"Delete it (az ml compute delete --name {cluster.name}) and run again, or use another size.",
+            )
+        now = clock.now()
+        if now - began > PATIENCE_SECONDS:
+            raise ServiceError(
+                f"The compute {cluster.name} is still {state} after {PATIENCE_SECONDS / 60:g} minutes.",
+                hint="Look at it in Azure's portal; running again goes on waiting.",
+                transient=True,
+            )
+        if now - told >= _TELL_SECONDS:
+            listener(Notice(text=f"The compute {cluster.name} is {state}, for {now - began:.0f} s."))
+            told = now
+        pause = next(polls, pause)
+        clock.sleep(pause)
+
+
+def _why(found: Answer) -> str:
+    """Return what Azure says of a compute that failed."""
+    errors = [one.at("error") if one.has("error") else one for one in found.each("properties.provisioningErrors")]
+    return " ".join(one.optional_text("message") or "" for one in errors).strip() or "Azure does not say why."
+
+
+def _check_size(service: AzureV2, cluster: ClusterConfig) -> None:
+    """Look whether there is such a size; an identity that may not list them finds out from Azure's refusal.
+
+    Raises:
+        InvalidError: there is none.
+    """
+    place = service.workspace
+    try:
+        location = service.location()
+        address = (
+            f"{service.cloud.arm}/subscriptions/{place.subscription_id}/providers/Microsoft.MachineLearningServices"
+            f"/locations/{location}/vmSizes"
+        )
+        known = service.read(address, "Listing the sizes", params={"api-version": API})
+    except ServiceError as error:
+        if error.transient:
+            raise
+        return
+    names = [size.text("name") for size in known.each("value")] if known is not None else []
+    if names and cluster.size.lower() not in {name.lower() for name in names}:
+        near = nearest_of(cluster.size.upper(), (name.upper() for name in names))
+        raise InvalidError(f"{cluster.where}: there is no VM size {cluster.size!r} in {location}. {near}")
+
+
+def _put(service: AzureV2, cluster: ClusterConfig) -> None:
+    """Send the cluster to AzureML, and return once it has taken it.
+
+    Raises:
+        InvalidError: AzureML refuses what is said of it.
+        ServiceError: the quota does not hold it, or AzureML cannot be reached.
+    """
+    entity = _entity(cluster)
+    try:
+        # The poller that it returns is not needed: whether the cluster is there is read as everything else is.
+        service.client.compute.begin_create_or_update(entity)
+    except Exception as error:
+        status = getattr(error, "status_code", None)
+        if status == 409:
+            return  # Somebody else makes it at this moment.
+        raise _refusal(cluster, error, status) from error
+
+
+def _refusal(cluster: ClusterConfig, error: Exception, status: object) -> AmlTrainError:
+    translated = translate(error, f"Making the compute {cluster.name}")
+    if status != 400:
+        return translated
+    said = brief(str(getattr(error, "message", error)))
+    if "quota" in said.lower():
+        return ServiceError(
+            f"{cluster.where}: the quota does not hold the compute {title(cluster)}: {said}",
+            hint=f"Ask for more quota ({_QUOTAS}), or use another size or tier, or fewer `min-nodes`.",
+        )
+    return InvalidError(f"{cluster.where}: AzureML refuses the compute {title(cluster)}: {said}")
+
+
+def _entity(cluster: ClusterConfig) -> AmlCompute:
+    from azure.ai.ml.entities import (
+        AmlCompute,
+        AmlComputeSshSettings,
+        IdentityConfiguration,
+        ManagedIdentityConfiguration,
+        NetworkSettings,
+    )
+
+    users = [ManagedIdentityConfiguration(resource_id=one) for one in cluster.identity if one != "system"]
+    kinds = [*(["SystemAssigned"] if "system" in cluster.identity else []), *(["UserAssigned"] if users else [])]
+    identity = IdentityConfiguration(type=",".join(kinds), user_assigned_identities=users or None) if kinds else None
+    network = None
+    if cluster.subnet is not None:
+        vnet, _, subnet = cluster.subnet.partition("/") if not cluster.subnet.startswith("/") else ("", "", "")
+        network = NetworkSettings(vnet_name=vnet or None, subnet=subnet or cluster.subnet)
+    ssh = None
+    if cluster.ssh is not None:
+        ssh = AmlComputeSshSettings(admin_username=cluster.ssh.user, ssh_key_value=public_key(cluster))
+    return AmlCompute(
+        name=cluster.name,
+        size=cluster.size,
+        min_instances=cluster.min_nodes,
+        max_instances=cluster.max_nodes,
+        idle_time_before_scale_down=int(cluster.idle_seconds),
+        tier="low_priority" if cluster.tier == "spot" else "dedicated",
+        identity=identity,
+        network_settings=network,
+        ssh_settings=ssh,
+        ssh_public_access_enabled=True if ssh is not None else None,
+    )
+
+
+def public_key(cluster: ClusterConfig) -> str | None:
+    """Return the public key of who may sign in, None for nobody; a private key is never sent.
+
+    Raises:
+        InvalidError: it cannot be read, or is none.
+    """
+    if cluster.ssh is None:
+        return None
+    file = cluster.ssh.public_key_file
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidError(f"{cluster.where}: the public key {file} cannot be read: {error}") from error
+    if "PRIVATE KEY" in text or not text.startswith(("ssh-", "ecdsa-", "sk-")):
+        raise InvalidError(
+            f"{cluster.where}: {file} does not hold a public key of OpenSSH.",
+            hint="Name the file that ends with .pub.",
+        )
+    return text

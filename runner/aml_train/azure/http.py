@@ -1,0 +1,386 @@
+"""Requests to an AzureML workspace over plain REST: quick to import, bounded in time, with errors of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+import requests
+
+from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
+from aml_train.azure.hosts import KEYS, Service, address_of
+from aml_train.azure.sign_in import SignIn
+from aml_train.core import retry as retries
+from aml_train.core.answers import (
+    MOST_PAGES,
+    REACH,
+    Answer,
+    Pages,
+    UndecodableError,
+    clean,
+    decode,
+    is_within,
+    trace_of,
+)
+from aml_train.core.errors import ServiceError
+from aml_train.core.http_client import TooLargeError, answer_of, exchange, host_of, new_session
+
+_API: Final = "2024-10-01-preview"
+TIMEOUT: Final = (10.0, 60.0)
+"""Seconds for connecting, and between two pieces of an answer."""
+#: A workflow that is cancelled has ten seconds, all in all: https://docs.github.com/actions/reference/workflows-and-actions/workflow-cancellation
+_URGENT: Final = (3.0, 5.0)
+_LONGEST_MESSAGE: Final = 2000
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """A workspace's name in Azure Resource Manager."""
+
+    subscription_id: str
+    resource_group: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """The workspace's resource id."""
+        return (
+            f"/subscriptions/{quote(self.subscription_id)}/resourceGroups/{quote(self.resource_group)}"
+            f"/providers/Microsoft.MachineLearningServices/workspaces/{quote(self.name)}"
+        )
+
+
+def _message(response: requests.Response) -> str:
+    """Return the service's explanation; AzureML puts it under ``error.message``, MLflow under ``message``."""
+    try:
+        body = decode(response.content)
+    except UndecodableError:
+        return response.text[:300].strip() or str(response.reason or "no reason given")
+    if isinstance(body, dict):
+        error = body.get("error")
+        for one in (error if isinstance(error, dict) else {}, body):
+            if isinstance(one.get("message"), str) and one["message"]:
+                return clean(one["message"])[:_LONGEST_MESSAGE]
+    return response.text[:300]
+
+
+#: Status of a refusal → the remedy, whoever sent the request.
+HINTS: Final[Mapping[int, str]] = {
+    401: "Sign-in was refused: check the client and tenant ids, and that the credential has not expired.",
+    403: "The identity needs the role 'AzureML Data Scientist' on the workspace.",
+    404: "Check the subscription, the resource group and the workspace's name.",
+    501: "The local AzureML does not do this: see docs/emulator.md.",
+}
+
+
+def error_for(response: requests.Response, what: str) -> ServiceError:
+    """Return the error for an answer that is not a success. Its query, which may carry a signature, is not shown."""
+    asked = retries.retry_after(response.headers)
+    wait = "" if asked is None else f"; it asks to wait {asked:.0f} seconds"
+    message = f"{what}: AzureML answered {response.status_code} to {_place(response)}: {_message(response)}{wait}"
+    return ServiceError(
+        f"{message} ({trace_of(response.headers)})",
+        hint=HINTS.get(response.status_code),
+        transient=response.status_code in retries.TRANSIENT_STATUS,
+        retry_after=asked,
+    )
+
+
+def _place(response: requests.Response) -> str:
+    path = str(response.url).partition("?")[0].partition("://")[2].partition("/")[2]
+    return f"{response.request.method} {host_of(response.url)}/{path}"
+
+
+def wrong_answer(response: requests.Response, what: str, *, transient: bool = False) -> Callable[[str], ServiceError]:
+    """Return what makes the error of an answer that succeeded, and cannot be used.
+
+    Args:
+        response: the answer.
+        what: for messages.
+        transient: whether another answer may come to the same request: a proxy's page may, another type of a value does not.
+    """
+
+    def fail(problem: str) -> ServiceError:
+        return ServiceError(
+            f"{what}: the answer {response.status_code} to {_place(response)} {problem} ({trace_of(response.headers)})",
+            hint="If a proxy answers instead of Azure, correct HTTPS_PROXY and NO_PROXY; else report it to Azure's support.",
+            transient=transient,
+        )
+
+    return fail
+
+
+def read_answer(response: requests.Response, what: str) -> Answer:
+    """Return the JSON of an answer.
+
+    Raises:
+        ServiceError: it is no success, or no JSON.
+    """
+    if not response.ok:
+        raise error_for(response, what)
+    fail = wrong_answer(response, what)
+    return answer_of(response, fail, wrong_answer(response, what, transient=True))
+
+
+def _check_whole(response: requests.Response, what: str) -> None:
+    """Raise a transient ServiceError for JSON that was cut off.
+
+    A body whose length is told is checked by urllib3; this is for one that ends with its connection, and for a proxy's own page.
+    """
+    length_told = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
+    if length_told or not response.ok or "json" not in response.headers.get("Content-Type", ""):
+        return
+    try:
+        decode(response.content)
+    except UndecodableError as error:
+        host = host_of(response.url)
+        raise ServiceError(f"{what}: the answer of {host} broke off.", transient=True) from error
+
+
+class AzureHttp:
+    """Sends requests to a workspace: to Azure Resource Manager and to the services of its region.
+
+    Args:
+        workspace: where.
+        credential: signs in; its tokens are kept and renewed by azure-identity.
+        cloud: the cloud that the workspace is in.
+        session: sends the requests; one that does as the environment says by default.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        credential: SignIn,
+        cloud: Cloud = AZURE_PUBLIC,
+        *,
+        session: requests.Session | None = None,
+    ) -> None:
+        self.workspace = workspace
+        self.cloud = cloud
+        self._credential = credential
+        self.session = session or new_session()
+        self._resource: Answer | None = None
+        self._location = ""
+        self._hosts: Mapping[str, object] | None = None
+
+    @property
+    def credential(self) -> SignIn:
+        """Who signs in."""
+        return self._credential
+
+    def call(
+        self,
+        method: str,
+        url: str,
+        what: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        attempts: int = retries.ATTEMPTS,
+    ) -> requests.Response:
+        """Send one request, again after a transient failure; any answer but a transient one is returned.
+
+        A refused token is replaced once: this machine's clock may have taken it for valid for too long. Signing in is not
+        repeated here, for it has retries of its own.
+
+        Args:
+            attempts: how often it is sent at most; see :mod:`aml_train.core.retry`.
+
+        Raises:
+            ServiceError: if nobody answers, or the answers stay transient failures.
+        """
+        return self._called(method, url, what, params, body, attempts, lambda response: response)
+
+    def ask(
+        self,
+        method: str,
+        url: str,
+        what: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        attempts: int = retries.ATTEMPTS,
+    ) -> Answer | None:
+        """Send one request as :meth:`call` does, and return its JSON; None for 404.
+
+        What is no JSON is asked for again: proxies answer with pages of their own while they fail.
+
+        Raises:
+            ServiceError: for any other answer that is not a success.
+        """
+
+        def use(response: requests.Response) -> Answer | None:
+            return None if response.status_code == requests.codes.not_found else read_answer(response, what)
+
+        return self._called(method, url, what, params, body, attempts, use)
+
+    def need(
+        self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
+    ) -> Answer:
+        """Send one request as :meth:`ask` does; 404 is an error as well."""
+        return self._called(
+            method, url, what, params, body, retries.ATTEMPTS, lambda response: read_answer(response, what)
+        )
+
+    def _called(
+        self,
+        method: str,
+        url: str,
+        what: str,
+        params: Mapping[str, str] | None,
+        body: object,
+        attempts: int,
+        use: Callable[[requests.Response], _Found],
+        *,
+        renewed: bool = False,
+    ) -> _Found:
+        token = self._token()
+        for attempt in retries.repeated(attempts):
+            with attempt:
+                response = self._send(method, url, what, params, body, token)
+                if response.status_code in retries.TRANSIENT_STATUS:
+                    raise error_for(response, what)
+                _check_whole(response, what)
+                if response.status_code != requests.codes.unauthorized or renewed:
+                    return use(response)
+        self._credential.forget()
+        return self._called(method, url, what, params, body, attempts, use, renewed=True)
+
+    def _token(self) -> str:
+        return self._credential.token(self.cloud.scope)
+
+    def _send(
+        self,
+        method: str,
+        url: str,
+        what: str,
+        params: Mapping[str, str] | None,
+        body: object,
+        token: str,
+        timeout: tuple[float, float] = TIMEOUT,
+    ) -> requests.Response:
+        headers = {"Authorization": f"Bearer {token}"}
+        try:
+            return exchange(self.session, method, url, params=params, json=body, headers=headers, timeout=timeout)
+        except TooLargeError as error:
+            raise ServiceError(f"{what}: {host_of(url)} sends {error}.") from error
+        except requests.RequestException as error:
+            why = f"{what}: {host_of(url)} does not answer: {type(error).__name__}"
+            raise ServiceError(why, hint=REACH, transient=True) from error
+
+    def once(
+        self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
+    ) -> requests.Response:
+        """Send one request with short time-outs, and once more only where the token was refused; return any answer.
+
+        Raises:
+            ServiceError: if nobody answers.
+        """
+        response = self._send(method, url, what, params, body, self._token(), timeout=_URGENT)
+        if response.status_code == requests.codes.unauthorized:
+            self._credential.forget()
+            response = self._send(method, url, what, params, body, self._token(), timeout=_URGENT)
+        return response
+
+    def read(
+        self, url: str, what: str, *, params: Mapping[str, str] | None = None, attempts: int = retries.ATTEMPTS
+    ) -> Answer | None:
+        """GET *url* and return its JSON; None for 404.
+
+        Args:
+            attempts: see :meth:`call`.
+
+        Raises:
+            ServiceError: for any other answer that is not a success.
+        """
+        return self.ask("GET", url, what, params=params, attempts=attempts)
+
+    def items(
+        self, url: str, what: str, *, params: Mapping[str, str], most_pages: int | None = None
+    ) -> Iterator[Answer]:
+        """Yield the items of a list of Azure Resource Manager, page by page; nothing where the list is not there.
+
+        The next page is looked for at the same host alone: our token goes there.
+
+        Args:
+            most_pages: no more pages are read than these; None for all, of which there are at most :data:`MOST_PAGES`.
+
+        Raises:
+            ServiceError: for an answer that is neither a page nor 404, and for pages that do not end.
+        """
+        found = self.read(url, what, params=params)
+        pages = Pages(found.fail, MOST_PAGES) if found is not None else None
+        read = 1
+        while found is not None and pages is not None:
+            yield from found.each("value")
+            link = found.optional_text("nextLink")
+            if not link or (most_pages is not None and read >= most_pages):
+                return
+            if not is_within(link, url):
+                raise found.fail("names a next page that is not at the same host")
+            # The link holds the query.
+            found = self.read(pages.follow(link), what)
+            read += 1
+
+    def arm(self, path: str) -> str:
+        """Return the address of *path* below the workspace in Azure Resource Manager."""
+        return f"{self.cloud.arm}{self.workspace.path}{path}"
+
+    def describe(self) -> Answer:
+        """Return the properties of the workspace's resource; asked once.
+
+        Raises:
+            ServiceError: there is no such workspace, or the identity may not see it.
+        """
+        if self._resource is None:
+            what = f"Looking for the workspace {self.workspace.name}"
+            found = self.read(self.arm(""), what, params={"api-version": _API})
+            if found is None:
+                raise ServiceError(
+                    f"There is no workspace {self.workspace.name!r} in the resource group"
+                    f" {self.workspace.resource_group!r} of the subscription {self.workspace.subscription_id},"
+                    " or this identity may not see it.",
+                    hint="Check subscription-id, resource-group and workspace of the target.",
+                )
+            self._resource = found.at("properties")
+            self._location = found.optional_text("location") or ""
+        return self._resource
+
+    def location(self) -> str:
+        """Return the workspace's region; empty where Azure does not say it. Raises what :meth:`describe` raises."""
+        self.describe()
+        return self._location
+
+    def _data_plane(self, service: Service) -> str:
+        """Return the address of one of the region's services, by what the workspace and its discovery say."""
+        properties = self.describe()
+        if self._hosts is None:
+            url = properties.optional_text("discoveryUrl")
+            found = self.read(url, "Asking for the region's services") if url else None
+            self._hosts = {} if found is None else {key: found.at(key).value for key in KEYS}
+        address = address_of(service, self._hosts, properties.at("mlFlowTrackingUri").value)
+        if address is None:
+            raise ServiceError(
+                f"The workspace {self.workspace.name} names no host for {service}.",
+                hint="Its discoveryUrl and mlFlowTrackingUri say nothing of it: az ml workspace show.",
+            )
+        return address
+
+    def history(self, path: str) -> str:
+        """Return the address of *path* below the workspace in run history."""
+        return f"{self._data_plane('history')}/history/v1.0{self.workspace.path}{path}"
+
+    def mlflow(self, path: str) -> str:
+        """Return the address of *path* in the interface of MLflow."""
+        return f"{self._data_plane('mlflow')}/mlflow/v2.0{self.workspace.path}/api/2.0/mlflow{path}"
+
+    def metrics(self, path: str) -> str:
+        """Return the address of *path* in run history's metrics, which azureml-core asks at the host of run history."""
+        return f"{self._data_plane('history')}/metric/v2.0{self.workspace.path}{path}"
+
+    def artifacts(self, path: str) -> str:
+        """Return the address of *path* in the artifact service, which azureml-core asks at the host of run history."""
+        return f"{self._data_plane('history')}/artifact/v2.0{self.workspace.path}/artifacts{path}"

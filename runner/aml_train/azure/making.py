@@ -1,0 +1,74 @@
+"""Having one of Azure's SDKs make something, exactly once, and quietly."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from aml_train.core import retry as retries
+from aml_train.core.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
+
+ATTEMPTS: Final = 3
+_LOG = logging.getLogger(__name__)
+_Thing = TypeVar("_Thing")
+
+
+def made(
+    create: Callable[[], object],
+    look: Callable[[], _Thing | None],
+    what: str,
+    *,
+    translate: Callable[[Exception, str], AmlTrainError],
+) -> _Thing:
+    """Have an SDK make something, and return what is there then: the answer may be lost, or late.
+
+    The SDKs repeat each of their requests a few times. Where that was not enough and the thing is not there, it is made
+    again: its name is chosen before, so that there is never a second one.
+
+    Args:
+        create: makes it.
+        look: returns it where it is there, and is what was to be made.
+        what: for messages.
+        translate: makes one of our errors of whatever the SDK raised.
+
+    Raises:
+        InvalidError: the SDK refuses.
+        CancelledError: the submission was called off.
+        ServiceError: the service refuses or does not answer.
+    """
+    for attempt in retries.repeated(ATTEMPTS):
+        with attempt:
+            problem: AmlTrainError = ServiceError(
+                f"{what}: AzureML accepted it, but does not show it.", transient=True
+            )
+            try:
+                with quiet():
+                    create()
+            except Exception as error:
+                problem = translate(error, what)
+                if isinstance(problem, InvalidError | CancelledError):
+                    raise problem from error
+                problem.__cause__ = error
+            found = look()
+            if found is None:
+                raise problem
+            return found
+    raise AssertionError("the last attempt returns or raises")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep an SDK from writing to the terminal; what it wrote goes to the log at level debug.
+
+    Even with ``show_progress=False`` azure-ai-ml prints colour resets around an upload (``_artifacts/_blob_storage_helper.py``).
+    """
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            yield
+    finally:
+        if said.getvalue().strip():
+            _LOG.debug("SDK: %s", said.getvalue().strip())

@@ -1,0 +1,115 @@
+"""What promoting and lineage ask of a workspace beside its jobs: models, environments and data assets, by plain REST."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+from urllib.parse import quote
+
+from aml_train.azure.http import error_for
+from aml_train.azure.views import model_view
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.clock import Clock
+from aml_train.core.errors import ServiceError
+from aml_train.jobs.workspace import ModelView
+
+_API: Final = {"api-version": "2023-08-01-preview"}
+_JOBS_API: Final = {"api-version": "2024-01-01-preview"}
+#: What a PUT of a model's version holds (azure-ai-ml 1.34.1, ``_restclient/v2023_08_01_preview``, ModelVersionProperties),
+#: without ``provisioningState``, which is read-only.
+_WRITTEN: Final = (
+    "description",
+    "properties",
+    "tags",
+    "autoDeleteSetting",
+    "isAnonymous",
+    "isArchived",
+    "flavors",
+    "intellectualProperty",
+    "jobName",
+    "modelType",
+    "modelUri",
+    "stage",
+)
+_ATTEMPTS: Final = 5
+_ENVIRONMENT: Final = re.compile(r"/subscriptions/.+/environments/[^/]+/versions/[^/]+", re.IGNORECASE)
+
+
+class AzureCatalogue:
+    """See :class:`aml_train.models.promotion.catalogue.Catalogue`.
+
+    Args:
+        rest: the workspace.
+        clock: time.
+    """
+
+    def __init__(self, rest: AzureRest, clock: Clock) -> None:
+        self._rest = rest
+        self._clock = clock
+
+    def names(self) -> Iterator[str]:
+        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.names`."""
+        for item in self._rest.items(self._rest.arm("/models"), "Listing the models", params=_API):
+            yield item.text("name")
+
+    def version(self, name: str, version: str) -> ModelView | None:
+        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.version`."""
+        found = self._rest.read(self._address(name, version), f"Looking for the model {name}:{version}", params=_API)
+        return None if found is None else model_view(name, found)
+
+    def change_tags(
+        self, name: str, version: str, changes: Mapping[str, str | None], *, guard: Callable[[], None]
+    ) -> None:
+        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.change_tags`.
+
+        The version is written back as it was read, but for its tags: azure-ai-ml's own update does the same, and forgets what its
+        entity does not know.
+        """
+        what = f"Changing the tags of the model {name}:{version}"
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return self._change(name, version, changes, guard, what)
+            except ServiceError as error:
+                if not error.transient or attempt == _ATTEMPTS:
+                    raise
+            self._clock.sleep(min(0.2 * 2**attempt, 3.0))
+        return None
+
+    def _change(
+        self, name: str, version: str, changes: Mapping[str, str | None], guard: Callable[[], None], what: str
+    ) -> None:
+        found = self._rest.read(self._address(name, version), what, params=_API)
+        if found is None:
+            raise ServiceError(f"{what}: there is no such version any more.")
+        properties = found.mapping("properties")
+        before = found.texts("properties.tags")
+        merged = {**before, **changes}
+        tags = {key: value for key, value in merged.items() if value is not None}
+        if tags == before:
+            return
+        kept = {key: properties[key] for key in _WRITTEN if properties.get(key) not in (None, {})}
+        guard()
+        response = self._rest.once(
+            "PUT", self._address(name, version), what, params=_API, body={"properties": {**kept, "tags": tags}}
+        )
+        if not response.ok:
+            raise error_for(response, what)
+
+    def environment_image(self, job: str) -> str | None:
+        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.environment_image`."""
+        what = f"Looking for the environment of the job {job}"
+        found = self._rest.read(self._rest.arm(f"/jobs/{quote(job)}"), what, params=_JOBS_API)
+        environment = "" if found is None else found.optional_text("properties.environmentId") or ""
+        if not _ENVIRONMENT.fullmatch(environment):
+            return None
+        known = self._rest.read(f"{self._rest.cloud.arm}{environment}", what, params=_API)
+        return None if known is None else known.optional_text("properties.image") or None
+
+    def has_data(self, name: str, version: str) -> bool:
+        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.has_data`."""
+        url = self._rest.arm(f"/data/{quote(name)}/versions/{quote(version)}")
+        return self._rest.read(url, f"Looking for the data asset {name}:{version}", params=_API) is not None
+
+    def _address(self, name: str, version: str) -> str:
+        return self._rest.arm(f"/models/{quote(name)}/versions/{quote(version)}")

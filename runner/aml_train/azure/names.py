@@ -1,0 +1,143 @@
+"""Which workspace in Azure is meant, and what a run there is called. Files and variables only; nothing is asked of Azure."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aml_train.azure.http import Workspace
+from aml_train.config.model import Config, TargetConfig
+from aml_train.core.errors import InvalidError
+from aml_train.jobs.target_names import TargetNames
+
+#: The target's key → the key in config.json and the variable that say the same.
+_SOURCES: Final = {
+    "subscription-id": ("subscription_id", "AZURE_SUBSCRIPTION_ID"),
+    "resource-group": ("resource_group", "AML_RESOURCE_GROUP"),
+    "workspace": ("workspace_name", "AML_WORKSPACE"),
+}
+_LATER: Final = "(the workspace's registry)"
+
+
+def find_workspace(target: TargetConfig, directory: Path, environment: Mapping[str, str]) -> Workspace:
+    """Return the workspace that *target* means.
+
+    What it leaves out is taken from config.json, unless that is about another workspace, then from *environment*.
+
+    Args:
+        target: the target.
+        directory: the project folder, where the search for config.json begins.
+        environment: holds ``AZURE_SUBSCRIPTION_ID``, ``AML_RESOURCE_GROUP`` and ``AML_WORKSPACE``, if anything.
+
+    Raises:
+        InvalidError: a part is said nowhere, or config.json is none.
+    """
+    given = {
+        "subscription-id": target.subscription_id,
+        "resource-group": target.resource_group,
+        "workspace": target.workspace,
+    }
+    values = {key: value for key, value in given.items() if value}
+    ignored = ""
+    if len(values) < len(_SOURCES) and (file := find_config_json(directory)) is not None:
+        written = _read_config_json(file)
+        if all(written.get(key, value).lower() == value.lower() for key, value in values.items()):
+            values = {**written, **values}
+        else:
+            ignored = f" {file} is about another workspace."
+    for key, (_, variable) in _SOURCES.items():
+        if environment.get(variable):
+            values.setdefault(key, environment[variable])
+    missing = [key for key in _SOURCES if key not in values]
+    if missing:
+        variables = ", ".join(variable for _, variable in _SOURCES.values())
+        raise InvalidError(
+            f"The target {target.name!r} does not say its {', '.join(missing)}.{ignored}",
+            hint=f"Write it under targets.{target.name} of aml-train.yml, put the workspace's config.json (the studio's "
+            f"download) into the project, or set {variables}.",
+        )
+    return Workspace(
+        subscription_id=values["subscription-id"], resource_group=values["resource-group"], name=values["workspace"]
+    )
+
+
+def find_config_json(directory: Path) -> Path | None:
+    """Return the workspace's config.json, or None.
+
+    It is looked for where ``MLClient.from_config`` looks: in *directory*, its ``.azureml``, and the same in each folder above.
+    """
+    for folder in (directory, *directory.parents):
+        for path in (folder / ".azureml" / "config.json", folder / "config.json"):
+            if path.is_file() and _names_a_workspace(path):
+                return path
+    return None
+
+
+def _names_a_workspace(path: Path) -> bool:
+    """Tell whether this config.json is AzureML's: the name is a common one."""
+    return path.parent.name == ".azureml" or "workspace_name" in (_document(path) or {})
+
+
+def _document(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _read_config_json(path: Path) -> dict[str, str]:
+    found = _document(path)
+    keys = [key for key, _ in _SOURCES.values()]
+    if found is None or not all(isinstance(found.get(key), str) and found[key] for key in keys):
+        raise InvalidError(f"{path} is not a workspace's config.json: it must say {', '.join(keys)}.")
+    return {key: found[name] for key, (name, _) in _SOURCES.items()}
+
+
+def azure_names(config: Config, environment: Mapping[str, str]) -> TargetNames:
+    """Return what the workspace in Azure calls its things, as far as it is known without signing in.
+
+    Raises:
+        InvalidError: the workspace is not known, or the job has no compute that could run it there.
+    """
+    target = config.target
+    where = find_workspace(target, config.directory, environment)
+    _check_compute(config)
+    registry = target.registry or _LATER
+    return TargetNames(
+        target=target.name,
+        description=f"the workspace {where.name} (resource group {where.resource_group}) in Azure",
+        scope=f"{where.subscription_id}/{where.resource_group}/{where.name}".lower(),
+        registry_for_jobs=registry,
+        registry_for_engine=target.push_registry or registry,
+        compute=None,
+    )
+
+
+def _check_compute(config: Config) -> None:
+    target, document = config.target, config.job.document
+    compute = target.compute or document.get("compute")
+    resources = document.get("resources")
+    serverless = isinstance(resources, Mapping) and resources.get("instance_type")
+    remedy = f"Write targets.{target.name}.compute in aml-train.yml, or compute in the job."
+    if not compute and not serverless:
+        raise InvalidError(
+            f"Neither the target {target.name!r} nor the job says on which compute to run.", hint=remedy
+        )
+    if str(compute).removeprefix("azureml:") == "local":
+        raise InvalidError(
+            f"The job's compute is 'local': azure-ai-ml would run it on this machine, not in {target.name!r}.",
+            hint=remedy,
+        )
+
+
+def nearest_of(name: str, names: Iterable[str]) -> str:
+    """Return the end of a message about a name that is not there: which there are, the nearest first."""
+    known = sorted(names)
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"Did you mean {near[0]}? There are: {', '.join(known)}."
+    return f"There are: {', '.join(known)}." if known else "There are none."

@@ -1,0 +1,241 @@
+"""Submitting by the AzureML SDK v1, azureml-core: a run configuration, with our image in the place of its environment.
+
+A run is a job: what comes after the submission (status, logs, metrics, cancelling, registering) is the same for both SDKs. The classes and
+what they send are those of azureml-core 1.61.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from aml_train import __version__
+from aml_train.azure.http import HINTS
+from aml_train.azure.making import made
+from aml_train.azure.workspace import AzureRest
+from aml_train.core import retry as retries
+from aml_train.core.answers import REACH, UndecodableError, clean, decode, traced
+from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core.temporary import temporary_folder
+from aml_train.image.spec import Tested
+from aml_train.jobs.spec import TAG_FINGERPRINT, JobSpec
+from aml_train.jobs.submission import Submission
+from aml_train.jobs.workspace import JobView
+
+#: Of ``_base_sdk_common/common.py``, ``resource_error_handling``, for a 404.
+_NO_WORKSPACE: Final = "Workspace not found."
+_TRANSIENT: Final = re.compile(
+    r"\b(?:408|429|500|502|503|504)\b|timed out|Max retries exceeded|Connection aborted", re.I
+)
+
+
+def prepare() -> None:
+    """Import azureml-core, which takes about a second. That it is installed was seen to before: :mod:`aml_train.pipeline.sdk`."""
+    import azureml.core  # noqa: F401
+
+    # Notices of what is deprecated are addressed to azureml-core's own users.
+    logging.getLogger("azureml").setLevel(logging.ERROR)
+    from azureml._base_sdk_common import user_agent
+
+    if "aml-train" not in user_agent.get_user_agent():
+        user_agent.append("aml-train", __version__)
+
+
+def submit(rest: AzureRest, job: JobSpec, submission: Submission) -> JobView:
+    """Submit a run configuration as the run *job*; see :meth:`aml_train.jobs.workspace.JobService.submit`.
+
+    Its code is copied first, so that exactly the files are sent that the job's name stands for.
+    """
+    prepare()
+    what = f"Submitting the run {job.name}"
+    tags = {str(key): str(value) for key, value in job.document["tags"].items()}
+    with temporary_folder("code") as place:
+        folder = place / "code"
+        if job.code is not None:
+            job.code.copy_to(folder)
+        else:
+            folder.mkdir()
+        file = place / "run.yml"
+        file.write_text(yaml.safe_dump(run_configuration(job), sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+        def create() -> None:
+            # The request that makes the run follows the upload within one call of azureml-core.
+            submission.leave()
+            found = rest.find(job.name)
+            if found is not None and _other(found, job):
+                # The service would take it for the one that is there, and azureml-core give it our tags.
+                raise ServiceError(f"{what}: there is another job of that name.", hint="Choose another name.")
+            _submit(rest, job, file, folder)
+
+        def look() -> JobView | None:
+            found = rest.find(job.name)
+            if found is not None and not _other(found, job) and tags.items() - found.tags.items():
+                # azureml-core sends tags after the run was made: the answer to either may be lost.
+                rest.tag(job.name, tags)
+                found = rest.find(job.name)
+            return found if found is not None and found.tags.get(TAG_FINGERPRINT) == job.fingerprint else None
+
+        return made(create, look, what, translate=translate)
+
+
+def _other(found: JobView, job: JobSpec) -> bool:
+    """Tell whether the run is of other content; one without a fingerprint is one whose tags did not arrive."""
+    return found.tags.get(TAG_FINGERPRINT, job.fingerprint) != job.fingerprint
+
+
+def run_configuration(job: JobSpec) -> dict[str, Any]:
+    """Return the run configuration for this target and image, by the keys of azureml-core.
+
+    Raises:
+        InvalidError: nothing says which compute it runs on.
+    """
+    values = dict(job.runconfig or {})
+    compute = str(job.document.get("compute") or "")
+    if compute.removeprefix("azureml:").lower() in ("", "local"):  # azureml-core would run it on this machine
+        raise InvalidError(
+            f"The run configuration of {job.name} names no compute of the workspace.",
+            hint="Write `target: NAME` into it, or `compute` into the target of aml-train.yml.",
+        )
+    values["target"] = compute.removeprefix("azureml:").rpartition("/")[2]
+    nodes = int((job.document.get("resources") or {}).get("instance_count") or 1)
+    if nodes > 1:
+        # A file may say it under `mpi` or `pytorch` alone, and azureml-core does not carry it over.
+        values["nodeCount"] = nodes
+    # Without this key azureml-core takes it for a configuration of the first kind, and forgets the others.
+    given = dict(values.get("environment") or {})
+    values["environment"] = _environment(given, job.image) if isinstance(job.image, Tested) else _given(given, job)
+    return values
+
+
+def _environment(given: Mapping[str, Any], image: Tested) -> dict[str, Any]:
+    """Return the environment that is *image*, which has all packages, with the variables and the container of the one that was given."""
+    python, docker = given.get("python") or {}, given.get("docker") or {}
+    reference = image.reference
+    kept = {key: docker[key] for key in ("sharedVolumes", "shmSize", "arguments") if docker.get(key) is not None}
+    interpreter = python.get("interpreterPath") if python.get("userManagedDependencies") else None
+    return {
+        "name": f"aml-train-{image.address[:20]}",
+        "environmentVariables": dict(given.get("environmentVariables") or {}),
+        "python": {"userManagedDependencies": True, "interpreterPath": interpreter or "python"},
+        "docker": {**kept, "baseImage": str(reference)},
+    }
+
+
+def _given(given: dict[str, Any], job: JobSpec) -> dict[str, Any]:
+    """Return the environment as it was given; the path of its conda file starts from the project."""
+    python = dict(given.get("python") or {})
+    if python.get("condaDependenciesFile"):
+        python["condaDependenciesFile"] = str(job.directory / python["condaDependenciesFile"])
+    return {"name": "aml-train-given", **given, **({"python": python} if python else {})}
+
+
+def _submit(rest: AzureRest, job: JobSpec, file: Path, folder: Path) -> None:
+    from azureml.core import Environment, Experiment, RunConfiguration, ScriptRunConfig, Workspace
+    from azureml.core.authentication import TokenAuthentication
+
+    def token(_audience: str) -> str:
+        return rest.credential.token(rest.cloud.scope)
+
+    place = rest.workspace
+    workspace = Workspace.get(
+        name=place.name,
+        subscription_id=place.subscription_id,
+        resource_group=place.resource_group,
+        auth=TokenAuthentication(token, cloud=rest.cloud.name),
+        cloud=rest.cloud.name,
+    )
+    config = RunConfiguration.load(str(file))
+    given = (job.runconfig or {}).get("environment") or {}
+    if not isinstance(job.image, Tested) and given.get("name") and not (given.get("docker") or given.get("python")):
+        config.environment = Environment.get(workspace, given["name"], given.get("version"))
+    elif isinstance(job.image, Tested):
+        _register(workspace, config.environment)
+    document = job.document
+    run = Experiment(workspace, str(document.get("experiment_name") or "Default")).submit(
+        ScriptRunConfig(source_directory=str(folder), run_config=config),
+        tags={str(key): str(value) for key, value in document["tags"].items()},
+        run_id=job.name,
+        credential_passthrough=bool(config.credential_passthrough),
+    )
+    if document.get("display_name"):
+        run.display_name = str(document["display_name"])
+    if document.get("properties"):
+        run.add_properties({str(key): str(value) for key, value in document["properties"].items()})
+
+
+def _register(workspace: Any, environment: Any) -> None:
+    """Register the environment, unless its last version is the same image already."""
+    from azureml.core import Environment
+
+    try:
+        found = Environment.get(workspace, environment.name)
+    except Exception as error:
+        if "not found" not in str(error).lower():
+            raise
+        found = None
+    if found is None or found.docker.base_image != environment.docker.base_image:
+        environment.register(workspace)
+
+
+def translate(error: Exception, what: str) -> AmlTrainError:
+    """Return our error for whatever a call of azureml-core raised; one of ours as it is."""
+    if isinstance(error, AmlTrainError):
+        return error
+    import requests
+    from azureml.exceptions import AuthenticationException, AzureMLException
+    from msrest.exceptions import ClientException, HttpOperationError
+
+    text = clean(str(getattr(error, "message", None) or error))
+    message = " ".join(text.split())[:1500]
+    if isinstance(error, requests.RequestException):
+        return ServiceError(
+            f"{what}: AzureML could not be reached: {type(error).__name__}", hint=REACH, transient=True
+        )
+    if isinstance(error, AuthenticationException):
+        return ServiceError(f"{what}: sign-in failed: {message}", hint="Check the credential.")
+    if isinstance(error, HttpOperationError):
+        code = getattr(error.response, "status_code", None)
+        transient = code is None or code in (408, 429) or code >= 500
+        return ServiceError(
+            f"{what}: AzureML answered {code}: {message} ({traced(error)})",
+            hint=HINTS.get(code or 0),
+            transient=transient,
+        )
+    if isinstance(error, ClientException):
+        return ServiceError(f"{what}: AzureML could not be reached: {message}", transient=True)
+    if isinstance(error, AzureMLException):
+        if (answer := _answer(text)) is not None:
+            status, said = answer
+            transient = status in retries.TRANSIENT_STATUS
+            return ServiceError(
+                f"{what}: AzureML answered {status}: {said[:1500]}", hint=HINTS.get(status), transient=transient
+            )
+        if message == _NO_WORKSPACE:
+            return ServiceError(f"{what}: {message}", hint=HINTS[404])
+        if _TRANSIENT.search(message):
+            return ServiceError(f"{what}: {message}", transient=True)
+        return InvalidError(f"{what}: azureml-core refuses the run: {message}")
+    why = f"{what}: azureml-core failed with {type(error).__name__}: {message}"
+    return ServiceError(why, hint="An answer of AzureML may not be as it expects; a proxy's page is none.")
+
+
+def _answer(text: str) -> tuple[int, str] | None:
+    """Return status and explanation of the service's answer that a message of azureml-core is; None where it is none.
+
+    ``_base_sdk_common/common.py``, ``get_http_exception_response_string``, writes them as JSON.
+    """
+    try:
+        found = decode(text.encode(errors="replace"))
+    except UndecodableError:
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("status_code"), int):
+        return None
+    details = found.get("error_details")
+    error = details.get("error") if isinstance(details, dict) else None
+    said = error.get("message") if isinstance(error, dict) else None
+    return found["status_code"], " ".join(clean(str(said or details or "no reason given")).split())

@@ -1,0 +1,348 @@
+"""The adapter for the AzureML SDK v2: azure-ai-ml submits and registers; reads go over plain REST."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import logging
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
+from aml_train.azure.code_upload import ensure_code
+from aml_train.azure.http import HINTS, Workspace
+from aml_train.azure.making import made, quiet
+from aml_train.azure.sign_in import SignIn
+from aml_train.azure.workspace import AzureRest
+from aml_train.core import retry as retries
+from aml_train.core.answers import REACH, clean, traced
+from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core.user_agent import PRODUCT
+from aml_train.jobs.spec import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE, JobSpec
+from aml_train.jobs.submission import Submission
+from aml_train.jobs.workspace import JobView, ModelView, NewModel
+from aml_train.models.register import is_same_model
+
+if TYPE_CHECKING:
+    from azure.ai.ml import MLClient
+    from azure.core.exceptions import HttpResponseError
+
+_NAMED_CODE: Final = re.compile(r"azureml:([^/:@]+):([^/:@]+)")
+_SERVICES_OWN: Final = re.compile(
+    r"_azureml|azureml\.|mlflow\.|(?:ContentSnapshotId|ProcessInfoFile|ProcessStatusFile|exitCode|errorMessage)$"
+)
+#: What the thread is submitting: each has its own.
+_LEAVING: Final[ContextVar[Submission | None]] = ContextVar("leaving", default=None)
+#: Seconds; azure-core's own are 300 each, so that one request that hangs would hold up a run for twenty minutes.
+_CONNECT_TIMEOUT, _ANSWER_TIMEOUT = 10.0, 120.0
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+#: What azure-core reads a wait from (``azure/core/pipeline/policies/_utils.py``, 1.41); only the first is a standard's.
+_WAITS: Final = ("Retry-After", "retry-after-ms", "x-ms-retry-after-ms")
+_LOG = logging.getLogger(__name__)
+
+
+class _PutOffError(Exception):
+    """A refusal that asks for a longer wait than a run waits. No AzureError: azure-core would send the request again.
+
+    Attributes:
+        refusal: the same as azure-core's error.
+        status_code: of the answer.
+    """
+
+    def __init__(self, refusal: HttpResponseError) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+        self.status_code = refusal.status_code
+
+
+def _bound_wait(response: Any) -> None:
+    """Bound the time that an answer asks azure-core to wait, and remove a time that cannot be read.
+
+    azure-core sleeps as long as any Retry-After says, a day as well (``RetryPolicy._sleep_for_retry``, 1.41).
+
+    Raises:
+        _PutOffError: a refusal asks for a longer wait than :data:`aml_train.core.retry.LONGEST_WAIT_SECONDS`.
+    """
+    from azure.core.exceptions import HttpResponseError
+
+    answer = response.http_response
+    asked = retries.retry_after(answer.headers)
+    if answer.status_code >= 400 and asked is not None and asked > retries.LONGEST_WAIT_SECONDS:
+        raise _PutOffError(HttpResponseError(response=answer))
+    for name in _WAITS:
+        answer.headers.pop(name, None)
+    if asked is not None:
+        answer.headers["Retry-After"] = f"{min(asked, retries.LONGEST_WAIT_SECONDS):.0f}"
+
+
+class AzureV2(AzureRest):
+    """A workspace reached with azure-ai-ml. See :class:`aml_train.jobs.workspace.JobService`."""
+
+    def __init__(self, workspace: Workspace, credential: SignIn, cloud: Cloud = AZURE_PUBLIC) -> None:
+        super().__init__(workspace, credential, cloud)
+        self._made: MLClient | None = None
+        self._making = threading.Lock()
+
+    def prepare(self, sdk: str = "v2") -> None:
+        """Import azure-ai-ml and make its client, which takes over a second. Two threads may ask for it."""
+        if sdk == "v1":
+            from aml_train.azure import sdk_v1 as azure_v1
+
+            azure_v1.prepare()
+            return
+        with self._making:
+            if self._made is None:
+                self._made = self._make()
+
+    def _make(self) -> MLClient:
+        with _collecting_no_garbage():
+            import azure.ai.ml.entities  # noqa: F401  the part that is needed later and slow to import
+            from azure.ai.ml import MLClient
+
+        # Notices of experimental classes are addressed to azure-ai-ml's own users.
+        logging.getLogger("azure.ai.ml").setLevel(logging.ERROR)
+        place = self.workspace
+        return MLClient(
+            self._credential,
+            place.subscription_id,
+            place.resource_group,
+            place.name,
+            show_progress=False,
+            cloud=self.cloud.name,
+            connection_timeout=_CONNECT_TIMEOUT,
+            read_timeout=_ANSWER_TIMEOUT,
+            # azure-core calls it for every request, and again for each repetition (CustomHookPolicy).
+            raw_request_hook=self._before_request,
+            raw_response_hook=_bound_wait,
+            user_agent=PRODUCT,
+        )
+
+    def _before_request(self, request: Any) -> None:
+        """Let the submission know that the request which makes the job leaves."""
+        sent = request.http_request
+        leaving = _LEAVING.get()
+        if leaving is not None and sent.method == "PUT" and "/jobs/" in sent.url:
+            leaving.leave()
+
+    @property
+    def client(self) -> Any:
+        """The client of azure-ai-ml; what it raises is to be handed to :func:`translate`."""
+        self.prepare()
+        return self._made
+
+    def submit(self, job: JobSpec, submission: Submission) -> JobView:
+        """See :meth:`aml_train.jobs.workspace.JobService.submit`."""
+        if job.runconfig is not None:
+            from aml_train.azure import sdk_v1 as azure_v1
+
+            return azure_v1.submit(self, job, submission)
+        what = f"Submitting the job {job.name}"
+        document = dict(job.document)
+        if job.code is not None:
+            # While this waits for the network, another thread may still be loading azure-ai-ml.
+            document["code"] = ensure_code(self, job.code, submission)
+        if (named := _NAMED_CODE.fullmatch(str(document.get("code")))) is not None:
+            # azure-ai-ml takes the short form for a folder (``_resolve_arm_id_for_command_job``, 1.34.1).
+            document["code"] = f"azureml:{self.workspace.path}/codes/{named[1]}/versions/{named[2]}"
+        self.prepare()
+        from azure.ai.ml import load_job
+
+        def create() -> None:
+            # An entity of its own each time: azure-ai-ml changes what it submits.
+            text = io.StringIO(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+            entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
+            self.client.jobs.create_or_update(entity)
+
+        def look() -> JobView | None:
+            found = self.find(job.name)
+            return found if found is not None and found.tags.get(TAG_FINGERPRINT) == job.fingerprint else None
+
+        try:
+            _LEAVING.set(submission)
+            return made(create, look, what, translate=translate)
+        finally:
+            _LEAVING.set(None)
+
+    def resubmit(self, name: str, new: str, *, compute: str | None = None) -> JobView:
+        """Submit the job *name* once more, under the name *new*: the same code, environment, inputs and settings.
+
+        Args:
+            compute: another compute than the job's.
+
+        Raises:
+            InvalidError: there is a job named *new*, or the job is of a kind that cannot be submitted again.
+            ServiceError: there is no job *name*, or the service refuses.
+        """
+        what = f"Submitting the job {name} again, as {new}"
+        if self.find(new) is not None:
+            raise InvalidError(f"There is a job named {new} already.", hint="Choose another name with --name.")
+        if self.find(name) is None:
+            raise ServiceError(f"There is no job {name} in the workspace {self.workspace.name}.")
+        self._copy(name, new, what, compute=compute)
+        found = self.find(new)
+        if found is None:
+            raise ServiceError(f"{what}: AzureML accepted it, but does not show it.", transient=True)
+        return found
+
+    def _copy(
+        self, name: str, new: str, what: str, *, compute: str | None = None, tags: Mapping[str, str] | None = None
+    ) -> None:
+        """Submit the job *name* as *new*. A retry of the same work, which has *tags*, stays in its group."""
+        try:
+            with quiet():
+                entity = self.client.jobs.get(name)
+                group = {key: value for key, value in (entity.tags or {}).items() if key in (TAG_GROUP, TAG_SEQUENCE)}
+                again(entity, name, new)
+                if tags is not None:
+                    entity.tags.update({**group, **tags})
+                if compute is not None:
+                    entity.compute = compute.removeprefix("azureml:")
+                self.client.jobs.create_or_update(entity)
+        except Exception as error:
+            raise translate(error, what) from error
+
+    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> JobView:
+        """See :meth:`aml_train.jobs.workspace.JobService.submit_again`."""
+        what = f"Submitting the job {name} again, as {new}"
+
+        def look() -> JobView | None:
+            found = self.find(new)
+            return found if found is not None and found.tags.get(TAG_RESUBMITTED) == name else None
+
+        _LEAVING.set(submission)
+        try:
+            return made(lambda: self._copy(name, new, what, tags=tags), look, what, translate=translate)
+        finally:
+            _LEAVING.set(None)
+
+    def output_paths(self, name: str, output: str) -> Iterator[str]:
+        """See :meth:`aml_train.jobs.workspace.JobService.output_paths`."""
+        from aml_train.azure.blob.address import JobOutput
+        from aml_train.azure.blob.datastores import workspace_of
+        from aml_train.azure.transport import HttpWay
+
+        data = workspace_of(self, self.credential, HttpWay(), self.workspace.name)
+        where = data.locate(JobOutput(job=name, output=output, path=""))
+        base = where.path.rstrip("/")
+        for entry in data.storage(where.datastore).walk(base):
+            if entry.name == base:
+                yield base.rpartition("/")[2]
+            elif entry.name.startswith(f"{base}/"):
+                yield entry.name[len(base) + 1 :]
+
+    def register(self, model: NewModel) -> ModelView:
+        """See :meth:`aml_train.jobs.workspace.JobService.register`."""
+        from azure.ai.ml.entities import Model
+
+        def create() -> None:
+            entity = Model(
+                name=model.name,
+                version=model.version,
+                path=model.path,
+                type=model.type,
+                description=model.description,
+                tags=dict(model.tags),
+                properties=dict(model.properties),
+            )
+            self.client.models.create_or_update(entity)
+
+        def look() -> ModelView | None:
+            for one in self.models(model.name):
+                if one.version == model.version:
+                    return one if is_same_model(one, model.tags) else None
+            return None
+
+        return made(create, look, f"Registering the model {model.name}", translate=translate)
+
+
+@contextlib.contextmanager
+def _collecting_no_garbage() -> Iterator[None]:
+    """Import without the garbage collector, which finds nothing there and takes 40 % of the time (benchmarks/warm_run)."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def again(entity: Any, name: str, new: str) -> None:
+    """Make a new job of one that was read back: without what the service wrote into it, and with outputs of its own.
+
+    Args:
+        entity: azure-ai-ml's job; it is changed.
+        name: the old name.
+        new: the new one.
+
+    Raises:
+        InvalidError: it is no command job.
+    """
+    if entity.type != "command":
+        raise InvalidError(f"The job {name} is of type {entity.type}: only command jobs can be submitted again.")
+    entity.name = new
+    entity.tags = {key: value for key, value in (entity.tags or {}).items() if key not in (TAG_GROUP, TAG_SEQUENCE)}
+    entity.tags[TAG_RESUBMITTED] = name
+    entity.properties = {
+        key: value for key, value in (entity.properties or {}).items() if not _SERVICES_OWN.match(key)
+    }
+    entity.services = None
+    entity.outputs.pop("default", None)
+    for output in entity.outputs.values():
+        # Where AzureML puts an output whose job does not say; the old job's stays what it is.
+        if re.search(rf"/azureml/{re.escape(name)}/[^/]+/?$", str(getattr(output, "path", None) or "")):
+            output.path = None
+        if getattr(output, "version", None):
+            output.version = None  # that version is registered; a new one takes the next number
+
+
+def translate(error: Exception, what: str) -> AmlTrainError:
+    """Return our error for whatever a call of the SDK raised.
+
+    The SDK decodes answers with few checks, so that a wrong one can end in any type of error. One of ours is returned as it is: the SDK
+    asks our sign-in for tokens.
+    """
+    if isinstance(error, AmlTrainError):
+        return error
+    if isinstance(error, _PutOffError):
+        error = error.refusal
+    from azure.ai.ml.exceptions import ErrorCategory, MlException
+    from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
+    from marshmallow.exceptions import ValidationError
+
+    if isinstance(error, ClientAuthenticationError):
+        return ServiceError(f"{what}: sign-in failed: {brief(error.message)}", hint="Check the credential.")
+    if isinstance(error, HttpResponseError):
+        code = error.status_code
+        transient = code is None or code in retries.TRANSIENT_STATUS or isinstance(error, DecodeError)
+        asked = retries.retry_after(getattr(error.response, "headers", None) or {})
+        wait = "" if asked is None else f"; it asks to wait {asked:.0f} seconds"
+        said = f"{what}: AzureML answered {code}: {brief(error.message)}{wait} ({traced(error)})"
+        return ServiceError(said, hint=HINTS.get(code or 0), transient=transient, retry_after=asked)
+    if isinstance(error, MlException):  # which is an AzureError as well
+        if error.error_category == ErrorCategory.SYSTEM_ERROR:
+            return ServiceError(f"{what}: {brief(error.message)}")
+        return InvalidError(f"{what}: azure-ai-ml refuses the job: {brief(error.message)}")
+    if isinstance(error, ValidationError):
+        return InvalidError(f"{what}: azure-ai-ml refuses the job: {brief(str(error))}")
+    if isinstance(error, AzureError):
+        why = f"{what}: AzureML could not be reached: {brief(error.message)}"
+        return ServiceError(why, hint=REACH, transient=True)
+    why = f"{what}: azure-ai-ml failed with {type(error).__name__}: {brief(str(error))}"
+    return ServiceError(why, hint="An answer of AzureML may not be as it expects; a proxy's page is none.")
+
+
+def brief(text: object, limit: int = 1500) -> str:
+    """Return a message of the SDK without its decoration and without what no terminal can be sent, cut to *limit* characters.
+
+    Args:
+        text: azure-ai-ml colours its own; parts of an answer are in it as they came.
+        limit: characters.
+    """
+    return " ".join(clean(_COLOUR.sub("", str(text or "no reason given"))).split())[:limit]

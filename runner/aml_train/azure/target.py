@@ -1,0 +1,249 @@
+"""The target ``azure``: a workspace in Azure and its registry. The same pipeline as for ``local``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from aml_train.azure.acr import location_of, password_of, pull_doubt
+from aml_train.azure.clouds import Cloud, cloud_named
+from aml_train.azure.http import Workspace
+from aml_train.azure.names import nearest_of
+from aml_train.azure.sdk_v2 import AzureV2
+from aml_train.azure.sign_in import Assertion, Fetched, SignIn, sign_in, without_secrets
+from aml_train.azure.workspace import AzureRest
+from aml_train.core.background import in_background
+from aml_train.core.clock import Clock
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.events import Listener, Notice
+from aml_train.image.spec import ImageSpec, Tested, TestSpec
+from aml_train.jobs.watch import Pace
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from aml_train.config.model import ClusterConfig, TargetConfig
+    from aml_train.image.registry.client import RegistryLocation
+
+#: Azure limits how often a principal may ask: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
+_PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05, calls=1000)
+_WORKSPACES_API: Final = "2024-10-01-preview"
+_REGISTRY_API: Final = "2023-07-01"
+_DOUBT_SECONDS: Final = 10.0
+
+
+@dataclass(kw_only=True)
+class AzureTarget:
+    """A workspace in Azure, signed in to. Made by :func:`open_azure`."""
+
+    service: AzureV2
+    pace: Pace
+    rest: AzureRest
+    sign_in: SignIn
+    engine: Callable[[], DockerClient]
+    outer: Mapping[str, str]
+    settings: TargetConfig
+    listener: Listener
+    fetched: Fetched
+    compute: str | None = None
+    registry_password: str | None = field(default=None, repr=False)
+
+    def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
+        """Have the image built, tested and released in the workspace's registry, or find that it is."""
+        from aml_train.core.engine import buildkit_cli
+        from aml_train.image.ensure import ensure_image
+
+        location = self._location()
+        doubts = self._doubts(location.job_name)
+        tested = ensure_image(
+            spec,
+            tests,
+            engine=self.engine(),
+            cli=lambda: buildkit_cli(self.outer),
+            location=location,
+            listener=self.listener,
+            force=force,
+            commit=commit,
+        )
+        self._tell(doubts)
+        return tested
+
+    def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
+        """Have the cluster that the job is to run on: find it, or make it."""
+        from aml_train.azure.compute import ensure_cluster
+
+        ensure_cluster(self.service, cluster, listener=self.listener, clock=clock)
+
+    def find_image(self, spec: ImageSpec) -> Tested | None:
+        """Return the image where the workspace's registry has it."""
+        from aml_train.image.ensure import find_image
+
+        return find_image(spec, location=self._location())
+
+    def _location(self) -> RegistryLocation:
+        return self.location(self.settings.registry or login_server(self.rest))
+
+    def location(self, host: str) -> RegistryLocation:
+        """Return how the registry *host* is reached, signed in to."""
+        return location_of(
+            host,
+            self.settings,
+            password=self.registry_password,
+            sign_in=self.sign_in,
+            scope=self.rest.cloud.registry_scope,
+            outer=self.outer,
+            listener=self.listener,
+            fetched=self.fetched,
+        )
+
+    def _doubts(self, host: str) -> Future[Notice | None] | None:
+        """Begin to ask whether the compute may pull from *host*: several requests, which a build need not wait for."""
+        from aml_train.image.registry.auth import is_acr
+
+        if not is_acr(host):
+            return None
+        rest = AzureRest(self.rest.workspace, self.sign_in, self.rest.cloud)  # with connections of its own
+        return in_background(lambda: pull_doubt(rest, host, self.compute), "pull-preflight")
+
+    def _tell(self, doubts: Future[Notice | None] | None) -> None:
+        try:
+            notice = doubts.result(_DOUBT_SECONDS) if doubts is not None else None
+        except TimeoutError:
+            notice = Notice(
+                text="Whether the compute may pull from the registry is not known: Azure does not answer."
+            )
+        if notice is not None:
+            self.listener(notice)
+
+
+def open_azure(
+    settings: TargetConfig,
+    workspace: Workspace,
+    compute: str | None,
+    *,
+    engine: Callable[[], DockerClient],
+    outer: Mapping[str, str],
+    assertion: Assertion | None,
+    listener: Listener,
+    fetched: Fetched = lambda _token: None,
+) -> AzureTarget:
+    """Sign in, and find that workspace and compute are there.
+
+    Args:
+        settings: the target's configuration.
+        workspace: the workspace's name.
+        compute: what the job will run on, as in its document; None for a serverless job.
+        engine: gives the engine that builds images and runs their tests.
+        outer: the process's environment; chooses the sign-in (:mod:`aml_train.azure.sign_in`) and the cloud
+            (``AZURE_ENVIRONMENT``).
+        assertion: fetches federated assertions, where the caller can.
+        listener: told how it signs in.
+        fetched: told each token that Azure and the registry give.
+
+    Raises:
+        ServiceError: the sign-in fails, or there is no such workspace.
+        InvalidError: there is no such compute, or the password of the registry's user is missing.
+    """
+    service, identity = connect_azure(workspace, outer=outer, assertion=assertion, fetched=fetched)
+    listener(Notice(text=f"Signing in to {_cloud_title(service.cloud)} with {identity.title}."))
+    _check_workspace(service)
+    if compute is not None and settings.cluster is None:
+        _check_compute(service, compute)
+    password = password_of(settings, outer)
+    kept = {name: value for name, value in outer.items() if name != settings.registry_password_variable}
+    return AzureTarget(
+        service=service,
+        pace=_PACE,
+        rest=service,
+        sign_in=identity,
+        engine=engine,
+        outer=without_secrets(kept),
+        settings=settings,
+        listener=listener,
+        fetched=fetched,
+        compute=compute,
+        registry_password=password,
+    )
+
+
+def connect_azure(
+    workspace: Workspace, *, outer: Mapping[str, str], assertion: Assertion | None, fetched: Fetched
+) -> tuple[AzureV2, SignIn]:
+    """Return the workspace and the identity to use it with, as *outer* chooses it. Nothing is asked of Azure yet.
+
+    Raises:
+        ServiceError: nothing to sign in with.
+        InvalidError: the choice is unknown or ambiguous.
+    """
+    cloud = cloud_named(outer.get("AZURE_ENVIRONMENT", ""))
+    identity = sign_in(outer, cloud=cloud, assertion=assertion, fetched=fetched)
+    return AzureV2(workspace, identity, cloud), identity
+
+
+def _cloud_title(cloud: Cloud) -> str:
+    return "Azure" if cloud.name == "AzureCloud" else cloud.name
+
+
+def _check_workspace(rest: AzureRest) -> None:
+    """Look the workspace up; where it is missing, say which the resource group has."""
+    try:
+        rest.describe()
+    except ServiceError as error:
+        if error.transient or "There is no workspace" not in error.message:
+            raise
+        place = rest.workspace
+        known = _known(rest, f"{rest.cloud.arm}{place.path.rpartition('/')[0]}", "workspaces", place.name)
+        raise ServiceError(error.message, hint=f"{error.hint} {known}") from None
+
+
+def _check_compute(rest: AzureRest, compute: str) -> None:
+    name = compute.removeprefix("azureml:")
+    if "/" in name or name == "serverless":
+        return  # an ARM id, perhaps of another workspace: the service tells on submission
+    what = f"Looking for the compute {name}"
+    found = rest.read(rest.arm(f"/computes/{quote(name)}"), what, params={"api-version": _WORKSPACES_API})
+    if found is None:
+        known = _known(rest, rest.arm("/computes"), "computes", name)
+        raise InvalidError(
+            f"There is no compute {name!r} in the workspace {rest.workspace.name}. {known}",
+            hint="Correct the target's or the job's compute, or make it: az ml compute create.",
+        )
+
+
+def _known(rest: AzureRest, address: str, kind: str, wanted: str) -> str:
+    """Return which names there are beside *wanted*, for a message; or that they cannot be listed.
+
+    An identity may use a workspace without being allowed to list those of the resource group.
+    """
+    try:
+        listed = rest.items(address, f"Listing the {kind}", params={"api-version": _WORKSPACES_API})
+        return nearest_of(wanted, (item.text("name") for item in listed))
+    except ServiceError as error:
+        return f"Which {kind} there are cannot be told: {error.message}"
+
+
+def login_server(rest: AzureRest) -> str:
+    """Return the host of the workspace's own registry.
+
+    Raises:
+        ServiceError: the workspace has none, or the identity may not see it.
+    """
+    name = rest.workspace.name
+    remedy = "Write targets.NAME.registry in aml-train.yml, such as myregistry.azurecr.io."
+    resource = rest.describe().optional_text("containerRegistry")
+    if not resource:
+        raise ServiceError(f"The workspace {name} has no registry of its own yet.", hint=remedy)
+    what = f"Looking for the registry of the workspace {name}"
+    try:
+        found = rest.read(f"{rest.cloud.arm}{resource}", what, params={"api-version": _REGISTRY_API})
+    except ServiceError as error:
+        if error.transient:
+            raise
+        hint = f"The identity needs the role Reader on the registry to find its address. {remedy}"
+        raise ServiceError(error.message, hint=hint) from None
+    if found is None:
+        raise ServiceError(f"The registry of the workspace {name} is not there: {resource}.", hint=remedy)
+    return found.text("properties.loginServer")

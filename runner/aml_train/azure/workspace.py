@@ -1,0 +1,389 @@
+"""Reads of an AzureML workspace's jobs, runs, metrics, artefacts and models.
+
+The requests and the shapes of their answers are those of azure-ai-ml 1.34.1 and azureml-mlflow 1.62 (generated clients
+``_restclient/*``, ``RunHistory``), as docs/emulator.md lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final, Literal
+from urllib.parse import quote, urlsplit
+
+import requests
+from urllib3.exceptions import ReadTimeoutError
+
+from aml_train.azure.http import AzureHttp, error_for
+from aml_train.azure.views import codes_of, job_view, model_view
+from aml_train.core import retry as retries
+from aml_train.core.answers import Answer, Pages
+from aml_train.core.errors import ServiceError
+from aml_train.core.http_client import exchange, host_of
+from aml_train.gate.history import MetricPoint
+from aml_train.gate.logged import LoggedSet
+from aml_train.jobs.states import JobStatus, parse_status
+from aml_train.jobs.workspace import (
+    JobView,
+    LogBeganAnewError,
+    ModelView,
+    NodeKind,
+    Placement,
+    StorageUnreachableError,
+)
+
+_API: Final = {
+    "jobs": "2024-01-01-preview",
+    "models": "2023-08-01-preview",
+}
+_CHUNK: Final = 256 * 1024
+#: Seconds for connecting to storage, and between two pieces of its answer: the status or the gate waits meanwhile.
+_STORAGE_TIMEOUT: Final = (5.0, 20.0)
+#: Storage's words for "not from there", whatever the signature: https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes.
+#: A signature that has run out is AuthenticationFailed.
+_FORBIDDEN_HERE: Final = frozenset(
+    {
+        "AuthorizationFailure",
+        "AuthorizationPermissionMismatch",
+        "AuthorizationSourceIPMismatch",
+        "InsufficientAccountPermissions",
+        "KeyBasedAuthenticationNotPermitted",
+        "PublicAccessNotPermitted",
+    }
+)
+_STORAGE_HINT: Final = (
+    "Check the storage account's firewall and private endpoint, and the proxy, from this machine: docs/logs.md."
+)
+_MOST_PAGES: Final = 10
+#: With 25,000 values each: ten times of what Azure keeps of a metric, a million
+#: (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity).
+_MOST_METRIC_PAGES: Final = 400
+
+
+def _is_silence(error: requests.RequestException) -> bool:
+    """Return whether nothing came for too long; requests has another class for that in the middle of a body."""
+    inner = error.args[0] if error.args else None
+    return isinstance(error, requests.Timeout) or isinstance(inner, ReadTimeoutError)
+
+
+def _check_allowed(response: requests.Response, host: str) -> None:
+    """Raise StorageUnreachableError where storage forbids the place that the request comes from."""
+    word = response.headers.get("x-ms-error-code", "")
+    if response.status_code == requests.codes.forbidden and word in _FORBIDDEN_HERE:
+        raise StorageUnreachableError(f"{host} answered 403 ({word})", hint=_STORAGE_HINT)
+
+
+class AzureRest(AzureHttp):
+    """The reading half of a job service, and cancelling."""
+
+    @cached_property
+    def _created(self) -> dict[str, str]:
+        """When each log's blob was created, as it was last read."""
+        return {}
+
+    def find(self, name: str) -> JobView | None:
+        """See :meth:`aml_train.jobs.workspace.JobService.find`."""
+        found = self.read(
+            self.arm(f"/jobs/{quote(name)}"), f"Looking for the job {name}", params={"api-version": _API["jobs"]}
+        )
+        return None if found is None else job_view(name, found.at("properties"))
+
+    def live_jobs(self, tag: str) -> Sequence[JobView]:
+        """See :meth:`aml_train.jobs.workspace.JobService.live_jobs`. The newest few hundred jobs with the tag are looked at."""
+        return [view for view in self.tagged_jobs(tag, most_pages=_MOST_PAGES) if not view.status.terminal]
+
+    def tagged_jobs(self, tag: str, *, most_pages: int | None = None) -> Iterator[JobView]:
+        """See :meth:`aml_train.jobs.workspace.JobService.tagged_jobs`; of *most_pages* no more pages are read."""
+        what = f"Listing the jobs with the tag {tag}"
+        params = {"api-version": _API["jobs"], "jobType": "Command", "tag": tag}
+        for item in self.items(self.arm("/jobs"), what, params=params, most_pages=most_pages):
+            view = job_view(item.text("name"), item.at("properties"))
+            if tag in view.tags:
+                yield view
+
+    def tag(self, name: str, tags: Mapping[str, str]) -> None:
+        """See :meth:`aml_train.jobs.workspace.JobService.tag`.
+
+        The run's own record is changed, as azureml-core's ``Run.set_tags`` does it: what is not named stays. The address is that of
+        azure-ai-ml 1.34.1's generated client (``_restclient/runhistory``).
+        """
+        what = f"Tagging the job {name}"
+        response = self.call("PATCH", self.history(f"/runs/{quote(name)}"), what, body={"tags": dict(tags)})
+        if not response.ok:
+            raise error_for(response, what)
+
+    def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
+        """See :meth:`aml_train.jobs.workspace.JobService.latest_version`.
+
+        azure-ai-ml 1.34.1 takes the same for ``@latest`` (``_utils/_asset_utils.py``, ``_get_latest_version_from_container``).
+        """
+        what = f"Looking for the latest version of {name}"
+        found = self.read(self.arm(f"/{kind}/{quote(name)}"), what, params={"api-version": _API["models"]})
+        return None if found is None else found.literal("properties.latestVersion")
+
+    def details(self, name: str) -> JobView:
+        """See :meth:`aml_train.jobs.workspace.JobService.details`."""
+        what = f"Watching the job {name}"
+        # Who watches asks again anyway, and tells of an outage meanwhile.
+        found = self.read(self.history(f"/runs/{quote(name)}/details"), what, attempts=retries.FEW)
+        if found is None:
+            raise ServiceError(
+                f"The job {name} is not in the workspace any more.", hint="Somebody may have deleted it."
+            )
+        error = found.at("error.error")
+        return JobView(
+            name=name,
+            status=parse_status(found.optional_text("status")),
+            tags=found.texts("tags"),
+            log_files=found.texts("logFiles"),
+            error=error.optional_text("message"),
+            codes=codes_of(error),
+            created=found.time("createdTimeUtc"),
+            started=found.time("startTimeUtc"),
+            ended=found.time("endTimeUtc"),
+            observed=found.date,
+        )
+
+    def cancel(self, name: str) -> bool:
+        """See :meth:`aml_train.jobs.workspace.JobService.cancel`."""
+        what = f"Cancelling the job {name}"
+        url = self.arm(f"/jobs/{quote(name)}/cancel")
+        version = {"api-version": _API["jobs"]}
+        response = self.once("POST", url, what, params=version)
+        if response.ok:
+            return True
+        if response.status_code == requests.codes.not_found:
+            return False
+        if response.status_code in (requests.codes.bad_request, requests.codes.conflict):
+            found = self.find(name)
+            if found is not None and (found.status.terminal or found.status is JobStatus.CANCEL_REQUESTED):
+                return True
+        raise error_for(response, what)
+
+    def read_log(self, url: str, offset: int) -> Iterator[bytes]:
+        """See :meth:`aml_train.jobs.workspace.JobService.read_log`.
+
+        Blob storage answers 416 where nothing is behind *offset*, with the log's length, and 404 where the log has not been created yet.
+        A blob that took another's place has another time of creation
+        (https://learn.microsoft.com/rest/api/storageservices/get-blob#response-headers).
+        """
+        host, answered = host_of(url), False
+        try:
+            with self._open_log(url, offset) as response:
+                answered = True
+                if response.status_code == requests.codes.requested_range_not_satisfiable:
+                    length = response.headers.get("Content-Range", "").rpartition("/")[2]
+                    if length.isdecimal() and len(length) < 20 and int(length) < offset:
+                        raise LogBeganAnewError(f"the log has {length} bytes, of which {offset} were read")
+                    return
+                if response.status_code == requests.codes.not_found:
+                    return
+                if response.status_code == requests.codes.ok and offset:
+                    raise ServiceError("The log's storage does not answer to ranges.")
+                _check_allowed(response, host)
+                if not response.ok:
+                    # A signature that has run out is renewed by the next look at the run's details.
+                    raise ServiceError(
+                        f"The log could not be read: storage answered {response.status_code}", transient=True
+                    )
+                self._see_creation(url, response.headers.get("x-ms-creation-time", ""), offset)
+                yield from response.iter_content(_CHUNK)
+        except requests.RequestException as error:
+            # Storage that began to answer is within reach, unless it fell silent: the next look reads the rest there.
+            cut = isinstance(error, requests.exceptions.ChunkedEncodingError)
+            if cut or (answered and not _is_silence(error)):
+                raise ServiceError(f"The log could not be read: {type(error).__name__}", transient=True) from error
+            problem = f"{host} does not answer ({type(error).__name__})"
+            raise StorageUnreachableError(problem, hint=_STORAGE_HINT) from error
+
+    def _open_log(self, url: str, offset: int) -> requests.Response:
+        def send() -> requests.Response:
+            headers = {"Range": f"bytes={offset}-"}
+            return exchange(self.session, "GET", url, headers=headers, stream=True, timeout=_STORAGE_TIMEOUT)
+
+        try:
+            return send()
+        except requests.Timeout:
+            raise
+        except requests.ConnectionError:
+            return send()  # Storage may have closed a connection that was kept since the last reading.
+
+    def read_log_by_service(self, name: str, path: str, offset: int) -> Iterator[bytes]:
+        """See :meth:`aml_train.jobs.workspace.JobService.read_log_by_service`.
+
+        The request is azureml-core's ``ArtifactsOperations.download`` (1.61, ``_restclient/operations``), whose declaration knows no ranges:
+        an answer without one is the whole file. A service that answers by ranges may give less at once than there is.
+        """
+        what = f"reading {path} by way of AzureML"
+        url = self.artifacts(f"/content/ExperimentRun/dcid.{quote(name)}/{quote(path)}")
+        while True:
+            headers = {"Authorization": f"Bearer {self._token()}", "Range": f"bytes={offset}-"}
+            try:
+                with exchange(
+                    self.session, "GET", url, headers=headers, stream=True, timeout=_STORAGE_TIMEOUT
+                ) as response:
+                    if response.status_code in (
+                        requests.codes.not_found,
+                        requests.codes.requested_range_not_satisfiable,
+                    ):
+                        return
+                    if not response.ok:
+                        raise error_for(response, what)
+                    ranged = response.status_code == requests.codes.partial_content
+                    before, skip = offset, 0 if ranged else offset
+                    for data in response.iter_content(_CHUNK):
+                        rest = data[skip:]
+                        skip = max(0, skip - len(data))
+                        offset += len(rest)
+                        yield rest
+                    total = response.headers.get("Content-Range", "").rpartition("/")[2]
+            except requests.RequestException as error:
+                raise ServiceError(
+                    f"{what}: {host_of(url)} does not answer: {type(error).__name__}", transient=True
+                ) from error
+            if not ranged or offset == before or not (total.isdecimal() and len(total) < 20) or offset >= int(total):
+                return
+
+    def _see_creation(self, url: str, created: str, offset: int) -> None:
+        """Remember when a log's blob was created; raise where that is another time than before."""
+        address = urlsplit(url)
+        place = address.netloc + address.path
+        before, self._created[place] = self._created.get(place, created), created
+        if offset and created != before:
+            raise LogBeganAnewError(f"the log was created anew at {created}")
+
+    def node_kind(self, placement: Placement) -> NodeKind:
+        """See :meth:`aml_train.jobs.workspace.JobService.node_kind`."""
+        from aml_train.azure.nodes import node_kind
+
+        return node_kind(self, placement)
+
+    def waiting_reason(self, placement: Placement) -> str:
+        """See :meth:`aml_train.jobs.workspace.JobService.waiting_reason`."""
+        from aml_train.azure.nodes import waiting_reason
+
+        return waiting_reason(self, placement)
+
+    def last_metrics(self, name: str) -> Mapping[str, float]:
+        """See :meth:`aml_train.jobs.workspace.JobService.last_metrics`."""
+        return {metric.text("key"): metric.number("value") for metric in self._run(name).at("data").each("metrics")}
+
+    def _run(self, name: str) -> Answer:
+        found = self.read(
+            self.mlflow("/runs/get"), f"Reading the run {name}", params={"run_id": name, "run_uuid": name}
+        )
+        if found is None:
+            raise ServiceError(f"The job {name} has no MLflow run.")
+        return found.at("run")
+
+    def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
+        """See :meth:`aml_train.jobs.workspace.JobService.metric_history`."""
+        points: list[MetricPoint] = []
+        params = {"run_id": name, "run_uuid": name, "metric_key": metric, "max_results": "25000"}
+        pages: Pages | None = None
+        while True:
+            found = self.read(self.mlflow("/metrics/get-history"), f"Reading the metric {metric}", params=params)
+            if found is None:
+                return points
+            points += [
+                MetricPoint(step=m.whole("step") or 0, value=m.number("value"), timestamp=m.whole("timestamp") or 0)
+                for m in found.each("metrics")
+            ]
+            token = found.optional_text("next_page_token")
+            if not token:
+                return points
+            pages = pages or Pages(found.fail, _MOST_METRIC_PAGES)
+            params["page_token"] = pages.follow(token)
+
+    def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
+        """See :meth:`aml_train.jobs.workspace.JobService.logged`."""
+        from aml_train.azure.run_metrics import read_logged
+
+        return read_logged(self, name, known=known, first=first)
+
+    def artifact_paths(self, name: str, path: str) -> Iterator[str]:
+        """See :meth:`aml_train.jobs.workspace.JobService.artifact_paths`."""
+        url = self._artifacts(name)
+        wanted = path.strip("/")
+        params: dict[str, str] = {}
+        pages: Pages | None = None
+        while True:
+            found = self.read(url, f"Listing what the job {name} wrote", params=params)
+            if found is None:
+                return
+            for item in found.each("value"):
+                written = item.text("path").strip("/")
+                if written == wanted or written.startswith(f"{wanted}/"):
+                    yield written
+            token = found.optional_text("continuationToken")
+            if not token:
+                return
+            pages = pages or Pages(found.fail)
+            params = {"continuationToken": pages.follow(token)}
+
+    def _artifacts(self, name: str) -> str:
+        experiment = self._run(name).text("info.experiment_id")
+        return self.history(f"/experiments/{quote(experiment, safe='')}/runs/{quote(name)}/artifacts")
+
+    def has_artifact(self, name: str, path: str) -> bool:
+        """See :meth:`aml_train.jobs.workspace.JobService.has_artifact`."""
+        return any(True for _ in self.artifact_paths(name, path))
+
+    def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
+        """See :meth:`aml_train.jobs.workspace.JobService.read_artifact`. A download that breaks off is begun again.
+
+        Where storage cannot be reached from here, the artifact service passes the file on.
+        """
+        what = f"Reading {path}, which the job {name} wrote"
+        url = f"{self._artifacts(name)}/contentinfo"
+        for attempt in retries.repeated():
+            with attempt:
+                found = self.read(url, what, params={"path": path.strip("/")})
+                if found is None:
+                    return None
+                try:
+                    return self._download(found.text("contentUri"), what, most)
+                except StorageUnreachableError:
+                    return self._passed_on(name, path.strip("/"), most)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _passed_on(self, name: str, path: str, most: int) -> bytes:
+        content = bytearray()
+        for data in self.read_log_by_service(name, path, 0):
+            content.extend(data)
+            if len(content) > most:
+                break
+        return bytes(content[: most + 1])
+
+    def _download(self, url: str, what: str, most: int) -> bytes | None:
+        """Return what lies at an address that is signed: no token goes there."""
+        content = bytearray()
+        try:
+            with exchange(self.session, "GET", url, stream=True, timeout=_STORAGE_TIMEOUT) as response:
+                if response.status_code == requests.codes.not_found:
+                    return None
+                _check_allowed(response, host_of(url))
+                if not response.ok:
+                    raise ServiceError(f"{what}: storage answered {response.status_code}", transient=True)
+                for chunk in response.iter_content(_CHUNK):
+                    content.extend(chunk)
+                    if len(content) > most:
+                        break
+        except (requests.ConnectionError, requests.Timeout) as error:
+            if content:
+                raise ServiceError(
+                    f"{what}: the download broke off: {type(error).__name__}", transient=True
+                ) from error
+            problem = f"{what}: {host_of(url)} does not answer ({type(error).__name__})"
+            raise StorageUnreachableError(problem, hint=_STORAGE_HINT) from error
+        except requests.RequestException as error:
+            raise ServiceError(f"{what}: the download broke off: {type(error).__name__}", transient=True) from error
+        return bytes(content[: most + 1])
+
+    def models(self, name: str) -> Sequence[ModelView]:
+        """See :meth:`aml_train.jobs.workspace.JobService.models`."""
+        params = {"api-version": _API["models"], "$orderBy": "createdtime desc"}
+        found = self.items(
+            self.arm(f"/models/{quote(name)}/versions"), f"Looking for the model {name}", params=params
+        )
+        return [model_view(name, item) for item in found]

@@ -1,0 +1,283 @@
+"""The console: a listener that shows a run to people. Rich on a terminal, plain lines everywhere else."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from aml_train.core.events import (
+    AttemptEnded,
+    BaselineCompared,
+    CostCounted,
+    Event,
+    ImageChecked,
+    ImageReady,
+    JobStatusChanged,
+    JobSubmitted,
+    LogLine,
+    LogLines,
+    LogsEnded,
+    MetricsSettled,
+    ModelPromoted,
+    ModelRegistered,
+    Notice,
+    Progress,
+    RuleDecided,
+    RunFinished,
+    StageFinished,
+    StageStarted,
+    TestsFinished,
+)
+from aml_train.core.lines import is_plain
+from aml_train.core.units import duration, size, slowest
+from aml_train.jobs.endings import headline
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as ProgressBars
+    from rich.progress import TaskID
+
+    from aml_train.core.tables import Table
+    from aml_train.gate.comparison import Comparison
+
+#: Foreign text may hold escape sequences that would take the terminal over: only its printable part is shown.
+_ESCAPES: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
+_PROGRESS_EVERY: Final = datetime.timedelta(seconds=15)
+_NAME_WIDTH: Final = 9
+_LABEL: Final = 80
+_MOST_METRICS: Final = 20
+_FINDINGS: Final = {"error": ("✗", "red"), "warning": ("!", "yellow"), "info": ("·", "cyan")}
+_RULES: Final = {
+    "met": ("✓", "green"),
+    "missed": ("✗", "red"),
+    "warned": ("!", "yellow"),
+    "skipped": ("·", "yellow"),
+}
+_VERDICTS: Final = {0: "green", 6: "yellow", 7: "yellow"}
+
+
+def printable(text: str) -> str:
+    """Return *text* without escape sequences and control characters other than the tab.
+
+    Nor does it command GitHub's runner, which obeys ``##[`` anywhere in a line (actions/runner, ``ActionCommand.cs``), where the
+    command line runs in a workflow's ``run:``.
+    """
+    shown = text if is_plain(text) else _ESCAPES.sub("", text)
+    return shown.replace("##[", "##\N{ZERO WIDTH SPACE}[")
+
+
+class ConsoleListener:
+    """Shows events on *file*.
+
+    Args:
+        file: where to write; a terminal gets colours and moving bars.
+        color: None decides by the terminal (and NO_COLOR); False never colours.
+    """
+
+    def __init__(self, file: TextIO, *, color: bool | None = None) -> None:
+        self._console = Console(
+            file=file, no_color=color is False or None, highlight=False, soft_wrap=True, emoji=False
+        )
+        self._bars: ProgressBars | None = None
+        self._tasks: dict[tuple[str, str], TaskID] = {}
+        self._shown: dict[str, datetime.datetime] = {}
+        self._rows: list[tuple[str, str, float]] = []
+        self._facts: dict[str, str] = {}
+        self._metrics: Mapping[str, float] = {}
+        self._tables: tuple[Table, ...] = ()
+        self._more_tables = 0
+        self._comparison: Comparison | None = None
+        self._streamed: set[str] = set()
+        self._log_is_above = False
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case StageStarted():
+                self._say("▸", event.stage, event.title, "bold")
+            case StageFinished():
+                self._end_bars(event.stage)
+                self._rows.append((event.stage, event.summary, event.seconds))
+                self._say("✓", event.stage, f"{event.summary}  ({duration(event.seconds)})", "green")
+            case Progress():
+                self._progress(event)
+            case LogLine():
+                self._say("│", event.source, event.text, "dim")
+            case LogLines():
+                self._lines(event)
+            case Notice():
+                warning = event.level == "warning"
+                self._say("!" if warning else "·", "", event.text, "yellow" if warning else "cyan")
+            case JobStatusChanged():
+                self._say("·", "job", event.status, "cyan")
+            case RuleDecided():
+                sign, color = _RULES[event.verdict]
+                self._say(sign, "gate", event.reason, color)
+            case RunFinished():
+                self._finish(event)
+            case _:
+                self._remember(event)
+
+    def close(self) -> None:
+        """Take moving bars off the terminal."""
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+
+    def _lines(self, event: LogLines) -> None:
+        """Show lines of a log as they are, many at a time: rendered one by one they would take longer than the job."""
+        self._streamed.add(event.origin)
+        label = f"{printable(event.label)}: " if event.label else ""
+        # An escape sequence without an end must not take the next lines with it.
+        text = printable_lines(event.text) if "\x1b" in event.text else printable(event.text)
+        if self._bars is not None:
+            for line in text.split("\n"):
+                self._say("│", event.source, label + line, "dim")
+            return
+        with self._console.capture() as capture:
+            self._console.print(Text(f"│ {event.source:<{_NAME_WIDTH}}", style="dim"), end="")
+        head = capture.get() + label
+        file = self._console.file
+        file.write(head + text.replace("\n", "\n" + head) + "\n")
+        file.flush()
+
+    def _say(self, mark: str, name: str, text: str, style: str) -> None:
+        # Text objects are never read as markup: foreign output cannot style itself.
+        line = Text.assemble((f"{mark} ", style), (f"{name:<{_NAME_WIDTH}}", style if mark != "│" else "dim"))
+        line.append(printable(text), style=style if mark in "✗!" else "")
+        self._console.print(line)
+
+    def _remember(self, event: Event) -> None:
+        match event:
+            case ImageReady():
+                extra = f", {size(event.compressed_bytes)} compressed" if event.compressed_bytes else ""
+                self._facts["image"] = f"{event.reference}"
+                self._facts["digest"] = f"{event.digest} ({event.how}{extra})"
+            case ImageChecked():
+                self._checks(event)
+            case TestsFinished():
+                counts = "no counts: they wrote no JUnit report"
+                if event.passed is not None:
+                    counts = f"{event.passed} passed, {event.failed} failed, {event.skipped} skipped"
+                self._facts["tests"] = counts + (" (recorded earlier in this image)" if event.cached else "")
+                for failure in event.failures:
+                    self._say("✗", "tests", str(failure), "red")
+                if slow := slowest(event.slowest):
+                    self._say("·", "tests", f"slowest: {slow}", "cyan")
+            case JobSubmitted():
+                self._facts["job"] = event.job + (" (attached)" if event.attached else "")
+                if event.studio_url:
+                    self._facts["studio" if event.studio_url.startswith("https:") else "page"] = event.studio_url
+            case CostCounted():
+                self._facts["cost"] = event.text
+                if event.unknown:
+                    self._say("·", "", event.unknown, "cyan")
+            case AttemptEnded() if event.again is not None or event.attempt > 1:
+                self._facts[f"attempt {event.attempt}"] = f"{event.job}  {event.ending}"
+            case MetricsSettled():
+                self._metrics = event.metrics
+                self._tables, self._more_tables = event.tables, event.more_tables
+            case LogsEnded():
+                # The lines of several logs are mixed, so that their ends are worth a second look.
+                self._log_is_above = len(event.tails) == 1 and event.tails[0].origin in self._streamed
+                if len(event.tails) > 1:
+                    self._facts["logs"] = f"{len(event.tails)} logs, {size(sum(tail.size for tail in event.tails))}"
+            case BaselineCompared():
+                self._comparison = event.comparison
+            case ModelRegistered():
+                self._facts["model"] = f"{event.model} version {event.version}" + (
+                    " (registered earlier)" if event.found else ""
+                )
+            case ModelPromoted():
+                after = f", and version {event.previous} is archived" if event.previous else ""
+                self._facts[event.stage] = f"{event.model} version {event.version}{after}"
+            case _:
+                pass
+
+    def _checks(self, event: ImageChecked) -> None:
+        for finding in event.findings:
+            mark, style = _FINDINGS[finding.counts_as]
+            if finding.counts_as != "info" or not event.cached:
+                self._say(mark, "check", str(finding), style)
+
+    def _progress(self, event: Progress) -> None:
+        if not self._console.is_terminal:
+            last = self._shown.setdefault(event.stage, event.at)
+            if event.at - last >= _PROGRESS_EVERY:
+                self._shown[event.stage] = event.at
+                self._say("·", event.stage, f"{event.label[:_LABEL]}: {self._amount(event)}", "cyan")
+            return
+        if self._bars is None:
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as Bars
+
+            columns = (TextColumn("  {task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"))
+            self._bars = Bars(*columns, console=self._console, transient=True)
+            self._bars.start()
+        key = (event.stage, event.label)
+        if key not in self._tasks:
+            self._tasks[key] = self._bars.add_task(printable(event.label)[:_LABEL], total=event.total, amount="")
+        self._bars.update(self._tasks[key], completed=event.done, total=event.total, amount=self._amount(event))
+
+    @staticmethod
+    def _amount(event: Progress) -> str:
+        if event.unit == "bytes":
+            return size(event.done) + (f" of {size(event.total)}" if event.total else "")
+        return f"{event.done}" + (f" of {event.total}" if event.total else "") + f" {event.unit}"
+
+    def _end_bars(self, stage: str) -> None:
+        if self._bars is not None:
+            for key in [key for key in self._tasks if key[0] == stage]:
+                self._bars.remove_task(self._tasks.pop(key))
+            if not self._tasks:
+                self.close()
+
+    def _finish(self, event: RunFinished) -> None:
+        self.close()
+        self._console.print()
+        for name, summary, seconds in self._rows:
+            self._row(name, f"{duration(seconds):>12}  {summary}")
+        for name, value in self._facts.items():
+            self._row(name, value)
+        if self._metrics:
+            shown = "  ".join(f"{name}={value:.6g}" for name, value in sorted(self._metrics.items())[:_MOST_METRICS])
+            more = len(self._metrics) - _MOST_METRICS
+            self._row("metrics", shown + (f"  and {more} more" if more > 0 else ""))
+        if self._tables:
+            from aml_train.cli.tables_text import lines_of
+
+            for line in lines_of(self._tables, self._more_tables):
+                self._console.print(Text(f"  {line}"))
+        if self._comparison is not None:
+            self._compare(self._comparison)
+        style = _VERDICTS.get(event.exit_code, "red")
+        self._console.print(
+            Text.assemble((f"{event.status}", f"bold {style}"), (f" (exit code {event.exit_code})", style))
+        )
+        message = headline(event.message) if self._log_is_above else event.message
+        self._console.print(Text(printable_lines(message)))
+        if event.hint:
+            self._console.print(Text(printable_lines(event.hint), style="cyan"))
+
+    def _compare(self, comparison: Comparison) -> None:
+        from aml_train.cli.comparison_table import table
+
+        title = printable(" ".join(comparison.right.title.split()))
+        self._console.print(Text.assemble(("beside the baseline", "bold"), f", {title}"))
+        head = ("", "this job", "baseline", "difference")
+        for line in table(comparison, head=head, shown=printable, most=_MOST_METRICS):
+            self._console.print(Text(f"  {line}"))
+
+    def _row(self, name: str, text: str) -> None:
+        self._console.print(Text.assemble((f"{name:<{_NAME_WIDTH + 2}}", "bold"), printable(text)))
+
+
+def printable_lines(text: str) -> str:
+    """Return *text* made printable line by line."""
+    return "\n".join(printable(line) for line in text.split("\n"))

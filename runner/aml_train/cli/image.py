@@ -1,0 +1,214 @@
+"""The commands ``aml-train image …``: what concerns the image alone."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from aml_train.cli.options import configuration, load, secret_path, with_secret_paths
+from aml_train.core.checks import CHECKS, Level
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from aml_train.config.model import Config
+    from aml_train.image.readiness.facts import Facts
+    from aml_train.image.spec import ImageSpec
+
+BUILD_LEASE: Final = 24 * 3600.0
+"""Seconds that a build and its checks may take; it counts only where their owner's life cannot be asked for."""
+
+_MARKS: Final[dict[Level, tuple[str, str]]] = {
+    "error": ("✗", "red"),
+    "warning": ("!", "yellow"),
+    "info": ("·", "cyan"),
+}
+
+
+@click.group()
+def image() -> None:
+    """The training image, without a job."""
+
+
+@image.command("check")
+@click.argument("reference", metavar="[IMAGE]", required=False)
+@configuration
+@click.option(
+    "--ignore",
+    "ignored",
+    multiple=True,
+    type=click.Choice(list(CHECKS)),
+    metavar="CHECK",
+    help="Allow what a check finds; may be repeated.",
+)
+@click.option(
+    "--require",
+    "packages",
+    multiple=True,
+    metavar="PACKAGE",
+    help="A Python package that must be there, such as azureml-defaults; may be repeated.",
+)
+@click.option("--infiniband", is_flag=True, help="InfiniBand drivers must be there.")
+@secret_path
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write findings and facts as JSON."
+)
+def check(
+    reference: str | None,
+    directory: Path,
+    config: Path | None,
+    job: Path | None,
+    target: str | None,
+    sets: tuple[str, ...],
+    *,
+    ignored: tuple[str, ...],
+    packages: tuple[str, ...],
+    infiniband: bool,
+    secret_paths: tuple[Path, ...],
+    json_file: Path | None,
+) -> None:
+    """Tell whether an image is ready for AzureML and InfiniBand.
+
+    IMAGE is one that the Docker engine has. Without it the configuration's image is built in the engine and looked into; nothing is
+    pushed, and what the configuration ignores is ignored. The image is run once, without a network and without its entrypoint.
+    Exit code 3 if a check fails.
+
+    \b
+    aml-train image check                                                   the image of aml-train.yml
+    aml-train image check nvcr.io/nvidia/pytorch:24.10-py3 --infiniband
+    aml-train image check myregistry.azurecr.io/digits@sha256:… --require azureml-defaults
+    """
+    from aml_train.cli.console import printable
+    from aml_train.core.engine import connect
+    from aml_train.core.threads import settled
+    from aml_train.image.readiness.judge import failure, judge
+    from aml_train.image.spec import CheckPolicy
+
+    engine = connect(dict(os.environ))
+    with contextlib.closing(engine), settled():
+        if reference is None:
+            spec, facts = _build_and_look(load(directory, config, job, target, sets), engine, secret_paths)
+            name, policy = spec.repository, spec.checks
+        else:
+            name, policy, facts = reference, CheckPolicy(), _look(reference, engine)
+    policy = dataclasses.replace(
+        policy,
+        ignore=(*policy.ignore, *ignored),
+        packages=(*policy.packages, *(one.lower().replace("_", "-") for one in packages)),
+        infiniband=policy.infiniband or infiniband,
+    )
+    findings = judge(facts, policy)
+    if json_file is not None:
+        _write(json_file, {"image": name, "findings": [vars(finding) for finding in findings], "facts": facts})
+    for finding in findings:
+        mark, colour = _MARKS[finding.counts_as]
+        click.echo(f"{click.style(mark, fg=colour)} {printable(str(finding))}")
+    if (failed := failure(findings)) is not None:
+        count = sum(finding.counts_as == "error" for finding in findings)
+        click.echo(f"{name} is not ready: {count} {'error' if count == 1 else 'errors'}", err=True)
+        sys.exit(failed.exit_code)
+    click.echo(f"{name} is ready")
+
+
+def _note(text: str) -> None:
+    click.echo(f"note: {text}", err=True)
+
+
+def _look(reference: str, engine: DockerClient) -> Facts:
+    from docker.errors import ImageNotFound
+
+    from aml_train.core.errors import ImageError
+    from aml_train.image.readiness.run import look_into
+
+    try:
+        return look_into(engine, reference)
+    except ImageNotFound as error:
+        raise ImageError(f"the engine does not have {reference}", hint=f"Pull it: docker pull {reference}") from error
+
+
+def _build_and_look(config: Config, engine: DockerClient, secret_paths: tuple[Path, ...]) -> tuple[ImageSpec, Facts]:
+    """Build the configuration's image; the engine keeps it only as its build cache does."""
+    from aml_train.cli.console import ConsoleListener
+    from aml_train.core.engine import buildkit_cli
+    from aml_train.image.build.build import build_image
+    from aml_train.image.disk import check_disk
+    from aml_train.image.leftovers import candidate_tag
+    from aml_train.pipeline.plan import for_job
+    from aml_train.pipeline.prepare import plan_image_only
+
+    environ = with_secret_paths(os.environ, secret_paths)
+    spec = for_job(plan_image_only(config, environment=environ, remark=_note), config)
+    cli = buildkit_cli(environ)
+    listener = ConsoleListener(sys.stderr)
+    # Named as a candidate, so that a sweep takes away what a killed command leaves.
+    name = f"{spec.repository}-candidate:{candidate_tag(engine, BUILD_LEASE)}"
+    with contextlib.closing(listener):
+        check_disk(spec.base, spec.platform, engine=engine, environ=environ, listener=listener)
+        image_id = build_image(spec, cli=cli, engine=engine, tag=name, listener=listener)
+    try:
+        return spec, _look(image_id, engine)
+    finally:
+        engine.images.remove(name, noprune=True)
+
+
+@image.command("render")
+@configuration
+@click.option("--offline", is_flag=True, help="Ask nobody for digests: FROM names the images as they are written.")
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Write Dockerfile and build context into a new folder, to build by hand.",
+)
+def render(
+    directory: Path,
+    config: Path | None,
+    job: Path | None,
+    target: str | None,
+    sets: tuple[str, ...],
+    *,
+    offline: bool,
+    folder: Path | None,
+) -> None:
+    """Print the Dockerfile that the configuration means; build nothing.
+
+    \b
+    aml-train image render                                 base and other images by their digests
+    aml-train image render --offline                       without engine and registry; give image.ofed.os for drivers
+    aml-train image render --write build && docker build build/context -f build/Dockerfile
+    """
+    from aml_train.core.errors import InvalidError
+    from aml_train.image.build.context import write_context
+    from aml_train.pipeline.prepare import plan_image_only
+
+    loaded = load(directory, config, job, target, sets)
+    spec = plan_image_only(loaded, environment=dict(os.environ), remark=_note, offline=offline)
+    click.echo(spec.dockerfile, nl=False)
+    if not offline:
+        click.echo(f"address {spec.address_tag} ({spec.platform})", err=True)
+    if folder is not None:
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise InvalidError(
+                f"--write {folder}: cannot be made: {error.strerror}", hint="Name a new folder."
+            ) from error
+        write_context(folder / "context", spec.files, spec.trees)
+        (folder / "Dockerfile").write_text(spec.dockerfile, encoding="utf-8")
+
+
+def _write(path: Path, document: dict[str, object]) -> None:
+    from aml_train.core.errors import InvalidError
+
+    try:
+        path.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidError(f"--json {path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,160 @@
+"""The command ``aml-train init``: a first configuration from what is found."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from aml_train.cli.scaffold.candidates import Candidate
+    from aml_train.cli.scaffold.draft import Line
+    from aml_train.cli.scaffold.ignore import IgnoreFile
+    from aml_train.cli.scaffold.project import Project
+
+NAME = "aml-train.yml"
+MOST_NAMED = 20
+
+
+@click.command()
+@click.option(
+    "-C",
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path(),
+    help="The project folder.  [default: .]",
+)
+@click.option(
+    "--job", metavar="PATH", help="The job that is meant: a command job, a runconfig of SDK v1, or a script."
+)
+@click.option("--workflow", is_flag=True, help="Write .github/workflows/train.yml, too.")
+@click.option("--example", is_flag=True, help="Write a small project that trains, to start from.")
+@click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing.")
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+def init(directory: Path, *, job: str | None, workflow: bool, example: bool, dry_run: bool, force: bool) -> None:
+    """Write a first aml-train.yml from what a repository holds.
+
+    Looks at job YAMLs, run configurations, requirements, conda files, Dockerfiles, tests and workflows, and says behind each line where
+    it comes from. Of several jobs none is taken unasked. What is written passes `aml-train validate`.
+
+    \b
+    aml-train init --dry-run              look at it first
+    aml-train init --job jobs/train.yml   where there are several jobs
+    aml-train init --example              where there is nothing yet
+    """
+    from aml_train.cli.scaffold.ignore import lines_of as ignore_lines
+    from aml_train.cli.scaffold.samples import EXAMPLE, WORKFLOW, WORKFLOW_PATH
+    from aml_train.cli.scaffold.write import write_files
+
+    if example and job is not None:
+        raise click.UsageError("--example writes a job of its own: leave --job out.")
+    guesses: Sequence[Line] = ()
+    notes: Sequence[str] = ()
+    ignore: IgnoreFile | None = None
+    if example:
+        files = dict(EXAMPLE)
+    else:
+        text, guesses, notes, ignore = _propose(directory, job)
+        files = {NAME: text}
+    if workflow:
+        files[WORKFLOW_PATH] = WORKFLOW
+    if ignore is not None:
+        files[ignore.path] = ignore.text
+    if dry_run:
+        for path, text in files.items():
+            click.echo(f"# {path}\n{text}" if len(files) > 1 else text, nl=False)
+    else:
+        write_files(directory, files, force=force)
+    for line in guesses:
+        click.echo(
+            f"{NAME}:{line.number}: {line.key}{f' = {line.text}' if line.text else ''} ({line.reason})", err=True
+        )
+    for shown in ignore_lines(ignore) if ignore is not None else ():
+        click.echo(shown, err=True)
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    if not dry_run:
+        click.echo(f"wrote {', '.join(files)}", err=True)
+        click.echo("Next: aml-train validate, then aml-train run", err=True)
+
+
+def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Sequence[str], IgnoreFile | None]:
+    """Return the configuration's text, its guesses and notes, and an .amlignore; the configuration has been checked."""
+    from aml_train.cli.scaffold.draft import render
+    from aml_train.cli.scaffold.guess import propose
+    from aml_train.cli.scaffold.ignore import propose_ignore
+    from aml_train.cli.scaffold.project import scan
+    from aml_train.config.load import check_text
+    from aml_train.core.errors import InvalidError
+    from aml_train.pipeline.resolve import read_project
+
+    project = scan(directory, read_project(directory, os.environ).parts[-1])
+    chosen = _choose(project, directory, job)
+    draft = propose(project, chosen, asked=job is not None)
+    text, guesses = render(draft)
+    try:
+        config = check_text(text, NAME, directory=directory)
+    except InvalidError as error:
+        raise InvalidError(
+            error.faults, hint="These are to be mended before there can be a configuration; nothing was written."
+        ) from error
+    return text, guesses, draft.notes, propose_ignore(directory, config, project)
+
+
+def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
+    from aml_train.cli.scaffold.candidates import candidates, named
+    from aml_train.core.errors import InvalidError
+
+    if job is not None:
+        path = Path(job)
+        inside = path.absolute().is_relative_to(directory.absolute()) and (path.is_absolute() or path.exists())
+        relative = path.absolute().relative_to(directory.absolute()) if inside else path
+        found = named(project, relative.as_posix())
+        if found is None:
+            faults = [fault for fault in project.faults if fault.where.rpartition(":")[0] == relative.as_posix()]
+            if faults:
+                raise InvalidError(faults)
+            raise InvalidError(
+                f"{job} is no command job, no runconfig and no Python script of the project.",
+                hint="A command job has `command` and `$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json`.",
+            )
+        return found
+    possible = candidates(project)
+    if len(possible) == 1:
+        return possible[0]
+    if not possible:
+        raise _nothing(project)
+    shown = [f"{one.path}:{one.mark.line}: {one.what}" for one in possible[:MOST_NAMED]]
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        more = len(possible) - len(shown)
+        listed = "\n".join([*shown, *([f"and {more} more"] if more > 0 else [])])
+        raise InvalidError(
+            f"There are {len(possible)} jobs; which one is meant?\n{listed}",
+            hint=f"Name it: --job {possible[0].path}",
+        )
+    for number, line in enumerate(shown, start=1):
+        click.echo(f"{number}. {line}", err=True)
+    answer = click.prompt("Which job is meant?", type=click.IntRange(1, len(shown)), err=True)
+    return possible[int(answer) - 1]
+
+
+def _nothing(project: Project) -> Exception:
+    from aml_train.core.errors import InvalidError
+
+    if project.faults:
+        return InvalidError(project.faults, hint="This looks like a job, and cannot be read; nothing was written.")
+    other = [
+        f"{one.path}:1: "
+        + ("a component" if one.kind == "component" else f"a job of the type {one.said('type') or 'unknown'}")
+        for one in project.of("other job", "component")
+    ]
+    found = ("\n" + "\n".join(other)) if other else ""
+    return InvalidError(
+        "No command job was found, no run configuration, and no script named like train.py that can be run." + found,
+        hint="Write a command job (job.yml with `command`, `code`, `compute`), name a script with --job PATH, "
+        "or start from a small project: aml-train init --example",
+    )

@@ -1,0 +1,357 @@
+"""The commands ``aml-train jobs …``: what runs and ran in a workspace."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from aml_train.cli.options import target_options
+from aml_train.cli.running import terminate_like_interrupt
+
+if TYPE_CHECKING:
+    from aml_train.azure.blob.operations import Place
+    from aml_train.azure.sdk_v2 import AzureV2
+    from aml_train.core.clock import Clock
+    from aml_train.core.events import Event
+    from aml_train.jobs.browse import Filter, JobRow
+    from aml_train.jobs.logs.follow import LogText
+
+_FOLLOW_PAUSE: Final = 0.5
+
+
+@click.group()
+def jobs() -> None:
+    """Jobs of a workspace: list, show, logs, cancel, resubmit, download.
+
+    \b
+    aml-train jobs list --status running
+    aml-train jobs logs -f JOB
+    aml-train jobs download JOB 'outputs/**/*.pt' -o models
+    """
+
+
+def _open(directory: Path, config: Path | None, target: str | None) -> AzureV2:
+    from aml_train.cli.console import ConsoleListener
+    from aml_train.config.targets import load_targets
+    from aml_train.pipeline.prepare import open_workspace
+
+    targets = load_targets(config, directory=directory)
+    return open_workspace(
+        targets.named(target), targets.directory, environment=dict(os.environ), listener=ConsoleListener(sys.stderr)
+    )
+
+
+def _clock() -> Clock:
+    from aml_train.core.clock import Clock
+
+    return Clock(now=time.monotonic, sleep=time.sleep)
+
+
+@jobs.command("list")
+@target_options
+@click.option("--status", "statuses", multiple=True, metavar="STATUS", help="Such as running; may be repeated.")
+@click.option("--experiment", metavar="NAME", help="Of this experiment.")
+@click.option("--name", metavar="PATTERN", help="Of this name or display name; * and ? are wildcards.")
+@click.option("--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="With this tag; may be repeated.")
+@click.option("--archived", is_flag=True, help="Also jobs that were archived.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(min=0), default=20, help="At most so many; 0 for all.  [default: 20]"
+)
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each.")
+def list_(
+    directory: Path,
+    config: Path | None,
+    target: str | None,
+    *,
+    statuses: tuple[str, ...],
+    experiment: str | None,
+    name: str | None,
+    tags: tuple[str, ...],
+    archived: bool,
+    lines: int,
+    as_json: bool,
+) -> None:
+    """List jobs, the newest first."""
+    import itertools
+
+    from aml_train.jobs.browse import list_jobs
+
+    wanted = _filter(statuses, experiment, name, tags, archived=archived)
+    rows = itertools.islice(list_jobs(_open(directory, config, target), wanted), lines or None)
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row.facts(), ensure_ascii=False))
+        return
+    for line in _table(list(rows)):
+        click.echo(line)
+
+
+def _filter(
+    statuses: Sequence[str], experiment: str | None, name: str | None, tags: Sequence[str], *, archived: bool
+) -> Filter:
+    from aml_train.config.yaml.shapes import nearest
+    from aml_train.jobs.browse import Filter
+    from aml_train.jobs.states import JobStatus
+
+    known = {status.value.lower(): status for status in JobStatus}
+    for word in statuses:
+        if word.lower() not in known:
+            near = nearest(word, tuple(status.value for status in JobStatus))
+            hint = f" Did you mean {near}?" if near else f" Known are {', '.join(s.value for s in JobStatus)}."
+            raise click.UsageError(f"--status {word}: AzureML has no such status.{hint}")
+    pairs = (text.partition("=") for text in tags)
+    return Filter(
+        statuses=frozenset(known[word.lower()] for word in statuses),
+        experiment=experiment,
+        name=name,
+        tags={key: value if sign else None for key, sign, value in pairs},
+        archived=archived,
+    )
+
+
+def _table(rows: Sequence[JobRow]) -> Iterator[str]:
+    """Yield the lines of a table of jobs."""
+    from aml_train.cli.table import table
+
+    cells = [
+        (
+            row.name,
+            row.status.value,
+            row.experiment,
+            row.compute,
+            row.created[:19].replace("T", " "),
+            row.display_name if row.display_name != row.name else "",
+        )
+        for row in rows
+    ]
+    yield from table(("NAME", "STATUS", "EXPERIMENT", "COMPUTE", "CREATED", "TITLE"), cells)
+
+
+@jobs.command("show")
+@click.argument("job")
+@target_options
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def show(job: str, directory: Path, config: Path | None, target: str | None, *, as_json: bool) -> None:
+    """Show what a job is, what became of it, and its metrics."""
+    import yaml
+
+    from aml_train.cli.console import printable
+    from aml_train.cli.tables_text import lines_of
+    from aml_train.core.masking import Masker, known_secrets
+    from aml_train.core.tables import masked
+    from aml_train.jobs.browse import describe_job, table_facts, tables_of_job
+
+    service = _open(directory, config, target)
+    told = describe_job(service, job)
+    found, more, remark = tables_of_job(service, job, told.get("metrics", {}))
+    masker = Masker(known_secrets(os.environ, identifiers=False))
+    tables = [masked(one, masker.mask) for one in found]
+    if remark:
+        click.echo(f"note: {printable(remark)}", err=True)
+    if as_json:
+        told |= {"tables": [table_facts(one) for one in tables], "more_tables": more} if tables else {}
+        click.echo(json.dumps(told, ensure_ascii=False, indent=2))
+        return
+    text = yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=120)
+    click.echo("\n".join(printable(line) for line in text.rstrip("\n").split("\n")))
+    for line in lines_of(tables, more):
+        click.echo(line)
+
+
+@jobs.command("logs")
+@click.argument("job")
+@target_options
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended; its end is that of the command.")
+@click.option("--file", "pattern", metavar="PATTERN", help="Only these logs, such as 'user_logs/std_log_process_0*'.")
+def logs(
+    job: str, directory: Path, config: Path | None, target: str | None, *, follow: bool, pattern: str | None
+) -> None:
+    """Print a job's logs: what its command wrote, unless --file says otherwise.
+
+    Ctrl-C leaves the job alone. With -f the exit code is 0 if the job completes, 5 if it fails, 7 if it is cancelled.
+    """
+    service = _open(directory, config, target)
+    _print_logs(service, job, pattern or "user_logs/*", follow=follow)
+
+
+def _remark(event: Event) -> None:
+    from aml_train.cli.console import printable
+    from aml_train.core.events import Notice
+
+    if isinstance(event, Notice):
+        click.echo(f"note: {printable(event.text)}", err=True)
+
+
+def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> None:
+    """Print the logs that *pattern* names; with *follow* until the end.
+
+    Raises:
+        AmlTrainError: what a followed job ended with.
+    """
+    import fnmatch
+
+    from aml_train.cli.console import printable_lines
+    from aml_train.core.masking import Masker, known_secrets
+    from aml_train.jobs.browse import read_job
+    from aml_train.jobs.endings import failure_of
+    from aml_train.jobs.logs.follow import LogFollower, addresses
+    from aml_train.jobs.logs.names import log_name
+    from aml_train.jobs.logs.reader import LogReader
+
+    read_job(service, job)
+    shown: list[str] = []
+
+    def say(text: LogText) -> None:
+        if shown[-1:] != [text.name.path]:
+            if several:
+                click.echo(f"==> {text.name.path} <==")
+            shown[:] = [text.name.path]
+        click.echo(printable_lines(text.text), nl=not text.more)
+
+    masker = Masker(known_secrets(os.environ, identifiers=False))
+    clock = _clock()
+    reader = LogReader(service, job, _remark, clock.now)
+    follower = LogFollower(reader, say, masker=masker)
+    while True:
+        view = service.details(job)
+        names = sorted(
+            (log_name(path) for path in view.log_files if fnmatch.fnmatchcase(path, pattern)),
+            key=lambda name: name.order,
+        )
+        several = len(names) > 1
+        ended = view.status.terminal
+        found = tuple(addresses(names, view.log_files))
+        reader.know(found, final=ended or not follow)
+        follower.follow(found, final=ended or not follow)
+        if ended or not follow:
+            break
+        clock.sleep(_FOLLOW_PAUSE)
+    if not names and not follow:
+        known = ", ".join(sorted(view.log_files)) or "none yet"
+        click.echo(f"note: no log is called {pattern}; there are: {known}", err=True)
+    if (
+        follow
+        and (failure := failure_of(view.status, job=job, reason=view.error, tail="", codes=view.codes)) is not None
+    ):
+        raise failure
+
+
+@jobs.command("cancel")
+@click.argument("names", metavar="JOB...", nargs=-1, required=True)
+@target_options
+def cancel(names: tuple[str, ...], directory: Path, config: Path | None, target: str | None) -> None:
+    """Cancel jobs, and wait until they have ended. A job that has ended stays as it is."""
+    from aml_train.core.errors import ServiceError
+    from aml_train.jobs.browse import read_job
+    from aml_train.jobs.cancel import await_end, tell_to_cancel
+    from aml_train.jobs.states import parse_status
+
+    service, clock = _open(directory, config, target), _clock()
+    before = {name: parse_status(read_job(service, name).optional_text("properties.status")) for name in names}
+    live = [name for name, status in before.items() if not status.terminal]
+    for name in live:
+        tell_to_cancel(service, name, clock=clock)
+    for name, status in before.items():
+        if name not in live:
+            click.echo(f"{name} had ended: {status.value}")
+            continue
+        view = await_end(service, name, clock=clock)
+        if not view.status.terminal:
+            raise ServiceError(f"AzureML has taken note, but the job {name} is still {view.status.value}.")
+        click.echo(f"{name} is {view.status.value}")
+
+
+@jobs.command("resubmit")
+@click.argument("job")
+@target_options
+@click.option("--name", metavar="NAME", help="Name of the new job; by default the old one's with a random end.")
+@click.option("-c", "--compute", metavar="NAME", help="Another compute.")
+@click.option("-f", "--follow", is_flag=True, help="Print its log until it has ended.")
+def resubmit(
+    job: str,
+    directory: Path,
+    config: Path | None,
+    target: str | None,
+    *,
+    name: str | None,
+    compute: str | None,
+    follow: bool,
+) -> None:
+    """Submit a job once more, as it was: the same code, environment and inputs, whatever has changed here since."""
+    import secrets
+
+    service = _open(directory, config, target)
+    new = name or f"{job[:200]}-{secrets.token_hex(3)}"
+    with terminate_like_interrupt():
+        view = service.resubmit(job, new, compute=compute)
+    click.echo(view.name)
+    if follow:
+        _print_logs(service, view.name, "user_logs/*", follow=True)
+
+
+@jobs.command("download")
+@click.argument("job")
+@click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
+@target_options
+@click.option(
+    "-o", "--to", type=click.Path(path_type=Path, file_okay=False), help="Folder.  [default: the job's name]"
+)
+@click.option("--output", "outputs", multiple=True, metavar="NAME", help="A named output, instead; may be repeated.")
+def download(
+    job: str,
+    patterns: tuple[str, ...],
+    directory: Path,
+    config: Path | None,
+    target: str | None,
+    *,
+    to: Path | None,
+    outputs: tuple[str, ...],
+) -> None:
+    """Fetch what a job wrote: its artefacts (outputs/, logs), or those that PATTERNs name; or its named outputs.
+
+    * and ? stay within a folder, ** stands for any folders. A file has its name only when it is complete and its checksum was found right;
+    after an interruption the same command goes on.
+
+    \b
+    aml-train jobs download JOB                          everything
+    aml-train jobs download JOB outputs/model 'outputs/*.json'
+    aml-train jobs download JOB --output model -o model
+    """
+    from aml_train.azure.blob.address import JobOutput
+    from aml_train.azure.blob.operations import Place
+    from aml_train.azure.blob.operations import download as fetch
+    from aml_train.cli.data import moved, open_targets
+
+    workspace = open_targets(directory, config, target).workspace(None)
+    folder = to or Path(job)
+    wanted = [(name, pattern) for name in outputs or ("default",) for pattern in patterns or ("",)]
+    places: list[tuple[Place, Path]] = []
+    for name, pattern in wanted:
+        where = workspace.locate(JobOutput(job=job, output=name, path=pattern))
+        place = Place(
+            storage=workspace.storage(where.datastore), path=where.path, address=f"{job}: {pattern or name}"
+        )
+        base = folder / name if len(outputs) > 1 else folder
+        places.append((place, base / _kept(place, pattern)))
+
+    def work(tally: Any) -> None:
+        for place, path in places:
+            fetch(place, path, tally, folder_wanted=True)
+
+    moved("received", work)
+
+
+def _kept(place: Place, pattern: str) -> str:
+    """Return the folders of *pattern* that files keep here: those before a wildcard, and of a file its folder."""
+    from aml_train.core.globs import has_wildcards, select
+
+    if not has_wildcards(pattern) and not pattern.endswith("/") and place.storage.find(place.path) is not None:
+        return pattern.rpartition("/")[0]
+    return select(pattern).folder.strip("/")

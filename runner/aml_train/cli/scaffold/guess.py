@@ -1,0 +1,186 @@
+"""The whole configuration that is proposed for a job. Pure."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+
+from aml_train.cli.scaffold.candidates import Candidate, job_item
+from aml_train.cli.scaffold.draft import Draft, Item
+from aml_train.cli.scaffold.guess_image import Image, guess_image
+from aml_train.cli.scaffold.project import Project, TextFile, nearness
+from aml_train.config.yaml.nodes import MapNode, Mark
+
+MOST_METRICS = 8
+_METRIC = r"""\blog_metric\(\s*(?:key\s*=\s*)?["']([^"'{}]+)["']|\brun\.log\(\s*["']([^"'{}]+)["']"""
+_METRICS = r"""\blog_metrics\(\s*\{([^{}]*)\}"""
+_LESS = re.compile(r"loss|error|err\b|mse|mae|rmse|perplexity|latency", re.IGNORECASE)
+_OUTPUT = r"""["'](?:\./)?(outputs/[\w./-]+)["']"""
+_MODEL_TYPES = ("custom_model", "mlflow_model", "triton_model")
+_PYTEST_LINE = r"^[\s-]*(?:run:\s*)?((?:python3? -m )?pytest\b[^|&;$<>\n#`{}]*)$"
+
+
+def propose(project: Project, job: Candidate, *, asked: bool) -> Draft:
+    """Return the configuration for a job.
+
+    Args:
+        project: what was found.
+        job: the job that was chosen.
+        asked: whether the user named it.
+    """
+    draft = Draft(items=[job_item(job, asked=asked)])
+    folders = _near_tests(project, job)
+    unittest = bool(folders) and all(_is_unittest(file) for folder in folders for file in project.tests[folder])
+    image = guess_image(project, job, needs_pytest=bool(folders) and not unittest)
+    if image.item is not None:
+        draft.items.append(image.item)
+    draft.notes += image.notes
+    _tests(project, image, folders, draft, unittest=unittest)
+    _gate(project, job, draft)
+    _model(project, job, draft)
+    _look_around(project, job, draft)
+    return draft
+
+
+def _near_tests(project: Project, job: Candidate) -> list[str]:
+    """Return the folders of tests that are nearest to the job's code; those of other parts of a repository are not its."""
+    folders = sorted(project.tests, key=lambda folder: nearness(f"{folder}/x", job.code))
+    if not folders:
+        return []
+    beside = posixpath.dirname(job.code) if job.code not in ("", ".") else ""
+
+    def apart(folder: str) -> int:
+        return nearness(f"{folder}/x" if folder != "." else "x", beside)[0]
+
+    least = min(apart(folder) for folder in folders)
+    return sorted(folder for folder in folders if apart(folder) == least)
+
+
+def _is_unittest(file: TextFile) -> bool:
+    return re.search(r"^\s*(import|from)\s+unittest\b", file.text, re.MULTILINE) is not None and not re.search(
+        r"^\s*(import|from)\s+pytest\b", file.text, re.MULTILINE
+    )
+
+
+def _tests(project: Project, image: Image, folders: list[str], draft: Draft, *, unittest: bool) -> None:
+    if not folders:
+        draft.notes.append(
+            "no tests were found (files test_*.py): with `tests`, they run inside the image before the job"
+        )
+        return
+    if image.item is None:
+        return
+    count = sum(len(project.tests[folder]) for folder in folders)
+    why = f"{count} test file{'s' if count != 1 else ''}"
+    origin = Mark(file=project.tests[folders[0]][0].path, line=1)
+    where = " ".join("" if folder == "." else folder for folder in folders).strip()
+    command = f"python -m unittest discover -s {folders[0]}" if unittest else f"pytest -q {where}".strip()
+    workflow = _in_workflows(project)
+    if workflow is not None and len(folders) == len(project.tests) and not unittest:
+        origin, command = workflow
+        why = "what the workflow runs"
+    draft.items.append(Item(key="tests", value=[Item(key="command", value=command, why=why, origin=origin)]))
+    if not unittest and image.has_pytest is None:
+        draft.notes.append("the tests need pytest in the image: whether it is there cannot be seen from here")
+    elif not unittest and not image.has_pytest:
+        draft.notes.append("the tests need pytest in the image, and the conda file does not name it: add it there")
+    _more_tests(project, folders, draft)
+
+
+def _more_tests(project: Project, folders: list[str], draft: Draft) -> None:
+    others = sorted(set(project.tests) - set(folders))
+    if others:
+        draft.notes.append(f"tests elsewhere were left aside: {', '.join(others[:6])}")
+
+
+def _in_workflows(project: Project) -> tuple[Mark, str] | None:
+    """Return the one command by which workflows run pytest, or None where there is none or several."""
+    found: dict[str, Mark] = {}
+    for document in project.of("workflow"):
+        for mark, match in TextFile(path=document.path, text=document.text).all(_PYTEST_LINE):
+            found.setdefault(match[1].strip(), mark)
+    if len(found) != 1:
+        return None
+    ((command, mark),) = found.items()
+    return mark, command
+
+
+def _gate(project: Project, job: Candidate, draft: Draft) -> None:
+    found: dict[str, Mark] = {}
+    for file in _code(project, job):
+        for mark, match in file.all(_METRIC):
+            found.setdefault(match[1] or match[2], mark)
+        for mark, match in file.all(_METRICS):
+            for name in re.findall(r"""["']([^"'{}]+)["']\s*:""", match[1]):
+                found.setdefault(name, mark)
+    if not found:
+        draft.notes.append(
+            "no metric was found in the code (mlflow.log_metric): with `gate`, metrics decide on the model"
+        )
+        return
+    rules = [
+        Item(key=name, value="< 0.1" if _LESS.search(name) else ">= 0.9", origin=mark)
+        for name, mark in list(found.items())[:MOST_METRICS]
+    ]
+    why = "metrics that the code logs: keep those that decide, with bounds of your own"
+    draft.items.append(Item(key="gate", value=rules, why=why, proposed=True))
+
+
+def _model(project: Project, job: Candidate, draft: Draft) -> None:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", project.name).strip("-._") or "model"
+    if job.document is not None and job.kind == "command":
+        outputs = job.document.node("outputs")
+        for output in outputs.entries if isinstance(outputs, MapNode) else ():
+            kind = job.document.said("outputs", output, "type")
+            if kind in _MODEL_TYPES:
+                value = [
+                    Item(key="name", value=name, why="the project's name"),
+                    Item(
+                        key="output",
+                        value=output,
+                        why="a model, as its type says",
+                        origin=job.document.mark("outputs", output),
+                    ),
+                    Item(key="type", value=kind),
+                ]
+                draft.items.append(Item(key="model", value=value))
+                return
+    for file in _code(project, job):
+        for mark, match in file.all(_OUTPUT):
+            if "model" in match[1]:
+                value = [Item(key="name", value=name), Item(key="path", value=match[1], origin=mark)]
+                why = "the code writes it: registered after the gate, if you want"
+                draft.items.append(Item(key="model", value=value, why=why, proposed=True))
+                return
+
+
+def _code(project: Project, job: Candidate) -> list[TextFile]:
+    return [one for one in project.scripts if job.code in ("", ".") or one.path.startswith(f"{job.code}/")]
+
+
+def _look_around(project: Project, job: Candidate, draft: Draft) -> None:
+    for document in project.of("other job"):
+        what = document.said("type") or "another"
+        draft.notes.append(f"{document.path}:1: a job of the type {what}: aml-train runs command jobs alone")
+    if job.kind == "command":
+        for document in project.of("runconfig"):
+            draft.notes.append(f"{document.path}:1: a run configuration of SDK v1 was left aside")
+    for document in project.of("workflow"):
+        found = TextFile(path=document.path, text=document.text).first(r"uses:\s*\S*(azure/aml-\w+|aml-run)\S*")
+        if found:
+            draft.notes.append(f"{found[0].where}: {found[1][1]}: docs/migration.md says how to come from there")
+    for path, file in sorted(project.others.items()):
+        if path in ("config.json", ".azureml/config.json") and _is_workspace(file.text):
+            draft.notes.append(f"{path}:1: it names a workspace: for runs in Azure add `targets: {{azure: {{}}}}`")
+    if project.truncated:
+        draft.notes.append("the folder holds very many files: not all of them were looked at")
+    draft.notes += [str(fault) for fault in project.faults]
+
+
+def _is_workspace(text: str) -> bool:
+    try:
+        said = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(said, dict) and {"subscription_id", "resource_group", "workspace_name"} <= set(said)

@@ -1,0 +1,120 @@
+"""An .amlignore that is proposed for the code folder: documentation, tests and notebooks make no other job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aml_train.cli.scaffold.project import MAX_DEPTH, Project
+from aml_train.config.model import Config
+from aml_train.pipeline.run_files import mentioned
+
+NAME: Final = ".amlignore"
+_HEADER: Final = """\
+# Written by `aml-train init`: what the job does not need, so that a change of it does not train again.
+"""
+_INSTEAD: Final = "# AzureML reads this file instead of .gitignore, whose lines these are:\n"
+_DOCS: Final = ("doc", "docs", "documentation")
+_TESTS: Final = ("test", "tests")
+_NOTEBOOKS: Final = ("notebooks",)
+_MOST_LOOKED_AT: Final = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern:
+    """A line of the file, and why it is there."""
+
+    text: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class IgnoreFile:
+    """The file: its path in the project, its text, and the lines that were added to those of .gitignore."""
+
+    path: str
+    text: str
+    patterns: tuple[Pattern, ...]
+
+
+def propose_ignore(directory: Path, config: Config, project: Project) -> IgnoreFile | None:
+    """Return the .amlignore of the code folder; None where there is one, or nothing to leave out.
+
+    What the job or a script of the project mentions by its name stays in the snapshot.
+
+    Args:
+        directory: the project folder.
+        config: the configuration that is proposed.
+        project: what was found.
+    """
+    code, root = config.job.code, Path(os.path.abspath(directory))  # noqa: PTH100 - links stay
+    if code is None or not code.is_dir() or not code.is_relative_to(root) or os.path.lexists(code / NAME):
+        return None
+    known = mentioned(config) + "\n".join(script.text for script in project.scripts)
+    patterns = tuple(_patterns(code, known))
+    if not patterns:
+        return None
+    ignored = _gitignore(code)
+    if ignored is None:
+        return None
+    head = f"{_HEADER}{_INSTEAD}{ignored}\n" if ignored else _HEADER
+    text = head + "".join(f"# {one.why}\n{one.text}\n" for one in patterns)
+    return IgnoreFile(path=(code / NAME).relative_to(root).as_posix(), text=text, patterns=patterns)
+
+
+def _patterns(code: Path, known: str) -> Iterator[Pattern]:
+    with os.scandir(code) as found:
+        items = sorted(found, key=lambda item: item.name)
+    folders = [item.name for item in items if item.is_dir()]
+    for names, why in (
+        (_DOCS, "documentation"),
+        (_TESTS, "tests, which run before the job"),
+        (_NOTEBOOKS, "notebooks"),
+    ):
+        for name in folders:
+            if name.lower() in names and not _mentions(known, name):
+                yield Pattern(text=f"/{name}/", why=why)
+    if any(item.name.endswith(".log") for item in items) and ".log" not in known:
+        yield Pattern(text="/*.log", why="logs, which differ after each run")
+    pages = any(item.name.lower().endswith(".md") and item.is_file() for item in items)
+    if pages and ".md" not in known and "pip install" not in known:  # a package may read its README
+        yield Pattern(text="/*.md", why="documentation")
+    if ".ipynb" not in known and _has_notebooks(code):
+        yield Pattern(text="*.ipynb", why="notebooks, which change whenever they are run")
+
+
+def _mentions(known: str, name: str) -> bool:
+    """Tell whether a text may name the folder: as a path, as a text in quotes, or as a package."""
+    quoted = (f'"{name}"', f"'{name}'", f"{name}/", f"import {name}", f"from {name}", f" {name} ", f"{name}.")
+    return any(text in known for text in quoted)
+
+
+def _has_notebooks(code: Path) -> bool:
+    looked = 0
+    for folder, folders, files in os.walk(code):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        looked += len(files)
+        if any(name.endswith(".ipynb") for name in files):
+            return True
+        if looked > _MOST_LOOKED_AT or len(Path(folder).parts) - len(code.parts) >= MAX_DEPTH:
+            folders.clear()
+    return False
+
+
+def _gitignore(code: Path) -> str | None:
+    """Return the lines of the code folder's .gitignore, which would count no more; None if they cannot be read."""
+    try:
+        return (code / ".gitignore").read_text(encoding="utf-8-sig").strip("\n") + "\n"
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def lines_of(file: IgnoreFile) -> Sequence[str]:
+    """Return what is reported of the file: each pattern with its reason."""
+    head = f"{file.path}: written, as AzureML sends everything that no ignore file names"
+    return [head, *(f"{file.path}: {one.text} ({one.why})" for one in file.patterns)]

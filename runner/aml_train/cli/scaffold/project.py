@@ -1,0 +1,236 @@
+"""What a repository holds that tells how it trains. Reads files, changes nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from aml_train.cli.scaffold.documents import Document, Kind, kind_of, looks_like_azureml
+from aml_train.config.yaml.nodes import Faults, MapNode, Mark
+from aml_train.config.yaml.source import MAX_BYTES, read_text
+from aml_train.config.yaml.tree import parse
+from aml_train.core.errors import Fault
+
+MAX_DEPTH: Final = 6
+MAX_FILES: Final = 20_000
+MAX_SCRIPTS: Final = 300
+"""So many Python files are looked into."""
+
+SKIPPED: Final = frozenset(
+    {"__pycache__", "node_modules", "site-packages", "build", "dist", "outputs", "mlruns", "wandb"}
+)
+HIDDEN: Final = frozenset({".github", ".azureml"})
+"""Hidden folders that are looked into; others are tools' own."""
+
+OTHERS: Final = (".python-version", "runtime.txt", "config.json")
+
+ENVIRONMENTS: Final = ("pyvenv.cfg", "conda-meta")
+"""What tells that a folder is an environment of Python or conda."""
+
+_TEST_FILE: Final = re.compile(r"test_\w+\.py|\w+_test\.py")
+_REQUIREMENTS: Final = re.compile(r"requirements[\w.-]*\.(txt|in)|[\w-]+[-_.]requirements\.txt")
+_DOCKERFILE: Final = re.compile(r"Dockerfile(\.[\w-]+)?|[\w-]+\.Dockerfile", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFile:
+    """A file by lines."""
+
+    path: str
+    text: str
+
+    def first(self, pattern: str, flags: re.RegexFlag = re.MULTILINE) -> tuple[Mark, re.Match[str]] | None:
+        """Return the first match with its place, or None."""
+        match = re.search(pattern, self.text, flags)
+        return None if match is None else (self.mark(match), match)
+
+    def all(self, pattern: str) -> Iterator[tuple[Mark, re.Match[str]]]:
+        """Yield every match with its place."""
+        for match in re.finditer(pattern, self.text, re.MULTILINE):
+            yield self.mark(match), match
+
+    def mark(self, match: re.Match[str]) -> Mark:
+        """Return the line that a match begins at."""
+        return Mark(file=self.path, line=self.text.count("\n", 0, match.start()) + 1)
+
+    @property
+    def folder(self) -> str:
+        """The folder it lies in, empty for the project's own."""
+        return folder_of(self.path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """What was found. Paths are relative to the project, with ``/``.
+
+    Attributes:
+        name: the last part of what the project is called.
+        documents: YAML files that say something of AzureML, conda or workflows.
+        requirements: requirements files.
+        dockerfiles: Dockerfiles.
+        pyproject: the pyproject.toml files, with what they say.
+        tests: folders that hold tests, the outermost ones.
+        scripts: Python files, without tests.
+        others: small files that are looked at by name, such as ``.python-version``.
+        faults: files that look like AzureML's and cannot be read.
+        truncated: whether there is more than was looked at.
+    """
+
+    name: str
+    documents: Sequence[Document] = ()
+    requirements: Sequence[TextFile] = ()
+    dockerfiles: Sequence[TextFile] = ()
+    pyproject: Sequence[tuple[TextFile, Mapping[str, Any]]] = ()
+    tests: Mapping[str, Sequence[TextFile]] = field(default_factory=dict)
+    scripts: Sequence[TextFile] = ()
+    others: Mapping[str, TextFile] = field(default_factory=dict)
+    faults: Sequence[Fault] = ()
+    truncated: bool = False
+
+    def of(self, *kinds: Kind) -> list[Document]:
+        """Return the documents of these kinds."""
+        return [document for document in self.documents if document.kind in kinds]
+
+
+def scan(directory: Path, called: str | None = None) -> Project:
+    """Look through a project folder.
+
+    Args:
+        directory: the folder; what lies deeper than a few folders, and what tools keep for themselves, is left out.
+        called: what the project is called; the folder's name by default.
+    """
+    paths, truncated = _walk(directory)
+    faults = Faults()
+    documents: list[Document] = []
+    requirements: list[TextFile] = []
+    dockerfiles: list[TextFile] = []
+    scripts: list[TextFile] = []
+    testing: list[TextFile] = []
+    pyproject: list[tuple[TextFile, Mapping[str, Any]]] = []
+    others: dict[str, TextFile] = {}
+    for path in paths:
+        name = path.rpartition("/")[2]
+        if name in OTHERS:
+            others |= {file.path: file for file in _text(directory, path)}
+        elif path.startswith(".github/"):
+            documents += [_workflow(file) for file in _text(directory, path) if name.endswith((".yml", ".yaml"))]
+        elif name.endswith((".yml", ".yaml", ".runconfig")) or path.startswith(".azureml/"):
+            document = _document(directory, path, faults)
+            if document is not None:
+                documents.append(document)
+        elif _REQUIREMENTS.fullmatch(name):
+            requirements += _text(directory, path)
+        elif _DOCKERFILE.fullmatch(name):
+            dockerfiles += _text(directory, path)
+        elif name == "pyproject.toml":
+            pyproject += [(file, _toml(file)) for file in _text(directory, path)]
+        elif name.endswith(".py") and len(scripts) + len(testing) < MAX_SCRIPTS:
+            (testing if _TEST_FILE.fullmatch(name) else scripts).extend(_text(directory, path))
+    return Project(
+        name=called or directory.resolve().name,
+        documents=documents,
+        requirements=requirements,
+        dockerfiles=dockerfiles,
+        pyproject=pyproject,
+        tests=_test_folders(testing),
+        scripts=scripts,
+        others=others,
+        faults=tuple(faults),
+        truncated=truncated,
+    )
+
+
+def folder_of(path: str) -> str:
+    """Return the folder of a path, empty for the project's own."""
+    return path.rpartition("/")[0]
+
+
+def nearness(path: str, goal: str) -> tuple[int, int, str]:
+    """Return a key by which what lies nearest to the folder *goal* comes first."""
+    folder = PurePosixPath(folder_of(path)).parts
+    wanted = PurePosixPath(goal).parts
+    common = 0
+    for one, other in zip(folder, wanted, strict=False):
+        if one != other:
+            break
+        common += 1
+    return len(folder) - common + len(wanted) - common, len(folder), path
+
+
+def _walk(directory: Path) -> tuple[list[str], bool]:
+    found: list[str] = []
+    for folder, folders, files in os.walk(directory):
+        here = PurePosixPath(Path(folder).relative_to(directory).as_posix())
+        depth = len(here.parts)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if depth < MAX_DEPTH
+            and name not in SKIPPED
+            and (not name.startswith(".") or (name in HIDDEN and depth == 0))
+            and not any(Path(folder, name, mark).exists() for mark in ENVIRONMENTS)
+        )
+        found += [str(here / name) for name in sorted(files)]
+        if len(found) > MAX_FILES:
+            return found[:MAX_FILES], True
+    return found, False
+
+
+def _text(directory: Path, path: str) -> list[TextFile]:
+    """Return a file's text; none where it is no regular file, too large, or cannot be read."""
+    file = directory / path
+    try:
+        if not file.is_file() or file.stat().st_size > MAX_BYTES:
+            return []
+        return [TextFile(path=path, text=file.read_text(encoding="utf-8", errors="replace"))]
+    except OSError:
+        # What cannot be read tells nothing; nothing is claimed of it.
+        return []
+
+
+def _document(directory: Path, path: str, faults: Faults) -> Document | None:
+    """Read a YAML file; None where it is none of AzureML's. One that looks like AzureML's and is broken is a fault."""
+    mine = Faults()
+    text = read_text(directory / path, Mark(file=path), path, mine)
+    tree = None if text is None else parse(text, path, mine)
+    if mine or not isinstance(tree, MapNode):
+        if mine and looks_like_azureml(path, text or ""):
+            for fault in mine:
+                where, _, line = fault.where.rpartition(":")
+                mark = Mark(file=where, line=int(line)) if line.isdecimal() else Mark(file=fault.where)
+                faults.add(mark, fault.what, why=fault.why, remedy=fault.remedy)
+        return None
+    kind = kind_of(path, tree)
+    if kind is None:
+        return None
+    return Document(path=path, kind=kind, tree=tree, text=text or "")
+
+
+def _workflow(file: TextFile) -> Document:
+    """Return a workflow, of which the text alone is looked at: GitHub's YAML has a key ``on``, which is no text here."""
+    empty = MapNode(mark=Mark(file=file.path, line=1), entries={})
+    return Document(path=file.path, kind="workflow", tree=empty, text=file.text)
+
+
+def _toml(file: TextFile) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(file.text)
+    except tomllib.TOMLDecodeError:
+        # Other tools complain of it; here it only tells nothing.
+        return {}
+
+
+def _test_folders(files: Sequence[TextFile]) -> dict[str, list[TextFile]]:
+    """Return tests by folder: the outermost one named ``test`` or ``tests``, else the file's own."""
+    found: dict[str, list[TextFile]] = {}
+    for file in files:
+        parts = PurePosixPath(file.folder).parts
+        named = next((at for at, part in enumerate(parts) if part in ("test", "tests")), None)
+        folder = "/".join(parts if named is None else parts[: named + 1])
+        found.setdefault(folder or ".", []).append(file)
+    return found

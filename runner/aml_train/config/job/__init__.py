@@ -1,0 +1,1 @@
+"""Command jobs: AzureML's CLI v2 YAML."""

@@ -1,0 +1,109 @@
+"""What a job's command refers to: ``${{inputs.x}}``, ``${{outputs.x}}`` and the optional parts ``$[[ … ]]``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from aml_train.config.yaml.nodes import Faults, MapNode, Mark, Node, ScalarNode, find, join, shown
+from aml_train.config.yaml.shapes import nearest
+
+_BRACKETS: Final = re.compile(r"\$\[\[.*?\]\]", re.DOTALL)
+_OPTIONAL: Final = re.compile(r"\$\[\[|\]\]")
+
+
+def check_command(tree: MapNode, prefix: str, faults: Faults) -> None:
+    """Check that what the command of the job *tree* refers to is declared, with the line inside the command.
+
+    *prefix* is the dotted name of the job in its file.
+    """
+    command = find(tree, "command")
+    if not isinstance(command, ScalarNode) or command.kind != "text":
+        return
+    declared = {root: _names(find(tree, root)) for root in ("inputs", "outputs")}
+    marks = _marks(command, "${{")
+    known: dict[tuple[str | None, bool], tuple[str, str, str] | None] = {}
+    for number, found in enumerate(_references(command.text)):
+        if faults.full:
+            return
+        if found not in known:
+            known[found] = _problem(*found, declared, prefix)
+        problem = known[found]
+        if problem is not None:
+            what, why, remedy = problem
+            faults.add(marks(number), what, why=why, remedy=remedy)
+    _check_optional(command, faults)
+
+
+def _check_optional(command: ScalarNode, faults: Faults) -> None:
+    """Check that each ``$[[`` is closed before the next. A ``]]`` that closes none is the shell's own."""
+    marks = _marks(command, "$[[")
+    number, is_open = -1, False
+    for match in _OPTIONAL.finditer(command.text):
+        if match[0] == "]]":
+            is_open = False
+            continue
+        number += 1
+        if is_open:
+            faults.add(marks(number), "the command nests `$[[` in `$[[`", remedy="end it with `]]`")
+            return
+        is_open = True
+    if is_open:
+        faults.add(marks(number), "the command opens `$[[` and does not close it", remedy="add `]]`")
+
+
+def _names(node: Node | None) -> dict[str, None]:
+    return dict.fromkeys(node.entries) if isinstance(node, MapNode) else {}
+
+
+def _references(text: str) -> Iterator[tuple[str | None, bool]]:
+    """Find what stands inside each ``${{ … }}``, None for one that is not closed; and whether it is in ``$[[ … ]]``."""
+    brackets = [match.span() for match in _BRACKETS.finditer(text)]
+    position = text.find("${{")
+    while position >= 0:
+        following = text.find("${{", position + 3)
+        end = text.find("}}", position + 3, following if following >= 0 else len(text))
+        optional = any(begin < position < close for begin, close in brackets)
+        yield text[position + 3 : end] if end >= 0 else None, optional
+        position = following
+
+
+def _problem(
+    inner: str | None, optional: bool, declared: Mapping[str, Mapping[str, None]], prefix: str
+) -> tuple[str, str, str] | None:
+    """Say what is wrong with a reference, why, and the remedy; None where it is right.
+
+    An *optional* one may be to an input that is not given. One that looks like another input is taken for a slip.
+    """
+    if inner is None:
+        return "the command opens `${{` and does not close it", "", "add `}}`"
+    root, dot, rest = inner.strip().partition(".")
+    if root not in declared or not dot:
+        what = f"the command refers to `${{{{{shown(inner)}}}}}`"
+        why = "it belongs to sweep jobs" if root == "search_space" else ""
+        return what, why, "known are `${{inputs.NAME}}` and `${{outputs.NAME}}`"
+    name = rest.removesuffix(".path")
+    if name in declared[root] and name != rest:
+        what = f"the command refers to `${{{{{shown(inner.strip())}}}}}`"
+        return what, "azure-ai-ml refuses it", f"write `${{{{{root}.{shown(name)}}}}}`, which is the path"
+    if name in declared[root]:
+        return None
+    near = nearest(name, tuple(declared[root]))
+    if optional and root == "inputs" and near is None and name == rest:
+        return None
+    remedy = f"did you mean `{near}`?" if near else f"declare it under `{join(prefix, root)}`"
+    return f"the command refers to the {root.removesuffix('s')} `{shown(name)}`, which is not declared", "", remedy
+
+
+def _marks(command: ScalarNode, token: str) -> Callable[[int], Mark]:
+    """Return what tells the place in the file of the n-th *token* of the command, which may span many lines."""
+    start = command.mark.line
+    lines = [offset for offset, line in enumerate(command.raw) for _ in range(line.count(token))]
+
+    def mark(number: int) -> Mark:
+        if start is None or number >= len(lines):
+            return command.mark
+        return Mark(file=command.mark.file, line=start + lines[number])
+
+    return mark

@@ -1,0 +1,1 @@
+"""Run configurations: azureml-core's YAML."""

@@ -1,0 +1,165 @@
+"""The tree that YAML is read into: plain nodes that know the file and line they were written at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from aml_train.core.errors import Fault, InvalidError
+
+Kind = Literal["text", "null", "bool", "int", "float", "date", "broken"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mark:
+    """A place in the user's input: a file with a one-based line, or the name of an option without one.
+
+    Attributes:
+        file: the file, or the option, such as ``--set image.base``.
+        line: one-based; None for an option or a file as a whole.
+        option: it is a value of ``--set``.
+    """
+
+    file: str
+    line: int | None = None
+    option: bool = False
+
+    @property
+    def where(self) -> str:
+        """The place as a :class:`~aml_train.core.errors.Fault` carries it."""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScalarNode:
+    """A value without parts.
+
+    Attributes:
+        mark: where it starts.
+        text: the value as YAML's text, after unfolding and unescaping.
+        kind: what YAML 1.1 makes of it; quoted values are always text. A broken one has been complained about.
+        value: the Python value.
+        raw: the source lines that it spans, where it spans several.
+    """
+
+    mark: Mark
+    text: str
+    kind: Kind
+    value: Any
+    raw: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListNode:
+    """A list."""
+
+    mark: Mark
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One key of a mapping with its value. *mark* is the key's place."""
+
+    mark: Mark
+    node: Node
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MapNode:
+    """A mapping with text keys, in the order of the file."""
+
+    mark: Mark
+    entries: Mapping[str, Entry]
+
+
+Node = ScalarNode | ListNode | MapNode
+
+
+@dataclass(kw_only=True)
+class Faults:
+    """Collects complaints, so that the user sees all of them at once; the first *most* of them."""
+
+    most: int = 200
+    _found: dict[tuple[str, int, int], Fault] = field(default_factory=dict)
+    _seen: set[Fault] = field(default_factory=set)
+    _more: bool = False
+
+    @property
+    def full(self) -> bool:
+        """Whether further complaints are only counted: time to stop looking for hints."""
+        return len(self._seen) >= self.most
+
+    def add(self, mark: Mark, what: str, *, why: str = "", remedy: str = "") -> None:
+        """Note one complaint; the same one at the same place is kept once."""
+        fault = Fault(where=mark.where, what=what, why=why, remedy=remedy)
+        if fault in self._seen:
+            return
+        if self.full:
+            self._more = True
+        else:
+            self._seen.add(fault)
+            self._found[(mark.file, mark.line or 0, len(self._seen))] = fault
+
+    def __len__(self) -> int:
+        return len(self._seen) + self._more
+
+    def __iter__(self) -> Iterator[Fault]:
+        """The complaints by file, then line, then order of discovery."""
+        yield from (self._found[key] for key in sorted(self._found))
+        if self._more:
+            what = f"there are more than {self.most} faults"
+            yield Fault(where=max(self._found)[0], what=what, remedy="correct these first")
+
+    def raise_if_any(self) -> None:
+        """Raise :class:`~aml_train.core.errors.InvalidError` with every complaint, if there is one."""
+        if self:
+            raise InvalidError(self)
+
+
+def plain(node: Node) -> Any:
+    """Return the Python value of a tree; a date stays text. Recursion is bounded, as the reader bounds the depth."""
+    if isinstance(node, MapNode):
+        return {key: plain(entry.node) for key, entry in node.entries.items()}
+    if isinstance(node, ListNode):
+        return [plain(item) for item in node.items]
+    return node.text if node.kind == "date" else node.value
+
+
+def find(node: Node | None, *keys: str) -> Node | None:
+    """Return the node under *keys*, or None where there is none."""
+    for key in keys:
+        if not isinstance(node, MapNode) or key not in node.entries:
+            return None
+        node = node.entries[key].node
+    return node
+
+
+def place(node: MapNode, *keys: str) -> Mark:
+    """Return the place of the last of *keys* that exists, or that of *node* itself."""
+    mark, here = node.mark, node
+    for key in keys:
+        entry = here.entries.get(key)
+        if entry is None:
+            break
+        mark = entry.mark
+        if not isinstance(entry.node, MapNode):
+            break
+        here = entry.node
+    return mark
+
+
+def join(name: str, key: str) -> str:
+    """Extend the dotted name of a key; a key that is no plain word is put in quotes."""
+    if not re.fullmatch(r"[\w$-]+", key):
+        key = '"' + shown(key).replace('"', "'") + '"'
+    return f"{name}.{key}" if name else key
+
+
+def shown(text: str, limit: int = 60) -> str:
+    """Return *text* fit for a message: one line, bounded, control characters and passwords in URLs masked."""
+    text = re.sub(r"(?<=//)[^/\s@]+@", "***@", text[:2000])
+    text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[: limit + 1])
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,124 @@
+"""Read a file of the user's into text, whatever lies at its path. Every obstacle becomes a fault, none an exception."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Final, Literal
+
+from aml_train.config.yaml.nodes import Faults, Mark, shown
+
+MAX_BYTES: Final = 1024 * 1024
+"""Larger files are refused: a configuration of this size is a mistake, such as a path to data."""
+
+LINE_BREAK: Final = re.compile(r"\r\n|[\r\n]")
+# What YAML forbids, and the separators that editors and YAML count differently as line ends.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ufeff]")
+_REASONS: Final = {
+    errno.ENOENT: "it does not exist",
+    errno.ENOTDIR: "a part of its path is a file, not a folder",
+    errno.EACCES: "its permissions forbid reading it",
+    errno.EPERM: "its permissions forbid reading it",
+    errno.ELOOP: "its symbolic links go round in a circle",
+    errno.ENAMETOOLONG: "its name is too long",
+}
+
+Found = Literal["file", "folder", "other", "missing"]
+
+
+def kind_of(path: Path) -> tuple[Found, str]:
+    """Tell what lies at *path* and, unless it is a file or a folder, why it cannot be used."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        return "missing", _reason(path, error)
+    if stat.S_ISREG(mode):
+        return "file", ""
+    if stat.S_ISDIR(mode):
+        return "folder", ""
+    names = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    return "other", f"it is {names.get(stat.S_IFMT(mode), 'a device')}"
+
+
+def absolute(path: Path) -> Path:
+    """Return *path* absolute and without ``..``; symbolic links stay as they are."""
+    return Path(os.path.abspath(path)) if "\0" not in str(path) else path  # noqa: PTH100 - Path.absolute() keeps `..`
+
+
+def read_text(path: Path, mark: Mark, file: str, faults: Faults) -> str | None:
+    """Read a text file.
+
+    Args:
+        path: the file.
+        mark: the place that names the file, for a file that cannot be read.
+        file: the file's name in complaints about its contents.
+        faults: takes the complaints.
+
+    Returns:
+        The text without byte order mark, or None after a complaint.
+    """
+    found, why = kind_of(path)
+    if found == "folder":
+        why = "it is a folder"
+    if found != "file":
+        faults.add(mark, f"cannot read `{shown(file, 120)}`", why=why, remedy="name a readable YAML file")
+        return None
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        faults.add(
+            mark, f"cannot read `{shown(file, 120)}`", why=_reason(path, error), remedy="name a readable YAML file"
+        )
+        return None
+    if len(data) > MAX_BYTES:
+        faults.add(Mark(file=file), "the file is larger than 1 MiB", remedy="name a YAML file, not data")
+        return None
+    return decode(data, file, faults)
+
+
+def decode(data: bytes, file: str, faults: Faults) -> str | None:
+    """Decode UTF-8 and refuse what YAML cannot hold; None after a complaint."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        faults.add(Mark(file=file, line=1), "the file is encoded as UTF-16", remedy="save it as UTF-8")
+        return None
+    data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = len(LINE_BREAK.findall(data[: error.start].decode("utf-8"))) + 1
+        faults.add(
+            Mark(file=file, line=line),
+            f"the byte 0x{data[error.start]:02x} is not UTF-8",
+            remedy="save the file as UTF-8",
+        )
+        return None
+    match = _CONTROL.search(text)
+    if match:
+        line = len(LINE_BREAK.findall(text[: match.start()])) + 1
+        code = ord(match[0])
+        utf16 = code == 0 and text[:64].count("\0") * 3 >= len(text[:64])
+        faults.add(
+            Mark(file=file, line=line),
+            "the file holds a NUL character" if code == 0 else f"the file holds the control character U+{code:04X}",
+            why="it looks like UTF-16" if utf16 else "YAML does not allow it",
+            remedy="save the file as UTF-8" if utf16 else "delete it, or write it as an escape in double quotes",
+        )
+        return None
+    return text
+
+
+def _reason(path: Path, error: OSError | ValueError) -> str:
+    if not isinstance(error, OSError):
+        return "its path holds a NUL character"
+    if error.errno == errno.ENOENT:
+        try:
+            target = path.readlink()
+        except OSError:
+            return _REASONS[errno.ENOENT]
+        return f"it is a symbolic link to `{shown(str(target))}`, which does not exist"
+    return _REASONS.get(error.errno or 0, error.strerror or str(error))

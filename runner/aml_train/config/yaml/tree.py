@@ -1,0 +1,260 @@
+"""YAML text → a tree of :mod:`aml_train.config.yaml.nodes`.
+
+The tree is built from the parser's events, in a loop and within bounds, so that neither deep nesting nor aliases of
+aliases cost more than the text itself. libyaml is used where PyYAML has it; the pure parser is the same grammar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import yaml
+
+from aml_train.config.yaml.messages import explain
+from aml_train.config.yaml.nodes import Entry, Faults, ListNode, MapNode, Mark, Node, ScalarNode, shown
+from aml_train.config.yaml.scalars import ScalarError, reading, resolve
+from aml_train.config.yaml.source import LINE_BREAK
+
+MAX_DEPTH: Final = 50
+MAX_NODES: Final = 20_000
+"""Values in one file; each use of an alias counts with all that it stands for."""
+CHARACTERS: Final = 64
+"""A text counts as one value more for each so many characters, so that aliases of a long text are bounded too."""
+
+_Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _StopReading(Exception):  # noqa: N818 - a signal within this module, after a complaint
+    pass
+
+
+@dataclass(kw_only=True)
+class _Built:
+    node: Node
+    size: int
+    height: int
+
+
+@dataclass(kw_only=True)
+class _Open:
+    """A list or mapping whose end has not come yet."""
+
+    mark: Mark
+    mapping: bool
+    anchor: str | None
+    items: list[Node] = field(default_factory=list)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    merges: list[tuple[Mark, Node]] = field(default_factory=list)
+    key: tuple[str | None, Mark, bool] | None = None
+    size: int = 1
+    height: int = 1
+
+
+def parse(text: str, file: str, faults: Faults, *, option: bool = False) -> Node | None:
+    """Read one YAML document.
+
+    Args:
+        text: the document.
+        file: its name in complaints.
+        faults: takes the complaints.
+        option: the text is the value of a command line option: complaints have no line.
+
+    Returns:
+        The tree, or None if there is none. The tree is whole enough for further checks even after a complaint.
+    """
+    builder = _Builder(text=text, file=file, faults=faults, option=option)
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            builder.take(event)
+    except _StopReading:
+        return None
+    except yaml.YAMLError as error:
+        line, what, remedy = explain(error, builder.lines)
+        faults.add(builder.mark(line - 1), what, remedy=remedy)
+        return None
+    return builder.root
+
+
+@dataclass(kw_only=True)
+class _Builder:
+    text: str
+    file: str
+    faults: Faults
+    option: bool
+    root: Node | None = None
+    lines: list[str] = field(init=False)
+    stack: list[_Open] = field(default_factory=list)
+    anchors: dict[str, _Built | None] = field(default_factory=dict)
+    documents: int = 0
+    total: int = 0
+
+    def __post_init__(self) -> None:
+        self.lines = LINE_BREAK.split(self.text)
+
+    def mark(self, line: int) -> Mark:
+        return Mark(file=self.file, line=None if self.option else line + 1, option=self.option)
+
+    def take(self, event: yaml.Event) -> None:
+        line = event.start_mark.line if event.start_mark else 0
+        match event:
+            case yaml.DocumentStartEvent():
+                self.documents += 1
+                if self.documents > 1:
+                    self.faults.add(
+                        self.mark(line),
+                        "a second YAML document starts here",
+                        remedy="keep one, without `---` between",
+                    )
+                    raise _StopReading
+            case yaml.AliasEvent():
+                self.alias(event.anchor or "", line)
+            case yaml.ScalarEvent():
+                self.scalar(event, line)
+            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
+                self.open(event, line)
+            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
+                self.close()
+            case _:
+                pass  # stream start and end, document end: nothing to build
+
+    def alias(self, name: str, line: int) -> None:
+        built = self.anchors.get(name)
+        if built is None:
+            inside = name in self.anchors
+            self.faults.add(
+                self.mark(line),
+                f"the alias `*{shown(name)}` " + ("stands inside its own anchor" if inside else "has no anchor"),
+                remedy="write the value out"
+                if inside
+                else f"define it before with `&{shown(name)}`, or quote the text",
+            )
+            raise _StopReading
+        self.add(built, line)
+
+    def scalar(self, event: yaml.ScalarEvent, line: int) -> None:
+        mark = self.mark(line)
+        text = event.value
+        kind, value = "text", text
+        # style "" or None is a plain scalar; everything quoted, block or tagged !!str is text
+        if event.style in (None, "") and event.tag is None:
+            try:
+                kind, value = resolve(text)
+            except ScalarError as error:
+                self.faults.add(mark, f"`{shown(text)}` {error}", remedy="write it in quotes if it is text")
+                kind, value = "broken", text
+        elif event.tag not in (None, "!", "tag:yaml.org,2002:str"):
+            self.tag(event.tag, mark)
+            kind = "broken"
+        end = event.end_mark.line if event.end_mark else line
+        raw = tuple(self.lines[line : end + 1]) if end > line else ()
+        merge = text == "<<" and event.style in (None, "")
+        node = ScalarNode(mark=mark, text=text, kind=cast("Any", kind), value=value, raw=raw)
+        size = 1 + len(text) // CHARACTERS
+        self.add(_Built(node=node, size=size, height=1), line, anchor=event.anchor, merge=merge)
+
+    def tag(self, tag: str, mark: Mark) -> None:
+        name = tag.replace("tag:yaml.org,2002:", "!!") if tag.startswith("tag:yaml.org") else tag
+        self.faults.add(
+            mark, f"the YAML tag `{shown(name)}` is not allowed", why="values are plain data", remedy="delete the tag"
+        )
+
+    def open(self, event: yaml.SequenceStartEvent | yaml.MappingStartEvent, line: int) -> None:
+        mapping = isinstance(event, yaml.MappingStartEvent)
+        core = "tag:yaml.org,2002:map" if mapping else "tag:yaml.org,2002:seq"
+        if event.tag not in (None, "!", core):
+            self.tag(event.tag, self.mark(line))
+        if len(self.stack) >= MAX_DEPTH:
+            self.too_deep(line)
+        if event.anchor:
+            self.anchors[event.anchor] = None
+        self.stack.append(_Open(mark=self.mark(line), mapping=mapping, anchor=event.anchor))
+
+    def too_deep(self, line: int) -> None:
+        self.faults.add(self.mark(line), f"the values are nested deeper than {MAX_DEPTH} levels")
+        raise _StopReading
+
+    def close(self) -> None:
+        frame = self.stack.pop()
+        node: Node
+        if frame.mapping:
+            self.merge(frame)
+            node = MapNode(mark=frame.mark, entries=frame.entries)
+        else:
+            node = ListNode(mark=frame.mark, items=tuple(frame.items))
+        self.total -= frame.size - 1  # counted with the parts already
+        built = _Built(node=node, size=frame.size, height=frame.height)
+        self.add(built, (frame.mark.line or 1) - 1, anchor=frame.anchor)
+
+    def add(self, built: _Built, line: int, *, anchor: str | None = None, merge: bool = False) -> None:
+        """Put a finished value where it belongs: as the root, an item, a key or a key's value."""
+        self.total += built.size
+        if self.total > MAX_NODES:
+            self.faults.add(
+                self.mark(line),
+                f"the file holds more than {MAX_NODES:,} values",
+                why="each use of an alias counts with all that it stands for",
+            )
+            raise _StopReading
+        if len(self.stack) + built.height > MAX_DEPTH + 1:
+            self.too_deep(line)
+        if anchor:
+            self.anchors[anchor] = built
+        if not self.stack:
+            self.root = built.node
+            return
+        frame = self.stack[-1]
+        frame.size += built.size
+        frame.height = max(frame.height, built.height + 1)
+        if not frame.mapping:
+            frame.items.append(built.node)
+        elif frame.key is None:
+            frame.key = self.key(built.node, line, merge=merge)
+        else:
+            self.value(frame, built.node)
+
+    def key(self, node: Node, line: int, *, merge: bool) -> tuple[str | None, Mark, bool]:
+        mark = self.mark(line)
+        if not isinstance(node, ScalarNode):
+            self.faults.add(mark, "a list or mapping stands where a key belongs", remedy="write a plain key")
+            return None, mark, False
+        if node.kind == "broken":
+            return None, mark, False
+        if node.kind != "text":
+            what = "a key is missing before `:`" if not node.text else f"the key `{shown(node.text)}` is not text"
+            why = f"YAML reads {reading(node)}" if node.text else ""
+            self.faults.add(
+                mark, what, why=why, remedy=f'write it in quotes: "{shown(node.text)}"' if node.text else ""
+            )
+            return None, mark, False
+        return node.text, mark, merge
+
+    def value(self, frame: _Open, node: Node) -> None:
+        key, mark, merge = cast("tuple[str | None, Mark, bool]", frame.key)
+        frame.key = None
+        if key is None:
+            return
+        if merge:
+            frame.merges.append((mark, node))
+        elif key in frame.entries:
+            first = frame.entries[key].mark.line
+            self.faults.add(
+                mark,
+                f"the key `{shown(key)}` is given twice",
+                why="" if self.option else f"it stands in line {first} already",
+                remedy="keep one of them",
+            )
+        else:
+            frame.entries[key] = Entry(mark=mark, node=node)
+
+    def merge(self, frame: _Open) -> None:
+        """Fill in the keys of ``<<``: those of the mapping itself come first, then the earlier of the merged."""
+        for mark, node in frame.merges:
+            for source in node.items if isinstance(node, ListNode) else (node,):
+                if isinstance(source, MapNode):
+                    for key, entry in source.entries.items():
+                        frame.entries.setdefault(key, entry)
+                else:
+                    self.faults.add(
+                        mark, "`<<` does not name a mapping", remedy="give it an alias such as `*defaults`"
+                    )

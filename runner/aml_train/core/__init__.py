@@ -1,0 +1,1 @@
+"""What every folder may use: errors, events, clock, files, text, threads."""

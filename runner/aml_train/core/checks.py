@@ -1,0 +1,68 @@
+"""The readiness checks of an image: their names, and what a finding is. A leaf; :mod:`aml_train.image.readiness.judge` judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Level = Literal["error", "warning", "info"]
+
+CHECKS: Final[Mapping[str, str]] = {
+    "shell": "`/bin/sh` and `bash` are there",
+    "python": "a Python that the AzureML packages support is on PATH",
+    "python-command": "the command `python`, which most jobs call, is there",
+    "platform": "the C library, and the processor's architecture",
+    "azureml-packages": "the AzureML packages that are wanted are there",
+    "azureml-import": "the AzureML packages can be imported",
+    "azureml-conflicts": "what the AzureML packages need is installed in fitting versions",
+    "pip-conflicts": "what the other Python packages need is installed in fitting versions",
+    "certificates": "certificate authorities are there, for https",
+    "fuse": "libfuse is there, where the image's own AzureML packages mount data",
+    "user": "the image's user has a name, a home and `/tmp` that can be written to",
+    "entrypoint": "an entrypoint runs what it is given",
+    "size": "the size of the image",
+    "libibverbs": "libibverbs loads",
+    "mlx5": "the mlx5 provider is there, has libibverbs' ABI, and loads",
+    "librdmacm": "librdmacm loads",
+    "infiniband-device": "InfiniBand devices on this machine; having none is no fault",
+    "infiniband-tools": "ibv_devinfo and ibstat are there",
+    "ofed-version": "the drivers' version against the one that the base was made for",
+    "nccl": "NCCL loads, and its version",
+    "nccl-plugin": "NCCL's network plugin loads, where there is one",
+    "nccl-sockets": "no variable forces NCCL to use sockets",
+    "cuda": "versions of CUDA, torch and TensorFlow; nothing hides the GPU's driver",
+    "mpi": "the version of MPI",
+}
+"""Check → what it looks at. The names are what ``image.checks.ignore`` takes, and what docs/image-checks.md explains."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What a check found.
+
+    Attributes:
+        check: its name, one of :data:`CHECKS`.
+        level: an error ends the run before anything is released; a warning is to be acted on; info is good to know.
+        what: what is so.
+        why: why it matters; empty where there is nothing to be done.
+        remedy: what to do; empty where there is nothing to be done.
+        ignored: the configuration allows it: it counts as info, whatever its level.
+    """
+
+    check: str
+    level: Level
+    what: str
+    why: str = ""
+    remedy: str = ""
+    ignored: bool = False
+
+    @property
+    def counts_as(self) -> Level:
+        """The level after the configuration had its say."""
+        return "info" if self.ignored else self.level
+
+    def __str__(self) -> str:
+        tail = "; ".join(part for part in (self.why, self.remedy) if part)
+        allowed = " (ignored)" if self.ignored else ""
+        return f"{self.check}: {self.what}{allowed}" + (f": {tail}" if tail else "")

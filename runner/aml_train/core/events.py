@@ -1,0 +1,402 @@
+"""What happened, as typed events. The console, the ``--json`` file and GitHub are listeners.
+
+A stage emits events through a :data:`Listener`; it prints nothing itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii
+from pathlib import Path
+from typing import Any, Literal
+
+from aml_train.core.checks import Finding
+from aml_train.core.tables import Table
+from aml_train.gate.comparison import Comparison
+from aml_train.jobs.logs.tracebacks import Traceback
+
+Stage = Literal[
+    "resolve",
+    "target",
+    "image",
+    "push",
+    "check",
+    "tests",
+    "submit",
+    "watch",
+    "gate",
+    "register",
+    "lineage",
+    "promote",
+]
+Source = Literal["build", "push", "tests", "job", "emulator"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Anything that happened; ``at`` is the time in UTC."""
+
+    at: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+
+    @property
+    def name(self) -> str:
+        """The word for this event in the ``--json`` file, such as ``stage-started``."""
+        words = "".join("-" + c.lower() if c.isupper() else c for c in type(self).__name__)
+        return words.removeprefix("-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageStarted(Event):
+    """A stage begins; *title* says in a few words what it will do."""
+
+    stage: Stage
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageFinished(Event):
+    """A stage ended well; *summary* says in a few words with what. *seconds* is its duration."""
+
+    stage: Stage
+    summary: str
+    seconds: float
+    skipped: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress(Event):
+    """How far a long piece of work is. *total* is None where it is not known; *unit* is ``bytes``, ``steps``, …"""
+
+    stage: Stage
+    label: str
+    done: int
+    total: int | None
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogLine(Event):
+    """One line of foreign output (a build's, a test's, a job's), without its line end. Never to be trusted.
+
+    A long line comes in pieces: *more* says that it goes on in the next event of the same *source* and *origin*.
+    """
+
+    source: Source
+    text: str
+    origin: str = ""
+    more: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogLines(Event):
+    """Lines of a job's log, as many as arrived together. Never to be trusted. The ``--json`` file has a ``log-line`` for each.
+
+    *text* is the lines, joined by line feeds, without the end of the last one, which goes on in the next event of the same *origin*
+    where *more* says so. *origin* is the log's path. *rank* is which of the job's processes wrote it, such as ``0`` or ``worker 1``;
+    empty where the path does not tell. *several* says that other ranks write logs, too.
+    """
+
+    origin: str
+    text: str
+    rank: str = ""
+    several: bool = False
+    more: bool = False
+    source: Source = "job"
+
+    @property
+    def label(self) -> str:
+        """What people must be told with each line; empty where there is nothing to be confused with."""
+        if not self.rank:
+            return "" if self.origin.endswith("std_log.txt") else self.origin
+        return rank_label(self.rank) if self.several else ""
+
+
+def rank_label(rank: str) -> str:
+    """Return a rank as people read it: ``rank 3``; ``worker 1`` stays as it is."""
+    return f"rank {rank}" if rank.isdecimal() else rank
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogTail:
+    """The last *lines* of one log of a job, of which *size* bytes were read; *origin* and *rank* as in :class:`LogLines`."""
+
+    origin: str
+    rank: str
+    lines: tuple[str, ...]
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogsEnded(Event):
+    """Nothing more comes of the job's logs: the last lines of each, and the tracebacks in them.
+
+    *tracebacks* are those that explain a failure best, the best one first: of the rank that failed, then in the order of arrival.
+    """
+
+    job: str
+    tails: tuple[LogTail, ...]
+    tracebacks: tuple[Traceback, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice(Event):
+    """Something the user should know; a *warning* is something to act on."""
+
+    text: str
+    level: Literal["info", "warning"] = "info"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageReady(Event):
+    """The image exists in the registry. *how* says whether it was built or found."""
+
+    reference: str
+    digest: str
+    address: str
+    how: Literal["built", "found", "given"]
+    compressed_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageChecked(Event):
+    """The readiness checks of the image were judged: *findings*, the worst first; *cached* where the facts were known already.
+
+    *where* is ``file:line`` of the image in the configuration; empty where there is none.
+    """
+
+    findings: tuple[Finding, ...]
+    cached: bool
+    where: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestFailure:
+    """A test that failed or could not run. *file* and *line* (one-based) are None where the report does not tell.
+
+    *file* is relative to the project's folder. *output* is the end of what the test printed and of its traceback.
+    """
+
+    __test__ = False
+    name: str
+    file: str | None
+    line: int | None
+    message: str
+    output: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}: " if self.file and self.line else f"{self.file}: " if self.file else ""
+        return f"{place}{self.name}" + (f": {self.message}" if self.message else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestsFinished(Event):
+    """The tests in the image ended. Counts are None where no JUnit report was written.
+
+    *slowest* holds names and seconds of the slowest few.
+    """
+
+    __test__ = False
+    passed: int | None
+    failed: int | None
+    skipped: int | None
+    seconds: float
+    cached: bool
+    failures: tuple[TestFailure, ...] = ()
+    slowest: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobNamed(Event):
+    """The job's name is known; from now on it may exist in the workspace."""
+
+    job: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSubmitted(Event):
+    """The job exists in the workspace; *attached* where it had been submitted by an earlier run. *attempt* counts from 1."""
+
+    job: str
+    attached: bool
+    studio_url: str | None
+    attempt: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptEnded(Event):
+    """One attempt of the job is over: *ending* is the word of docs/states.md, *status* the service's.
+
+    *again* is the name of the attempt that follows; None where there is none.
+    """
+
+    job: str
+    attempt: int
+    status: str
+    ending: str
+    again: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobStatusChanged(Event):
+    """The service reported another status word."""
+
+    job: str
+    status: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostCounted(Event):
+    """What the attempts that this run followed cost together; None for what is not known, and *unknown* says why."""
+
+    node_hours: float
+    gpu_hours: float | None
+    cost: float | None
+    currency: str
+    text: str
+    unknown: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsSettled(Event):
+    """The metrics as they will be gated: name → last value by step.
+
+    *histories* holds every recorded (step, value) of the metrics that have rules, in the service's order. *tables* is what azureml-core
+    logged in forms of its own, *more_tables* how many others there are.
+    """
+
+    job: str
+    metrics: Mapping[str, float]
+    histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    more_tables: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleDecided(Event):
+    """One gate rule, written at *where* (``file:line``), was decided.
+
+    *value* is None where the metric is missing, *limit* where there is none. *verdict* is ``met``, ``missed``, which misses the
+    gate, or ``warned`` or ``skipped``, which do not.
+    """
+
+    metric: str
+    rule: str
+    value: float | None
+    limit: float | None
+    met: bool
+    verdict: str
+    reason: str
+    where: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineCompared(Event):
+    """The job stands beside its baseline: *comparison* has the job on the left. *where* is ``file:line`` of the baseline.
+
+    *histories* holds (step, value) of the baseline, of the metrics that are compared with it, where it is a job.
+    """
+
+    comparison: Comparison
+    where: str = ""
+    histories: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRegistered(Event):
+    """The model's version exists; *found* where an earlier run had registered it."""
+
+    model: str
+    version: str
+    found: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPromoted(Event):
+    """A model's version is in *stage* now; *previous*, which was there, is archived. *action* is ``promote`` or ``rollback``.
+
+    *change* is the id that both versions carry as the tag ``aml-train.promotion``.
+    """
+
+    model: str
+    version: str
+    stage: str
+    previous: str | None
+    action: Literal["promote", "rollback"]
+    actor: str
+    change: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFinished(Event):
+    """The end of it all: status word and exit code as in the table of endings, and everything that is known."""
+
+    status: str
+    exit_code: int
+    message: str
+    hint: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+Listener = Callable[[Event], None]
+
+
+def _jsonable(value: object) -> object:
+    """Turn what :mod:`json` does not know into what it does."""
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Path):
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def to_json(event: Event) -> str:
+    """Return *event* as one line of JSON, its name under ``event``; the lines of a log as one line of JSON each.
+
+    It is ASCII: no reader finds a line's end in a text.
+    """
+    if isinstance(event, LogLines):
+        return _log_lines(event)
+    fields = {f.name: getattr(event, f.name) for f in dataclasses.fields(event)}
+    return json.dumps({"event": event.name, **fields}, default=_jsonable)
+
+
+def _log_lines(event: LogLines) -> str:
+    known = {
+        "event": "log-line",
+        "at": event.at.isoformat(),
+        "source": event.source,
+        "origin": event.origin,
+        "rank": event.rank,
+    }
+    # What all lines have in common is written once: a log may have millions.
+    head = json.dumps(known)[:-1] + ', "text": '
+    between = f', "more": false}}\n{head}'
+    if "\\" in event.text:
+        text = between.join(map(encode_basestring_ascii, event.text.split("\n")))
+    else:
+        # Every \n in the JSON of such a text is a line's end: one pass, several times as quick.
+        text = encode_basestring_ascii(event.text).replace("\\n", f'"{between}"')
+    return f'{head}{text}, "more": {json.dumps(event.more)}}}'
+
+
+class Broadcast:
+    """A listener that hands each event to several, one event at a time whatever thread it comes from."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self._listeners = listeners
+        self._lock = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        with self._lock:
+            for listener in self._listeners:
+                listener(event)

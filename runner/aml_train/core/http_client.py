@@ -1,0 +1,101 @@
+"""HTTP as all our clients use it: under our name, with errors of requests alone, and with bodies of bounded size."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import requests
+import urllib3
+
+from aml_train.core.answers import MOST_BYTES, Answer, Fail, UndecodableError, date_of, decode
+from aml_train.core.user_agent import PRODUCT
+
+USER_AGENT: Final = f"{PRODUCT} python-requests/{requests.__version__} Python/{platform.python_version()}"
+_CHUNK: Final = 256 * 1024
+
+
+class TooLargeError(requests.RequestException):
+    """A body that is larger than any that was asked for."""
+
+
+def new_session() -> requests.Session:
+    """Return a session that names aml-train as its user agent."""
+    session = requests.Session()
+    session.headers["User-Agent"] = USER_AGENT
+    return session
+
+
+def exchange(
+    session: requests.Session,
+    method: str,
+    url: str,
+    *,
+    most: int = MOST_BYTES,
+    stream: bool = False,
+    **options: Any,
+) -> requests.Response:
+    """Send a request and return the answer with its body; with *stream*, the body of a success is left to the caller.
+
+    Raises:
+        requests.RequestException: whatever goes wrong on the way, also by an address that is none: requests lets errors of other
+            kinds through, such as those of a ``Location`` that cannot be decoded or parsed.
+    """
+    try:
+        response = session.request(method, url, stream=True, **options)
+        if not 200 <= response.status_code < 300:  # requests takes 600 and above for a success
+            _read_refusal(response)
+        elif not stream:
+            _read(response, most)
+    except (ValueError, RuntimeError, urllib3.exceptions.HTTPError) as error:
+        if isinstance(error, requests.RequestException):
+            raise
+        raise requests.exceptions.InvalidURL(f"{type(error).__name__} in an address or an answer") from error
+    return response
+
+
+def _read(response: requests.Response, most: int) -> None:
+    """Read the body into the response, as requests does it, but for the bound."""
+    if vars(response).get("_content", False) is not False:  # the adapter has read it
+        response.content  # noqa: B018 - marks it as read, so that closing does not ask for a connection
+        return
+    content = bytearray()
+    try:
+        for chunk in response.iter_content(_CHUNK):
+            content += chunk
+            if len(content) > most:
+                raise TooLargeError(f"an answer of more than {most} bytes", response=response)
+    finally:
+        response.close()
+    response._content = bytes(content)
+
+
+def _read_refusal(response: requests.Response) -> None:
+    """Read what a service says of its refusal. The status is what counts: a body that cannot be read is an empty one."""
+    try:
+        _read(response, MOST_BYTES)
+    except (requests.RequestException, ValueError, RuntimeError, urllib3.exceptions.HTTPError):
+        response._content = b""
+
+
+def host_of(url: str | None) -> str:
+    """Return the host of an address for messages; a service may have named one that cannot be parsed."""
+    try:
+        return urlsplit(url or "").netloc.rpartition("@")[2] or "the service"
+    except ValueError:
+        return "the service"
+
+
+def answer_of(response: requests.Response, fail: Fail, undecodable: Fail) -> Answer:
+    """Return the JSON in an answer.
+
+    Args:
+        response: the answer; its body was read.
+        fail: makes the error of a part that is of the wrong type.
+        undecodable: makes the error of a body that is no JSON.
+    """
+    try:
+        return Answer(decode(response.content), fail, date=date_of(response.headers))
+    except UndecodableError as error:
+        raise undecodable(str(error)) from error

@@ -1,0 +1,11 @@
+"""The name under which every HTTP client of ours sends requests. A leaf, because it is needed before requests is imported."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aml_train import __version__
+
+#: Product and version (RFC 9110, 10.1.5). azure-core puts it in front of its own
+#: (https://azure.github.io/azure-sdk/general_azurecore.html#telemetry-policy, at most 24 characters).
+PRODUCT: Final = f"aml-train/{__version__}"

@@ -1,1 +1,0 @@
-"""How aml-train signs in. Never interactively."""

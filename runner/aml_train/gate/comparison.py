@@ -1,0 +1,240 @@
+"""Two things side by side, such as a candidate and its baseline: values, and the rows of the table that shows them. A leaf; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final, Literal
+
+from aml_train.core.units import duration
+
+_DIGEST: Final = len("sha256:") + 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One of the two.
+
+    Attributes:
+        title: what it is, for people.
+        job: the job's name; None where there is none, as of a file.
+        status: the job's, in the service's word; None where there is no job.
+        seconds: how long it ran, so far as it is known.
+        model, version: the registered model that it is.
+        metrics: name → last value.
+        data: input → ``NAME:VERSION`` or place; None where it is not known.
+        digest: of the image; None where the environment was given, or nothing is known.
+        commit: with ``-dirty`` behind it where files differed.
+        parameters: the inputs that are literals.
+    """
+
+    title: str
+    job: str | None = None
+    status: str | None = None
+    seconds: float | None = None
+    model: str | None = None
+    version: str | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    data: Mapping[str, str] | None = None
+    digest: str | None = None
+    commit: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def facts(self) -> dict[str, object]:
+        """Return what is known, as plain values for JSON; a name that is not known is left out."""
+        told: dict[str, object] = {
+            "title": self.title,
+            "job": self.job,
+            "status": self.status,
+            "seconds": self.seconds,
+            "model": self.model,
+            "model_version": self.version,
+            "metrics": dict(self.metrics),
+            "data": None if self.data is None else dict(self.data),
+            "digest": self.digest,
+            "commit": self.commit,
+            "parameters": dict(self.parameters),
+        }
+        return {name: value for name, value in told.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A line of the table. *left* and *right* are empty where there is nothing; *difference* is right from left, in words.
+
+    *same* tells whether both sides say the same; what only one side has is not the same.
+    """
+
+    kind: Literal["fact", "data", "parameter", "metric"]
+    name: str
+    left: str
+    right: str
+    difference: str = ""
+    same: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricDifference:
+    """One metric of both sides; None where a side does not have it.
+
+    Attributes:
+        difference: the left value less the right one; None where it is no finite number.
+        percent: that, in per cent of the right value's magnitude; None where the right value is 0.
+    """
+
+    left: float | None
+    right: float | None
+    difference: float | None = None
+    percent: float | None = None
+
+    @property
+    def same(self) -> bool:
+        """Whether both sides have the same value; NaN is the same as NaN here."""
+        if self.left is None or self.right is None:
+            return False
+        return self.left == self.right or (math.isnan(self.left) and math.isnan(self.right))
+
+
+def metric_difference(left: float | None, right: float | None) -> MetricDifference:
+    """Compare two values as it is done by hand: 0.3 less 0.1 is 0.2."""
+    if left is None or right is None or not (math.isfinite(left) and math.isfinite(right)):
+        return MetricDifference(left=left, right=right)
+    exact = Decimal(repr(left)) - Decimal(repr(right))
+    difference = float(exact)
+    percent = float(exact / abs(Decimal(repr(right))) * 100) if right else None
+    return MetricDifference(
+        left=left,
+        right=right,
+        difference=difference if math.isfinite(difference) else None,
+        percent=percent if percent is not None and math.isfinite(percent) else None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Two sides. The left one is the candidate where there is one."""
+
+    left: Side
+    right: Side
+
+    @property
+    def metrics(self) -> dict[str, MetricDifference]:
+        """Every metric that one of the sides has, by name."""
+        names = sorted({*self.left.metrics, *self.right.metrics})
+        return {name: metric_difference(self.left.metrics.get(name), self.right.metrics.get(name)) for name in names}
+
+    @property
+    def different_data(self) -> tuple[str, ...] | None:
+        """Names of the inputs whose data differ; None where a side's data are not known."""
+        left, right = self.left.data, self.right.data
+        if left is None or right is None:
+            return None
+        return tuple(name for name in sorted({*left, *right}) if left.get(name) != right.get(name))
+
+    def rows(self) -> tuple[Row, ...]:
+        """Return the table: what the sides are, their data, the parameters that differ, the metrics."""
+        return (*self._facts(), *self._data(), *self._parameters(), *self._metrics())
+
+    def _facts(self) -> Iterator[Row]:
+        left, right = self.left, self.right
+        yield from _fact("job", left.job, right.job)
+        yield from _fact("status", left.status, right.status)
+        yield from _durations(left.seconds, right.seconds)
+        yield from _fact("model", _model(left), _model(right))
+        yield from _fact("commit", left.commit, right.commit, lambda commit: commit[:12] + commit[40:])
+        yield from _fact("image", left.digest, right.digest, lambda digest: digest[:_DIGEST])
+
+    def _data(self) -> Iterator[Row]:
+        left, right = self.left.data, self.right.data
+        for name in sorted({*(left or {}), *(right or {})}):
+            yield _texts("data", f"data {name}", _known(left, name), _known(right, name))
+
+    def _parameters(self) -> Iterator[Row]:
+        left, right = self.left.parameters, self.right.parameters
+        for name in sorted({*left, *right}):
+            if left.get(name) != right.get(name):
+                yield _texts("parameter", name, left.get(name, ""), right.get(name, ""))
+
+    def _metrics(self) -> Iterator[Row]:
+        for name, found in self.metrics.items():
+            yield Row(
+                kind="metric",
+                name=name,
+                left="" if found.left is None else f"{found.left:.6g}",
+                right="" if found.right is None else f"{found.right:.6g}",
+                difference=_in_words(found),
+                same=found.same,
+            )
+
+    def facts(self) -> dict[str, object]:
+        """Return both sides and their differences as plain values, for JSON."""
+        metrics = {name: vars(found) for name, found in self.metrics.items()}
+        different = self.different_data
+        return {
+            "left": self.left.facts(),
+            "right": self.right.facts(),
+            "metrics": metrics,
+            "different_data": None if different is None else list(different),
+        }
+
+
+def _fact(name: str, left: str | None, right: str | None, short: object = None) -> Iterator[Row]:
+    if left is None and right is None:
+        return
+    brief = short if callable(short) else str
+    yield Row(
+        kind="fact",
+        name=name,
+        left="" if left is None else brief(left),
+        right="" if right is None else brief(right),
+        difference="same" if left == right else "",
+        same=left == right,
+    )
+
+
+def _durations(left: float | None, right: float | None) -> Iterator[Row]:
+    if left is None and right is None:
+        return
+    difference = ""
+    if left is not None and right is not None:
+        difference = ("-" if left < right else "+") + duration(abs(left - right))
+    yield Row(
+        kind="fact",
+        name="ran for",
+        left="" if left is None else duration(left),
+        right="" if right is None else duration(right),
+        difference=difference,
+        same=left == right,
+    )
+
+
+def _model(side: Side) -> str | None:
+    return None if side.model is None else f"{side.model}:{side.version}"
+
+
+def _known(data: Mapping[str, str] | None, name: str) -> str:
+    return "not known" if data is None else data.get(name, "")
+
+
+def _texts(kind: Literal["data", "parameter"], name: str, left: str, right: str) -> Row:
+    return Row(
+        kind=kind,
+        name=name,
+        left=left,
+        right=right,
+        difference="same" if left == right else "differs",
+        same=left == right,
+    )
+
+
+def _in_words(found: MetricDifference) -> str:
+    """Return ``+0.02 (+2.1 %)``; empty where there is no difference to tell."""
+    if found.difference is None:
+        return ""
+    if found.difference == 0:
+        return "same"
+    # Where the values differ in digits that are not shown, the difference still is.
+    percent = "" if found.percent is None else f" ({found.percent:+.3g} %)"
+    return f"{found.difference:+.6g}{percent}"

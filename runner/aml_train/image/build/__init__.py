@@ -1,0 +1,1 @@
+"""BuildKit builds: context, secrets, cache, progress."""

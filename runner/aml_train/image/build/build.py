@@ -1,0 +1,289 @@
+"""Build an image with BuildKit through the ``docker`` command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from aml_train.core.engine import BuildCli
+from aml_train.core.errors import ImageError, TimedOutError
+from aml_train.core.events import Listener
+from aml_train.core.lines import LinePieces
+from aml_train.core.references import is_digest
+from aml_train.core.temporary import temporary_folder
+from aml_train.image.build.cache import Cache
+from aml_train.image.build.context import docker_config, write_context
+from aml_train.image.build.progress import PlainProgress
+from aml_train.image.build.secrets import BuildSecrets, Mask, build_secrets
+from aml_train.image.collect import protect_script
+from aml_train.image.dockerfile.render import render_protect
+from aml_train.image.inputs import PROTECT
+from aml_train.image.spec import BaseImage, ImageSpec
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.images import Image
+
+_CHUNK: Final = 64 * 1024
+BUILD_TIMEOUT: Final = 7200.0
+"""Seconds that a build may take; large bases are pulled in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions:
+    """What a build is told beside its files.
+
+    Attributes:
+        no_cache: build every step anew, whatever the engine has.
+        build_args, target: of a Dockerfile of the user's own.
+        secrets: what the steps may read.
+        cache: where earlier builds are looked for, and this one left.
+    """
+
+    no_cache: bool = False
+    build_args: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None
+    secrets: BuildSecrets = field(default_factory=BuildSecrets)
+    cache: Cache = field(default_factory=Cache)
+
+
+def build_argv(
+    cli: BuildCli,
+    *,
+    context: Path,
+    dockerfile: Path,
+    tag: str | None,
+    iidfile: Path,
+    platform: str,
+    options: BuildOptions = BuildOptions(),
+) -> list[str]:
+    """Return the command. Pure.
+
+    Without ``--provenance=false`` buildx would make an index with an attestation of its own; and only Docker's own builder
+    (``default``) sees the engine's images.
+    """
+    argv = [cli.path]
+    if cli.buildx:
+        argv += ["buildx", "build", "--builder=default", "--load", "--provenance=false"]
+    else:
+        argv += ["build"]
+    argv += ["--progress=plain", f"--platform={platform}"]
+    if tag is not None:
+        argv.append(f"--tag={tag}")
+    argv += [f"--iidfile={iidfile}", f"--file={dockerfile}"]
+    argv += [f"--secret={secret}" for secret in options.secrets.options]
+    argv += [f"--build-arg={name}={value}" for name, value in sorted(options.build_args.items())]
+    argv += options.cache.arguments(no_cache=options.no_cache)
+    if options.target is not None:
+        argv.append(f"--target={options.target}")
+    if options.no_cache:
+        argv.append("--no-cache")
+    return [*argv, str(context)]
+
+
+def build_image(
+    spec: ImageSpec,
+    *,
+    cli: BuildCli,
+    engine: DockerClient,
+    tag: str,
+    listener: Listener,
+    no_cache: bool = False,
+    cache: Cache = Cache(),  # noqa: B008 - frozen
+    timeout: float = BUILD_TIMEOUT,
+) -> str:
+    """Build *spec* in the engine under *tag*; return the image id as the engine knows it.
+
+    Args:
+        spec: the image.
+        cli: the command that builds.
+        engine: its engine.
+        tag: the name to give the image.
+        listener: told the progress; no secret's value is among it.
+        no_cache: build every step anew.
+        cache: where earlier builds are in a registry.
+        timeout: seconds.
+
+    Raises:
+        InvalidError: if a secret may not be read.
+        ImageError: if a secret is not there, the build fails, the disk is full, a protected package of the base was changed,
+            or a base that only the engine has moved during the build.
+        TimedOutError: after *timeout* seconds.
+    """
+    secrets = build_secrets(spec.secrets, cli.environ, spec.secret_access)
+    options = BuildOptions(
+        no_cache=no_cache,
+        build_args=spec.build_args,
+        target=spec.target,
+        secrets=secrets,
+        cache=cache,
+    )
+    run = _Run(cli=cli, listener=listener, mask=Mask(secrets.values), timeout=timeout, platform=spec.platform)
+    with temporary_folder("build") as folder:
+        run.build(folder, spec.dockerfile, spec.files, spec, tag, options)
+        image_id = run.image_id(folder)
+    image = _built(engine, image_id, tag)
+    if spec.base.local_only:
+        verify_base(image.attrs, spec.base, engine)
+    if spec.protect is not None and spec.protect.packages:
+        check = (
+            f"FROM {spec.base.pinned} AS base\n\nFROM {tag}\n\nUSER root\n\n{render_protect(spec.protect, 'base')}\n"
+        )
+        with temporary_folder("check") as folder:
+            run.build(folder, check, {PROTECT: protect_script()}, None, None, BuildOptions(no_cache=no_cache))
+            _remove(engine, run.image_id(folder))
+    return str(image.id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """Runs builds, each in a folder of its own."""
+
+    cli: BuildCli
+    listener: Listener
+    mask: Mask
+    timeout: float
+    platform: str
+
+    def build(
+        self,
+        folder: Path,
+        dockerfile: str,
+        files: Mapping[str, bytes],
+        spec: ImageSpec | None,
+        tag: str | None,
+        options: BuildOptions,
+    ) -> None:
+        context = folder / "context"
+        write_context(context, files, spec.trees if spec is not None else {})
+        (folder / "Dockerfile").write_text(dockerfile, encoding="utf-8")
+        argv = build_argv(
+            self.cli,
+            context=context,
+            dockerfile=folder / "Dockerfile",
+            tag=tag,
+            iidfile=folder / "image-id",
+            platform=self.platform,
+            options=options,
+        )
+        environ = {**self.cli.environ, **options.secrets.variables}
+        if options.cache.logins:
+            environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, options.cache.logins))
+        _run(argv, environ, self.mask, self.listener, self.timeout)
+
+    @staticmethod
+    def image_id(folder: Path) -> str:
+        file = folder / "image-id"
+        found = file.read_text(encoding="ascii").strip() if file.exists() else ""
+        if not is_digest(found):
+            raise ImageError(f"the build ended well but wrote no image id: {found!r}")
+        return found
+
+
+def _remove(engine: DockerClient, image_id: str) -> None:
+    """Remove the image of a check, which has no name. It may be the very image that was checked."""
+    from docker.errors import APIError, ImageNotFound
+
+    try:
+        if not engine.images.get(image_id).tags:
+            engine.images.remove(image_id, noprune=True)
+    except (APIError, ImageNotFound):  # in use, or known by another id: nothing depends on its being gone
+        return
+
+
+def _built(engine: DockerClient, image_id: str, tag: str) -> Image:
+    """Return the image that was built: by the id that the build told, else by its tag, which is nobody else's.
+
+    On the containerd store buildx tells the digest of the configuration, while the engine knows images by their manifest's.
+    """
+    from docker.errors import ImageNotFound
+
+    try:
+        return engine.images.get(image_id)
+    except ImageNotFound:
+        return engine.images.get(tag)
+
+
+def verify_base(image: dict[str, Any], base: BaseImage, engine: DockerClient) -> None:
+    """Raise ImageError unless the built image's first layers are those of the base that was resolved.
+
+    A tag may have been moved between resolving and building; the layers cannot lie.
+    """
+    from docker.errors import ImageNotFound
+
+    name = base.reference.familiar
+    try:
+        expected: Sequence[str] = engine.images.get(base.identity).attrs["RootFS"]["Layers"]
+    except ImageNotFound as error:
+        raise ImageError(f"the base {name} was removed during the build", hint="Run again.") from error
+    if image["RootFS"]["Layers"][: len(expected)] != list(expected):
+        raise ImageError(f"the base {name} was moved to another image during the build", hint="Run again.")
+
+
+def _run(argv: Sequence[str], environ: Mapping[str, str], mask: Mask, listener: Listener, timeout: float) -> None:
+    """Run the command, telling the listener what it prints."""
+    progress = PlainProgress()
+    timed_out = threading.Event()
+    try:
+        process = subprocess.Popen(
+            argv,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ImageError(f"{argv[0]} cannot be run: {error}") from error
+
+    def expire() -> None:
+        timed_out.set()
+        _kill(process)
+
+    timer = threading.Timer(timeout, expire)
+    timer.daemon = True
+    timer.start()
+    try:
+        with process:
+            try:
+                if process.stdout is not None:
+                    _follow(process.stdout, progress, mask, listener)
+                exit_code = process.wait()
+            except BaseException:
+                _kill(process)
+                raise
+    finally:
+        timer.cancel()
+    if timed_out.is_set():
+        raise TimedOutError(
+            f"the build took longer than {timeout:.0f} seconds", hint="Run again: what was built is cached."
+        )
+    if exit_code != 0:
+        raise progress.error(exit_code)
+
+
+def _follow(output: IO[bytes], progress: PlainProgress, mask: Mask, listener: Listener) -> None:
+    """Tell *listener* what the command prints, as soon as it does, until it prints no more; never a secret."""
+    reader, ended, held = LinePieces(), False, ""
+    while not ended:
+        data = os.read(output.fileno(), _CHUNK)
+        ended = not data
+        for piece in reader.feed(data, final=ended):
+            # A secret may be cut by the end of a piece: what may be its beginning waits for the rest of the line.
+            text = mask(held + piece.text)
+            cut = max(len(text) - mask.longest, 0) if piece.more else len(text)
+            text, held = text[:cut], text[cut:]
+            for event in progress.feed(text, more=piece.more):
+                listener(event)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill the command and its plugins, which run in its session."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)

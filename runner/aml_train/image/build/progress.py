@@ -1,0 +1,135 @@
+"""Read what a BuildKit build prints with ``--progress=plain`` (moby/buildkit, ``util/progress/progressui``)."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from aml_train.core.errors import ImageError
+from aml_train.core.events import Event, LogLine, Progress
+from aml_train.core.lines import Piece, lines_in, states
+
+_VERTEX = re.compile(r"#(?P<number>\d+) (?P<rest>.*)", re.DOTALL)
+_STEP = re.compile(r"\[(?:[\w.-]+ )?(?P<done>\d+)/(?P<total>\d+)\] (?P<instruction>.*)", re.DOTALL)
+_TIMED = re.compile(r"\d+\.\d+ ?(?P<text>.*)", re.DOTALL)
+_ENDED = re.compile(r"(?:DONE \d|CACHED$|CANCELED)")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_TAIL: Final = 25
+_WIDEST: Final = 2000
+_ERROR: Final = "aml-train: error: "
+_REMEDY: Final = "aml-train: remedy: "
+# What an engine answers a client of an older API (moby, api/server/middleware/version.go, ``versionUnsupportedError``).
+_TOO_OLD: Final = re.compile(
+    r"client version (?P<client>[\d.]+) is too old\. Minimum supported API version is (?P<engine>[\d.]+)"
+)
+_NO_SPACE: Final = ("no space left on device", "disk quota exceeded")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    number: int
+    total: int
+    instruction: str
+
+
+class PlainProgress:
+    """Turns the lines of a build into events, and remembers what an error message needs."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, _Step] = {}
+        self._tails: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_TAIL))
+        self._all: deque[str] = deque(maxlen=_TAIL)
+        self._failed: str | None = None
+        self._full = False
+        self._too_old: re.Match[str] | None = None
+        self._going_on = False
+        self._origin = ""
+        self._own: defaultdict[str, dict[str, list[str]]] = defaultdict(lambda: {_ERROR: [], _REMEDY: []})
+
+    def feed(self, line: str, *, more: bool = False) -> Iterator[Event]:
+        """Yield the events that one line means, and the line itself; *more* where it goes on with the next call."""
+        going_on, self._going_on = self._going_on, more
+        if going_on:
+            yield from _shown(line if more else line.rstrip(), self._origin, more=more)
+            return
+        text = _COLOUR.sub("", line if more else line.rstrip())
+        if not text:
+            return
+        self._all.append(text[:_WIDEST])
+        self._full = self._full or any(words in text.lower() for words in _NO_SPACE)
+        match = _VERTEX.fullmatch(text)
+        if match is None:  # a step may print what another engine said
+            self._too_old = self._too_old or _TOO_OLD.search(text)
+        origin = ""
+        if match is not None:
+            number, rest = match["number"], match["rest"]
+            if step := _STEP.fullmatch(rest):
+                known = _Step(number=int(step["done"]), total=int(step["total"]), instruction=step["instruction"])
+                self._steps[number] = known
+                yield Progress(
+                    stage="image", label=known.instruction, done=known.number - 1, total=known.total, unit="steps"
+                )
+            elif timed := _TIMED.fullmatch(rest):
+                last = states(timed["text"])[-1][:_WIDEST]
+                self._tails[number].append(last)
+                text = timed["text"]
+                for word, lines in self._own[number].items():
+                    if last.startswith(word):
+                        lines.append(last.removeprefix(word))
+            elif rest.startswith("ERROR"):
+                self._failed = number
+            elif number in self._steps and _ENDED.match(rest):
+                step_ended = self._steps[number]
+                yield Progress(
+                    stage="image",
+                    label=step_ended.instruction,
+                    done=step_ended.number,
+                    total=step_ended.total,
+                    unit="steps",
+                )
+            if number in self._steps:
+                origin = self._steps[number].instruction
+        self._origin = origin
+        yield from _shown(text, origin, more=more)
+
+    def error(self, exit_code: int) -> ImageError:
+        """Return the error for a build that ended with *exit_code*.
+
+        It is what the step that failed says of itself, where the step is one of ours that does; otherwise the instruction
+        and its last lines.
+        """
+        own = self._own.get(self._failed or "", {_ERROR: [], _REMEDY: []})
+        if own[_ERROR]:
+            return ImageError("\n".join(own[_ERROR]), hint=" ".join(own[_REMEDY]) or None)
+        failed = self._steps.get(self._failed or "")
+        tail = list(self._tails.get(self._failed or "", ())) or list(self._all)
+        what = (
+            f"the image's step {failed.instruction!r} failed"
+            if failed
+            else f"the build failed with exit code {exit_code}"
+        )
+        message = what + (":\n" + "\n".join(f"  {line}" for line in tail) if tail else "")
+        if self._too_old is not None:
+            return ImageError(
+                f"the docker command is too old for the engine: it speaks API {self._too_old['client']}, "
+                f"and the engine none below {self._too_old['engine']}",
+                hint="Install a current docker command with the buildx plugin (docker-cli and docker-buildx of Debian 13, or "
+                "docker-ce-cli and docker-buildx-plugin of Docker's repository), and unset DOCKER_API_VERSION.",
+            )
+        if self._full:
+            return ImageError(
+                message,
+                hint="The disk is full. See what Docker keeps (docker system df) and free some of it (docker builder prune, "
+                "docker image prune); a hosted runner needs fewer or smaller images.",
+            )
+        return ImageError(
+            message, hint="Check the packages under image: in the configuration; the lines above say why."
+        )
+
+
+def _shown(text: str, origin: str, *, more: bool) -> Iterator[LogLine]:
+    for piece in lines_in(Piece(text, more=more)):
+        yield LogLine(source="build", text=piece.text, origin=origin, more=piece.more)

@@ -1,0 +1,1 @@
+"""Dockerfiles: ours, rendered, and the user's own."""

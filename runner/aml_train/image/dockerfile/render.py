@@ -1,0 +1,354 @@
+"""Render an image's Dockerfile.
+
+The text is deterministic and carries nothing that changes with the commit. It stays within what Docker 20.10's built-in
+BuildKit frontend understands: no here-documents, no ``COPY --link``, and no ``# syntax=`` line, which would need a pull. What changes
+rarely stands first, so that a change rebuilds little: certificates, drivers, apt, conda, Azure's packages, the large ones of the
+requirements (:mod:`aml_train.image.dockerfile.large_pins`), all of them, packages, environment, files, commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from aml_train.config.sections.image_grammar import SECRET_IN_URL
+from aml_train.config.sections.image_model import CopyConfig, ImageConfig, PipConfig, ProtectConfig, RunConfig
+from aml_train.image.dockerfile.ofed import DOCA_PACKAGE, AptRepository, OfedPlan, Tarball
+from aml_train.image.dockerfile.shell import check, env_value, quote, words
+from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, LARGE_PINS, PROTECT, ImageInputs
+
+_WORK: Final = "/tmp/aml-train"  # noqa: S108 - a path in the image, where the build mounts what must not stay
+_ENVIRONMENT: Final = "/opt/environment"
+_CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
+_BASE_AUTHORITIES: Final = "/usr/local/share/ca-certificates/aml-train-base"
+_MISSING: Final = (
+    'FNR == 1 { file++ } /-BEGIN CERTIFICATE-/ { found = ""; inside = 1 } '
+    r'inside { sub(/\r$/, ""); found = found $0 "\n" } '
+    "/-END CERTIFICATE-/ && inside { inside = 0; if (file > 1 && !(found in seen)) { number++; "
+    f'name = "{_BASE_AUTHORITIES}/aml-train-base-" number ".crt"; printf "%s", found > name; close(name) }} seen[found] = 1 }}'
+)
+"""For awk: writes each certificate that the first file lacks into a file of its own, as update-ca-certificates(8) wants them."""
+
+_PYTHON: Final = '"$(command -v python || command -v python3)"'
+"""Jobs say ``python``; where an image has only ``python3``, that is the one."""
+
+# The configuration in Debian's images empties apt's usual archive folder after each run, so the cached one stands elsewhere.
+_APT_MOUNTS: Final = """\
+    --mount=type=cache,target=/var/cache/aml-train-apt,sharing=locked \\
+    --mount=type=cache,target=/var/lib/apt/lists,sharing=locked \\
+"""
+_APT_INSTALL: Final = """\
+DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \\
+        -o Dir::Cache::archives=/var/cache/aml-train-apt -o APT::Keep-Downloaded-Packages=true \\
+"""
+
+_TARBALL_NEEDS: Final = (
+    "ca-certificates",
+    "curl",
+    "ethtool",
+    "gnupg",
+    "kmod",
+    "lsb-release",
+    "lsof",
+    "pciutils",
+    "perl",
+    "udev",
+)
+"""What the scripts of an MLNX_OFED tarball call."""
+
+
+def render_dockerfile(
+    config: ImageConfig, *, base: str, inputs: ImageInputs | None = None, ofed: OfedPlan | None = None
+) -> str:
+    """Return the Dockerfile's text.
+
+    Args:
+        config: what is wanted; it has a base.
+        base: the name after ``FROM``, pinned.
+        inputs: the files in the build context, and what else was found out.
+        ofed: the drivers to install, as planned.
+
+    Raises:
+        ValueError: if a value holds a line break or NUL, which no Dockerfile can express.
+    """
+    inputs = inputs or ImageInputs()
+    trust = _certificates(inputs.files)
+    start = "trusting" if trust else "base"
+    blocks = [f"FROM {base} AS base"]
+    if trust:
+        blocks += [f"FROM base AS {start}", trust]
+    if config.conda is not None:
+        blocks += [f"FROM {start} AS conda", _conda(inputs)]
+    blocks += [f"FROM {start}", _labels(base)]
+    if config.user is not None:
+        blocks.append("USER 0")
+    changing = [
+        *([_ofed(ofed, inputs.refreshed)] if ofed is not None else []),
+        *([_apt(config.apt, inputs.refreshed)] if config.apt else []),
+        *([_take_conda()] if config.conda is not None else []),
+        *_pip(config, inputs),
+    ]
+    blocks += changing
+    if lines := [f"ENV {name}={env_value(value)}" for name, value in sorted(config.env.items())]:
+        blocks.append("\n".join(lines))
+    blocks += [_copy(number, item, inputs) for number, item in enumerate(config.copy)]
+    blocks += [_run(step) for step in config.run]
+    if PROTECT in inputs.files and (changing or config.run or config.copy):
+        blocks.append(render_protect(config.protect, "base"))
+    if config.user is not None:
+        rules = ["DL3002"] if config.user.partition(":")[0] in ("root", "0") else []
+        rules += [] if config.user.partition(":")[0].isdigit() else ["DL3066"]
+        blocks.append((f"# hadolint ignore={','.join(rules)}\n" if rules else "") + f"USER {config.user}")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _labels(base: str) -> str:
+    """The base's own name and digest (OCI image specification, "Pre-Defined Annotation Keys"); nothing of the commit."""
+    name, _, digest = base.partition("@")
+    labels = {"org.opencontainers.image.created-by": "aml-train", "org.opencontainers.image.base.name": name}
+    if digest:
+        labels["org.opencontainers.image.base.digest"] = digest
+    return "LABEL " + " \\\n      ".join(f'{key}="{value}"' for key, value in labels.items())
+
+
+def _since(refreshed: str | None) -> str:
+    """A command that does nothing; its text changes when what is installed has become too old."""
+    return "" if refreshed is None else f'    : "installed since {refreshed}" && \\\n'
+
+
+def _certificates(files: Mapping[str, bytes]) -> str:
+    """Trust certification authorities in addition to what the base trusts.
+
+    update-ca-certificates(8) writes the system's bundle from its own folders, and the variables below point Python, pip and curl to it. So
+    everything that the base trusted comes into that bundle, too: its system's bundle as it was, which may have been written by hand, the
+    bundles that its variables name, and those of ``certifi`` in Python and in pip.
+    """
+    names = [name for name in files if name.startswith("ca-certificates/")]
+    if not names:
+        return ""
+    variables = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT")
+    certifi = (
+        f"$({_PYTHON} -c '{statement}; print(certifi.where())' 2>/dev/null)"
+        for statement in ("import certifi", "from pip._vendor import certifi")
+    )
+    before = f"{_WORK}/trusted.pem"
+    places = (before, *(f"${name}" for name in variables), *certifi)
+    environment = " \\\n    ".join(f'{name}="{_CERTIFICATES}"' for name in variables)
+    return f"""\
+COPY ca-certificates/ /usr/local/share/ca-certificates/aml-train/
+# hadolint ignore=DL3008
+RUN {_APT_MOUNTS.lstrip()}\
+    mkdir -p {_WORK} {_BASE_AUTHORITIES} \\
+    && if [ -f {_CERTIFICATES} ]; then cp {_CERTIFICATES} {before}; fi \\
+    && if ! command -v update-ca-certificates >/dev/null; then \\
+        mkdir -p /var/cache/aml-train-apt/partial && apt-get update \\
+        && {_APT_INSTALL}            ca-certificates; \\
+    fi \\
+    && update-ca-certificates \\
+    && set -- {_CERTIFICATES} \\
+    && for place in {" ".join(f'"{place}"' for place in places)}; do \\
+        for file in "$place" "$place"/*; do \\
+            if [ -n "$place" ] && [ -f "$file" ]; then set -- "$@" "$file"; fi; \\
+        done; \\
+    done \\
+    && awk '{_MISSING}' "$@" \\
+    && update-ca-certificates \\
+    && rm -rf {_WORK}
+ENV {environment}"""  # noqa: S608 - it is a Dockerfile
+
+
+def _apt_run(packages: tuple[str, ...], refreshed: str | None = None) -> str:
+    """Return a RUN that installs *packages*, to be gone on with ``&&``."""
+    pinned = all("=" in package for package in packages)
+    return (
+        ("" if pinned else "# hadolint ignore=DL3008\n")
+        + f"RUN {_APT_MOUNTS.lstrip()}"
+        + _since(refreshed)
+        + "    mkdir -p /var/cache/aml-train-apt/partial \\\n    && apt-get update \\\n    && "
+        + _APT_INSTALL
+        + words(packages)
+    )
+
+
+def _apt(packages: tuple[str, ...], refreshed: str | None) -> str:
+    return _apt_run(tuple(sorted(set(packages))), refreshed)
+
+
+def _ofed(plan: OfedPlan, refreshed: str | None) -> str:
+    if isinstance(plan, Tarball):
+        return _tarball(plan)
+    if isinstance(plan, AptRepository):
+        return _repository(plan, refreshed)
+    return _apt_run(tuple(sorted(plan.packages)), refreshed)
+
+
+def _tarball(plan: Tarball) -> str:
+    """Download, check, install and remove in one layer. The tarball never is in an image."""
+    only = "=https" if plan.url.startswith("https:") else "=http,https"
+    return f"""{_apt_run(_TARBALL_NEEDS)} \\
+    && mkdir -p {_WORK}/ofed \\
+    && curl --fail --location --proto {quote(only)} --retry 5 --show-error --silent \\
+        --output {_WORK}/ofed.tgz {quote(plan.url)} \\
+    && found="$(sha256sum {_WORK}/ofed.tgz)" \\
+    && if [ "${{found%% *}}" != {plan.sha256} ]; then \\
+        echo "aml-train: error: the MLNX_OFED tarball is not the one that was asked for: its SHA-256 is" >&2; \\
+        echo "aml-train: error:   ${{found%% *}}" >&2; \\
+        echo "aml-train: error: instead of" >&2; \\
+        echo "aml-train: error:   {plan.sha256}" >&2; \\
+        echo "aml-train: remedy: Check image.ofed.url and image.ofed.sha256; a mirror or proxy may serve something else." >&2; \\
+        exit 1; \\
+    fi \\
+    && tar --extract --gzip --file={_WORK}/ofed.tgz --directory={_WORK}/ofed --strip-components=1 \\
+    && DEBIAN_FRONTEND=noninteractive {_WORK}/ofed/mlnxofedinstall \\
+        --user-space-only --without-fw-update --all --without-neohost-backend --force \\
+    && rm -rf {_WORK}"""
+
+
+def _repository(plan: AptRepository, refreshed: str | None) -> str:
+    """Install from NVIDIA's repository. The keyring that apt is given holds the key of the pinned fingerprint and no other."""
+    key, source = f"{_WORK}/doca.key", "/etc/apt/sources.list.d/aml-train-doca.list"
+    keyring = "/usr/share/keyrings/aml-train-doca.gpg"
+    return f"""{_apt_run(("ca-certificates", "curl", "gnupg"), refreshed)} \\
+    && install -d -m 700 {_WORK} {_WORK}/gnupg \\
+    && {{ curl --fail --location --proto '=https' --retry 5 --silent --output {key} {quote(plan.url + "doca_keyring.gpg")} \\
+        || curl --fail --location --proto '=https' --retry 5 --show-error --silent --output {key} \\
+            {quote(plan.url + "GPG-KEY-Mellanox.pub")}; }} \\
+    && gpg --homedir {_WORK}/gnupg --batch --quiet --import {key} \\
+    && gpg --homedir {_WORK}/gnupg --batch --quiet --export --output {keyring} {plan.fingerprint} \\
+    && if [ ! -s {keyring} ]; then \\
+        echo "aml-train: error: the key of the DOCA repository has not the fingerprint {plan.fingerprint}" >&2; \\
+        echo "aml-train: remedy: Compare it with NVIDIA's own, and give the right one: image.ofed.key-fingerprint." >&2; \\
+        exit 1; \\
+    fi \\
+    && echo "deb [signed-by={keyring}] {plan.url} ./" > {source} \\
+    && apt-get update \\
+    && {_APT_INSTALL}        {DOCA_PACKAGE} \\
+    && rm -rf {source} {keyring} {_WORK}"""
+
+
+def _conda(inputs: ImageInputs) -> str:
+    """Make the environment in a stage of its own: neither micromamba nor its packages get into the image."""
+    return f"""RUN --mount=type=bind,from={inputs.micromamba},source=/bin/micromamba,target={_WORK}/micromamba \\
+    --mount=type=bind,source={ENVIRONMENT},target={_WORK}/{ENVIRONMENT} \\
+    --mount=type=cache,target=/var/cache/aml-train-conda,sharing=locked \\
+{_since(inputs.refreshed)}    CONDA_PKGS_DIRS=/var/cache/aml-train-conda MAMBA_ROOT_PREFIX={_WORK}/root \\
+    {_WORK}/micromamba create --yes --no-rc --prefix {_ENVIRONMENT} --file {_WORK}/{ENVIRONMENT}"""
+
+
+def _take_conda() -> str:
+    return (
+        f"COPY --from=conda {_ENVIRONMENT} {_ENVIRONMENT}\n"
+        f'ENV PATH="{_ENVIRONMENT}/bin:$PATH" \\\n    CONDA_PREFIX="{_ENVIRONMENT}"'
+    )
+
+
+def _azureml(name: str, version: str | None) -> list[str]:
+    """Return the requirement for one of Azure's packages: none, unpinned, or pinned."""
+    if version is None:
+        return []
+    return [name if version == "latest" else f"{name}=={version}"]
+
+
+def _pip(config: ImageConfig, inputs: ImageInputs) -> list[str]:
+    """Return the steps of pip: Azure's packages, large ones of the requirements file, all of it, the packages."""
+    steps = []
+    azureml = [
+        *_azureml("azureml-mlflow", config.azureml_mlflow),
+        *_azureml("azureml-defaults", config.azureml_defaults),
+    ]
+    if azureml:
+        steps.append(_pip_run(config.pip, inputs, azureml))
+    if inputs.requirements is not None:
+        options = ["--require-hashes"] if config.pip.require_hashes else []
+        files = [(inputs.requirements, options)]
+        if LARGE_PINS in inputs.files:
+            files.insert(0, (LARGE_PINS, [*options, "--no-deps"]))
+        for file, with_options in files:
+            source = file.partition("/")[0]
+            mounts = [f"--mount=type=bind,source={source},target={_WORK}/{source}"]
+            arguments = [*with_options, f"--requirement={_WORK}/{file}"]
+            steps.append(_pip_run(config.pip, inputs, arguments, mounts))
+    if config.pip.packages:
+        steps.append(_pip_run(config.pip, inputs, list(config.pip.packages)))
+    return steps
+
+
+def _pip_run(pip: PipConfig, inputs: ImageInputs, arguments: list[str], mounts: list[str] | None = None) -> str:
+    """Return one step of pip.
+
+    Pythons of a distribution refuse an installation (PEP 668); inside an image that is ours to change it is wanted, and
+    older pips ignore the variable. PIP_CONSTRAINT of the base, as NGC's images have it, stays in force beside the user's
+    constraints: pip adds up what the variable and the option say.
+    """
+    mounts = ["--mount=type=cache,target=/root/.cache/pip,sharing=locked", *(mounts or [])]
+    variables = ["PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_ROOT_USER_ACTION=ignore"]
+    if CONSTRAINTS in inputs.files:
+        mounts.append(f"--mount=type=bind,source={CONSTRAINTS},target={_WORK}/{CONSTRAINTS}")
+        arguments = [f"--constraint={_WORK}/{CONSTRAINTS}", *arguments]
+    secrets: dict[str, None] = {}
+    for variable, urls in (
+        ("PIP_INDEX_URL", [pip.index_url] if pip.index_url else []),
+        ("PIP_EXTRA_INDEX_URL", list(pip.extra_index_urls)),
+    ):
+        if urls:
+            secrets |= dict.fromkeys(name for url in urls for name in SECRET_IN_URL.findall(url))
+            variables.append(f'{variable}="{" ".join(_with_secrets(url) for url in urls)}"')
+    mounts += [_secret(name) for name in secrets]
+    if pip.netrc is not None:
+        mounts.append(f"--mount=type=secret,id={pip.netrc},target=/root/.netrc,required=true")
+    head = " \\\n    ".join(mounts)
+    return (
+        f"RUN {head} \\\n{_since(inputs.refreshed)}    "
+        + " \\\n    ".join([" ".join(variables[:2]), *variables[2:]])
+        + f" \\\n    {_PYTHON} -m pip install --no-warn-script-location \\\n"
+        + words(arguments)
+    )
+
+
+def _with_secrets(url: str) -> str:
+    """Return *url* for double quotes of the shell, which reads the secrets: their values are in no argument and no text."""
+    check(url)
+    parts = SECRET_IN_URL.split(url)
+    escaped = [
+        part.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`") for part in parts
+    ]
+    return "".join(
+        f"$(cat /run/secrets/{part})" if number % 2 else escaped[number] for number, part in enumerate(parts)
+    )
+
+
+def _secret(name: str) -> str:
+    return f"--mount=type=secret,id={name},required=true"
+
+
+def _copy(number: int, item: CopyConfig, inputs: ImageInputs) -> str:
+    name = f"copy/{number}"
+    check(item.target)
+    single = inputs.trees[name].root == item.source.parent
+    source = f"{name}/{item.source.name}" if single else f"{name}/"
+    target = item.target if single or item.target.endswith("/") else f"{item.target}/"
+    return f"COPY [{_json(source)}, {_json(target)}]"
+
+
+def _json(text: str) -> str:
+    import json
+
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _run(step: RunConfig) -> str:
+    check(step.command)
+    mounts = "".join(f"{_secret(name)} \\\n    " for name in step.secrets)
+    return f"RUN {mounts}{step.command}"
+
+
+def render_protect(protect: ProtectConfig, base: str) -> str:
+    """Return the step that ends the build where a protected package of the stage *base* has changed."""
+    allow = f" \\\n{words(('--allow', *protect.allow))}" if protect.allow else ""
+    return (
+        f"RUN --mount=type=bind,from={base},target={_WORK}/base \\\n"
+        f"    --mount=type=bind,source={PROTECT},target={_WORK}/{PROTECT} \\\n"
+        f"    if python={_PYTHON}; then \\\n"
+        f'        "$python" -B {_WORK}/{PROTECT} {_WORK}/base \\\n{words(protect.packages)}{allow}; \\\n'
+        "    fi"
+    )

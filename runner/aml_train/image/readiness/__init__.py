@@ -1,0 +1,1 @@
+"""Checks of an image: AzureML, GPU, InfiniBand."""

@@ -1,0 +1,84 @@
+"""The facts that the probe tells of an image: their form, and access to them. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from types import NoneType
+from typing import Any, Final
+
+from aml_train.core.checks import Finding
+from aml_train.image.spec import CheckPolicy
+
+Facts = Mapping[str, Any]
+"""What :mod:`aml_train.image.readiness.probe` wrote, with ``image`` beside it: size, entrypoint and user by the engine."""
+
+Rule = Callable[[Facts, CheckPolicy], Iterator[Finding]]
+
+_TEXT: Final = (str, NoneType)
+_LIBRARY: Final = {"status": str, "path": _TEXT, "version": _TEXT, "error": _TEXT}
+# What every probe tells, and what only a Python can find out. A mapping is a mapping with these keys at least.
+_ALWAYS: Final[Mapping[str, Any]] = {"format": int, "bash": _TEXT, "python": (dict, NoneType)}
+_WITH_PYTHON: Final[Mapping[str, Any]] = {
+    "python": {"version": str, "path": str, "bits": int},
+    "commands": dict,
+    "system": {"name": _TEXT, "machine": str, "libc": _TEXT},
+    "user": {"uid": int, "name": _TEXT, "home": str, "home_writable": bool, "tmp_writable": bool},
+    "certificates": {"count": (int, NoneType), "bundle": _TEXT},
+    "environment": dict,
+    "missing_files": list,
+    "python_packages": dict,
+    "system_packages": dict,
+    "azureml": list,
+    "pip_check": (list, NoneType),
+    "imports": dict,
+    "libraries": dict.fromkeys(("libibverbs.so.1", "librdmacm.so.1", "libfuse.so.2", "libcuda.so.1"), _LIBRARY),
+    "mlx5": {"configured": bool, "wanted": _TEXT, "others": list, "library": (dict, NoneType)},
+    "devices": {"kernel": list, "nodes": list, "seen": (dict, NoneType)},
+    "ofed": _TEXT,
+    "mpi": _TEXT,
+    "nccl": {"library": _LIBRARY, "plugin": {**_LIBRARY, "name": str}},
+    "cuda": _TEXT,
+    "torch_cuda": _TEXT,
+}
+
+
+def parse_facts(content: bytes) -> dict[str, Any]:
+    """Read what the probe wrote.
+
+    Raises:
+        ValueError: if it is not that; an image may hold anything.
+    """
+    try:
+        facts = json.loads(content)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    check_facts(facts)
+    return dict(facts)
+
+
+def check_facts(facts: object) -> None:
+    """Raise ValueError unless *facts* have the probe's form."""
+    _check(facts, _ALWAYS, "it")
+    if isinstance(facts, dict) and facts["python"] is not None:
+        _check(facts, _WITH_PYTHON, "it")
+
+
+def _check(value: object, shape: Any, name: str) -> None:
+    if isinstance(shape, Mapping):
+        if not isinstance(value, dict):
+            raise ValueError(f"{name} is not a mapping")  # noqa: TRY004 - foreign input, not a caller's mistake
+        for key, part in shape.items():
+            if key not in value:
+                raise ValueError(f"{name} lacks {key}")
+            _check(value[key], part, key)
+    elif not isinstance(value, shape):
+        raise ValueError(f"{name} is {type(value).__name__}")  # noqa: TRY004 - foreign input
+
+
+def python_version(facts: Facts) -> tuple[int, ...] | None:
+    """Return the version of the image's Python, or None where it has none that can be used."""
+    python = facts["python"]
+    return (
+        None if python is None else tuple(int(part) for part in str(python["version"]).split(".") if part.isdigit())
+    )

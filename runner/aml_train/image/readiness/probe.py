@@ -1,0 +1,378 @@
+"""What an image holds: run inside it by the image's own Python, from 3.6 on. Imports nothing of aml-train.
+
+Called as ``python readiness_probe.py RESULT``; writes facts as JSON to RESULT and judges nothing:
+:mod:`aml_train.image.readiness.judge` does. Whatever may crash (a damaged library kills the process that loads it with SIGBUS) is
+tried in a process of its own.
+"""
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+FORMAT = 1
+SECONDS = 120
+
+# Only these variables are told: others may hold what is nobody's business.
+VARIABLES = re.compile(
+    r"(NCCL|UCX|OMPI|HCOLL|SHARP|RDMAV|MLX5)_\w+|(MOFED|RDMACORE|CUDA|PYTORCH|TENSORFLOW|NVIDIA_PYTORCH|NVIDIA_TENSORFLOW|OPENMPI)_VERSION"
+    r"|NVIDIA_(VISIBLE_DEVICES|DRIVER_CAPABILITIES|REQUIRE_CUDA)|LD_LIBRARY_PATH|PATH|PYTHONPATH|PIP_CONSTRAINT"
+    r"|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
+)
+LIBRARIES = ("libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3", "libfuse.so.2", "libfuse3.so.3", "libcuda.so.1")
+COMMANDS = (
+    "python",
+    "python3",
+    "bash",
+    "fusermount",
+    "ibv_devinfo",
+    "ibv_devices",
+    "ibstat",
+    "mpirun",
+    "ofed_info",
+    "sshd",
+)
+# Distribution → the module that a job imports.
+MODULES = {
+    "azureml-mlflow": "azureml.mlflow",
+    "azureml-core": "azureml.core",
+    "azureml-dataprep": "azureml.dataprep",
+    "azure-ai-ml": "azure.ai.ml",
+    "mlflow": "mlflow",
+    "mlflow-skinny": "mlflow",
+}
+AZUREML = (
+    "azureml-defaults",
+    "azureml-mlflow",
+    "azureml-core",
+    "azureml-dataset-runtime",
+    "azure-ai-ml",
+    "mlflow",
+    "mlflow-skinny",
+)
+
+LOAD = """
+import ctypes, json, os, sys
+name = sys.argv[1]
+handle = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+with open("/proc/self/maps", "rb") as maps:
+    paths = {line.split(None, 5)[5].decode(errors="replace").strip() for line in maps if line.count(b"/")}
+stem = os.path.basename(os.path.realpath(name) if "/" in name else name)
+found = sorted(path for path in paths if os.path.basename(path).startswith(stem))
+version = None
+if "libnccl.so" in name:
+    number = ctypes.c_int()
+    if handle.ncclGetVersion(ctypes.byref(number)) == 0:
+        n = number.value
+        major, minor, patch = (n // 10000, n // 100 % 100, n % 100) if n >= 10000 else (n // 1000, n // 100 % 10, n % 100)
+        version = "%d.%d.%d" % (major, minor, patch)
+print(json.dumps({"path": found[0] if found else None, "version": version}))
+"""
+DEVICES = """
+import ctypes, json
+verbs = ctypes.CDLL("libibverbs.so.1", use_errno=True, mode=ctypes.RTLD_GLOBAL)
+count = ctypes.c_int(0)
+verbs.ibv_get_device_list.restype = ctypes.c_void_p
+found = verbs.ibv_get_device_list(ctypes.byref(count))
+print(json.dumps({"count": count.value if found else 0, "errno": 0 if found else ctypes.get_errno()}))
+"""
+
+
+def start(argv: List[str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(process: "subprocess.Popen[bytes]") -> Tuple[int, str, str]:
+    """Return exit code (negative for a signal), output and the last words on standard error."""
+    try:
+        out, err = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return 1, "", "took longer than %d seconds" % SECONDS
+    return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace").strip()[-2000:]
+
+
+def run(argv: List[str]) -> Tuple[int, str, str]:
+    try:
+        return finish(start(argv))
+    except OSError as error:
+        return 127, "", str(error)
+
+
+def reason(code: int, err: str) -> str:
+    """Say why a process failed: the signal, or the last line that it wrote."""
+    if code < 0:
+        try:
+            return "killed by " + signal.Signals(-code).name
+        except ValueError:
+            return "killed by signal %d" % -code
+    lines = [line for line in err.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "exit code %d" % code
+
+
+def load(name: str) -> Dict[str, Any]:
+    """Load a library elsewhere; status is ok, absent, or broken with the reason."""
+    code, out, err = run([sys.executable, "-B", "-c", LOAD, name])
+    if code == 0:
+        found = json.loads(out)
+        path = os.path.realpath(found["path"]) if found["path"] else None
+        return {"status": "ok", "path": path, "version": found["version"], "error": None}
+    why = re.sub(r"^OSError: ", "", reason(code, err))
+    absent = why.startswith(name + ": cannot open shared object file") and not os.path.lexists(name)
+    return {"status": "absent" if absent else "broken", "path": None, "version": None, "error": why}
+
+
+def read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(65536)
+    except OSError:
+        return ""
+
+
+def listing(path: str) -> List[str]:
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def system() -> Dict[str, Optional[str]]:
+    release = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', read("/etc/os-release"), re.MULTILINE))
+    libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None  # not in musl
+    return {"name": release.get("PRETTY_NAME"), "id": release.get("ID"), "version": release.get("VERSION_ID"),
+            "machine": os.uname().machine, "libc": libc}  # fmt: skip
+
+
+def user() -> Dict[str, Any]:
+    import pwd
+
+    try:
+        entry = pwd.getpwuid(os.getuid())
+        name = entry.pw_name  # type: Optional[str]
+    except KeyError:
+        name = None
+    home = os.path.expanduser("~")
+    return {"uid": os.getuid(), "name": name, "home": home, "home_writable": os.access(home, os.W_OK | os.X_OK),
+            "tmp_writable": os.access("/tmp", os.W_OK | os.X_OK)}  # fmt: skip
+
+
+def certificates() -> Dict[str, Any]:
+    """Tell how many authorities Python trusts, and where other programs look."""
+    bundles = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+    result = {"count": None, "bundle": next((path for path in bundles if os.path.isfile(path)), None)}  # type: Dict[str, Any]
+    try:
+        import ssl
+
+        paths = ssl.get_default_verify_paths()
+        count = ssl.create_default_context().cert_store_stats()["x509_ca"]
+        # A folder of certificates is read when a name is looked up, so it does not count until then.
+        result["count"] = count or len([name for name in listing(paths.capath or "") if name.endswith(".0")])
+    except (ImportError, OSError) as error:
+        result["error"] = str(error)
+    return result
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def distributions() -> Tuple[Dict[str, str], Dict[str, List[str]]]:
+    """Return version and requirements by canonical name. Requirements of extras are left out."""
+    versions = {}  # type: Dict[str, str]
+    requires = {}  # type: Dict[str, List[str]]
+    found = []  # type: List[Tuple[str, str, List[str]]]
+    try:
+        from importlib import metadata
+    except ImportError:  # before 3.8
+        import pkg_resources  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        found = [(d.project_name, d.version, [str(r) for r in d.requires()]) for d in pkg_resources.working_set]
+    else:
+        for dist in metadata.distributions():
+            # A folder without METADATA, which a broken uninstall leaves, has no name.
+            if dist.metadata["Name"]:
+                found.append((dist.metadata["Name"], dist.version, list(dist.requires or ())))
+    for name, version, needs in found:
+        key = canonical(name)
+        if key not in versions:  # the first on sys.path is the one that is imported
+            versions[key] = str(version)
+            requires[key] = [
+                canonical(match.group(0))
+                for match in (
+                    re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", need)
+                    for need in needs
+                    if not re.search(r"\bextra\s*==", need)
+                )
+                if match
+            ]
+    return versions, requires
+
+
+def closure(names: Iterable[str], requires: Dict[str, List[str]]) -> List[str]:
+    """Return the installed *names* and whatever they require, directly or not."""
+    seen = set()
+    rest = [name for name in names if name in requires]
+    while rest:
+        name = rest.pop()
+        if name not in seen and name in requires:
+            seen.add(name)
+            rest += requires[name]
+    return sorted(seen)
+
+
+def system_packages() -> Dict[str, str]:
+    queries = (
+        ["dpkg-query", "-W", "-f", "${db:Status-Abbrev}${Package} ${Version}\n"],
+        ["rpm", "-qa", "--qf", "ii %{NAME} %{VERSION}-%{RELEASE}\n"],
+    )
+    for query in queries:
+        if shutil.which(query[0]):
+            _, out, _ = run(query)
+            rows = [line.split() for line in out.splitlines() if line.startswith("ii ")]
+            return {row[1]: row[2] for row in rows if len(row) == 3}
+    return {}
+
+
+def pip_check() -> Optional[List[str]]:
+    """Return pip's complaints; None where there is no pip, or it failed otherwise."""
+    code, out, _ = run([sys.executable, "-B", "-m", "pip", "--disable-pip-version-check", "check"])
+    lines = [line.strip() for line in out.splitlines() if line.strip()]
+    return [] if code == 0 else lines if code == 1 and lines else None
+
+
+def imports(versions: Dict[str, str]) -> Dict[str, Optional[str]]:
+    """Import the modules of what is installed, each in a process of its own; name → reason of failure, or None."""
+    modules = sorted({module for name, module in MODULES.items() if name in versions})
+    running = [(module, start([sys.executable, "-B", "-c", "import " + module])) for module in modules]
+    result = {}  # type: Dict[str, Optional[str]]
+    for module, process in running:
+        code, _, err = finish(process)
+        result[module] = None if code == 0 else reason(code, err)
+    return result
+
+
+def mlx5(verbs: Dict[str, Any]) -> Dict[str, Any]:
+    """Find the mlx5 provider that libibverbs would load, and load it.
+
+    rdma-core (libibverbs/init.c, dynamic_driver.c) reads ``/etc/libibverbs.d/*.driver`` and opens ``lib<name>-rdmav<ABI>.so``
+    beside itself in ``libibverbs/``. The ABI is a string constant of the library.
+    """
+    result = {"configured": False, "wanted": None, "others": [], "library": None}  # type: Dict[str, Any]
+    names = [read(os.path.join("/etc/libibverbs.d", name)) for name in listing("/etc/libibverbs.d")]
+    result["configured"] = any(re.search(r"^driver\s+(\S*/)?(lib)?mlx5\b", text, re.MULTILINE) for text in names)
+    if verbs["status"] != "ok" or not verbs["path"]:
+        return result
+    with open(verbs["path"], "rb") as file:
+        abi = re.search(rb"-?(rdmav\d+)\.so", file.read())
+    folder = os.path.dirname(verbs["path"])
+    folders = (os.path.join(folder, "libibverbs"), folder, "/usr/lib64/libibverbs", "/usr/lib/libibverbs")
+    present = [
+        os.path.join(one, name)
+        for one in folders
+        for name in listing(one)
+        if re.match(r"libmlx5-rdmav\d+\.so$", name)
+    ]
+    if abi:
+        result["wanted"] = "libmlx5-%s.so" % abi.group(1).decode()
+        fitting = [path for path in present if os.path.basename(path) == result["wanted"]]
+        result["library"] = load(fitting[0]) if fitting else None
+    result["others"] = sorted({path for path in present if os.path.basename(path) != result["wanted"]})
+    return result
+
+
+def infiniband(verbs: Dict[str, Any]) -> Dict[str, Any]:
+    """Tell the devices: what the kernel has, what the container was given, what the library sees."""
+    seen = None
+    if verbs["status"] == "ok":
+        code, out, _ = run([sys.executable, "-B", "-c", DEVICES])
+        seen = json.loads(out) if code == 0 else None
+    return {"kernel": listing("/sys/class/infiniband"), "nodes": listing("/dev/infiniband"), "seen": seen}
+
+
+def first_line(argv: List[str]) -> Optional[str]:
+    if not shutil.which(argv[0]):
+        return None
+    _, out, _ = run(argv)
+    return out.splitlines()[0].strip()[:200] if out.strip() else ""
+
+
+def site_file(relative: str) -> Optional[str]:
+    return next((path for path in (os.path.join(one, relative) for one in sys.path) if os.path.isfile(path)), None)
+
+
+def nccl() -> Dict[str, Any]:
+    """Find NCCL, that of the system or the one that came with torch, and its network plugin."""
+    library = load("libnccl.so.2")
+    bundled = site_file("nvidia/nccl/lib/libnccl.so.2")
+    if library["status"] == "absent" and bundled:
+        library = load(bundled)
+    name = os.environ.get("NCCL_NET_PLUGIN", "")
+    plugin = "libnccl-net.so" if name in ("", "none") else name if ".so" in name else "libnccl-net-%s.so" % name
+    return {"library": library, "plugin": dict(load(plugin), name=plugin)}
+
+
+def cuda() -> Optional[str]:
+    text = read("/usr/local/cuda/version.json")
+    found = re.search(r'"cuda"\s*:\s*\{[^}]*"version"\s*:\s*"([^"]+)"', text) or re.search(
+        r"CUDA Version (\S+)", read("/usr/local/cuda/version.txt")
+    )
+    return found.group(1) if found else os.environ.get("CUDA_VERSION")
+
+
+def torch_cuda() -> Optional[str]:
+    """Return the CUDA that torch was built with, without importing it, which takes seconds."""
+    path = site_file("torch/version.py")
+    found = re.search(r"^cuda\s*(?::[^=]*)?=\s*['\"]([^'\"]+)", read(path) if path else "", re.MULTILINE)
+    return found.group(1) if found else None
+
+
+def collect() -> Dict[str, Any]:
+    versions, requires = distributions()
+    libraries = {name: load(name) for name in LIBRARIES}
+    verbs = libraries["libibverbs.so.1"]
+    return {
+        "format": FORMAT,
+        "bash": shutil.which("bash"),
+        "python": {"version": "%d.%d.%d" % sys.version_info[:3], "path": sys.executable, "bits": 8 * ctypes.sizeof(ctypes.c_void_p)},
+        "commands": {name: shutil.which(name) for name in COMMANDS},
+        "system": system(),
+        "user": user(),
+        "certificates": certificates(),
+        "environment": {name: value for name, value in sorted(os.environ.items()) if VARIABLES.fullmatch(name)},
+        "missing_files": [
+            "%s=%s" % (name, os.environ[name])
+            for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+            if os.environ.get(name) and not os.path.exists(os.environ[name])
+        ],
+        "python_packages": versions,
+        "system_packages": system_packages(),
+        "azureml": closure(AZUREML, requires),
+        "pip_check": pip_check(),
+        "imports": imports(versions),
+        "libraries": libraries,
+        "mlx5": mlx5(verbs),
+        "devices": infiniband(verbs),
+        "ofed": first_line(["ofed_info", "-s"]),
+        "mpi": first_line(["mpirun", "--version"]),
+        "nccl": nccl(),
+        "cuda": cuda(),
+        "torch_cuda": torch_cuda(),
+    }  # fmt: skip
+
+
+def main() -> None:
+    facts = collect()
+    with open(sys.argv[1] + ".part", "w", encoding="utf-8") as file:
+        json.dump(facts, file, sort_keys=True)
+    os.rename(sys.argv[1] + ".part", sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()

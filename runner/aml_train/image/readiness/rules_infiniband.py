@@ -1,0 +1,231 @@
+"""What InfiniBand needs of an image. Pure rules: facts → findings.
+
+A build machine has no InfiniBand: "no device here" is not "broken". What can be known without a device is whether the libraries
+load and fit together; and if they do not, NCCL and MPI fall back to sockets without a word.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from aml_train.core.checks import Finding, Level
+from aml_train.image.readiness.facts import Facts, Rule
+from aml_train.image.spec import CheckPolicy
+
+_SOCKETS: Final = "NCCL and MPI silently use sockets instead, which can be some forty times slower"
+_DRIVERS: Final = "write `ofed: {source: distro}` under image, or add the packages rdma-core, ibverbs-providers, libibverbs1 and librdmacm1 to image.apt"
+_REINSTALL: Final = "install the drivers anew, from one source: image.ofed, or the distribution's packages"
+
+
+def _absent(policy: CheckPolicy) -> Level:
+    """How bad it is that drivers are not there: they were asked for, several nodes will want them, or nobody does."""
+    return "error" if policy.infiniband else "warning" if policy.several_nodes else "info"
+
+
+def _verbs(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
+    library = facts["libraries"]["libibverbs.so.1"]
+    if library["status"] == "absent":
+        yield Finding(
+            check="libibverbs",
+            level=_absent(policy),
+            what="the image has no InfiniBand drivers (libibverbs.so.1)",
+            why=_SOCKETS,
+            remedy=_DRIVERS if _absent(policy) != "info" else "",
+        )
+    elif library["status"] == "broken":
+        yield Finding(
+            check="libibverbs",
+            level="error",
+            what=f"libibverbs.so.1 is there and does not load: {library['error']}",
+            why=_SOCKETS,
+            remedy=_REINSTALL,
+        )
+    else:
+        yield Finding(
+            check="libibverbs",
+            level="info",
+            what=f"libibverbs loads: {library['path']}{_version(facts, 'libibverbs1')}",
+        )
+
+
+def _version(facts: Facts, package: str) -> str:
+    version = facts["system_packages"].get(package)
+    return f" ({package} {version})" if version else ""
+
+
+def _mlx5(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
+    """The provider for the Mellanox adapters of Azure's InfiniBand sizes."""
+    if facts["libraries"]["libibverbs.so.1"]["status"] != "ok":
+        return
+    mlx5 = facts["mlx5"]
+    library, wanted, others = mlx5["library"], mlx5["wanted"], mlx5["others"]
+    absent: Level = "error" if policy.infiniband else "warning"
+    if library is not None and library["status"] != "ok":
+        yield Finding(
+            check="mlx5",
+            level="error",
+            what=f"the provider {wanted} is there and does not load: {library['error']}",
+            why=_SOCKETS,
+            remedy=_REINSTALL,
+        )
+    elif library is None and others:
+        yield Finding(
+            check="mlx5",
+            level="error",
+            what=f"libibverbs looks for the provider {wanted or 'mlx5'}, but the image has {', '.join(others)}",
+            why=f"library and provider come from different releases, so the adapter is not found and {_SOCKETS}",
+            remedy=_REINSTALL,
+        )
+    elif library is None:
+        yield Finding(
+            check="mlx5",
+            level=absent,
+            what=f"libibverbs is there without its provider {wanted or 'mlx5'}",
+            why=f"Azure's InfiniBand adapters need it; {_SOCKETS}",
+            remedy="add ibverbs-providers to image.apt, or install MLNX_OFED or DOCA with all its user-space packages",
+        )
+    elif not mlx5["configured"]:
+        yield Finding(
+            check="mlx5",
+            level=absent,
+            what="no file in /etc/libibverbs.d names the driver mlx5, although the provider is there",
+            why=f"libibverbs loads only what is named there; {_SOCKETS}",
+            remedy="put back /etc/libibverbs.d/mlx5.driver with the line `driver mlx5`",
+        )
+    else:
+        yield Finding(
+            check="mlx5",
+            level="info",
+            what=f"the mlx5 provider loads: {library['path']}{_version(facts, 'ibverbs-providers')}",
+        )
+
+
+def _rdmacm(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
+    library = facts["libraries"]["librdmacm.so.1"]
+    if library["status"] == "broken":
+        yield Finding(
+            check="librdmacm",
+            level="error",
+            what=f"librdmacm.so.1 is there and does not load: {library['error']}",
+            why="UCX and MPI set up connections by it",
+            remedy=_REINSTALL,
+        )
+    elif library["status"] == "absent" and facts["libraries"]["libibverbs.so.1"]["status"] == "ok":
+        yield Finding(
+            check="librdmacm",
+            level="warning" if policy.infiniband or policy.several_nodes else "info",
+            what="librdmacm.so.1 is not there",
+            why="UCX and MPI set up connections by it",
+            remedy="add librdmacm1 to image.apt",
+        )
+
+
+def _device(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
+    if facts["libraries"]["libibverbs.so.1"]["status"] != "ok":
+        return
+    devices = facts["devices"]
+    seen = devices["seen"]
+    if seen is None:
+        yield Finding(
+            check="infiniband-device",
+            level="error",
+            what="listing the InfiniBand devices crashed",
+            why="the same would happen to NCCL and MPI",
+            remedy=_REINSTALL,
+        )
+    elif seen["count"]:
+        yield Finding(
+            check="infiniband-device",
+            level="info",
+            what=f"{seen['count']} devices here: {', '.join(devices['kernel'])}",
+        )
+    elif devices["kernel"] and devices["nodes"]:
+        yield Finding(
+            check="infiniband-device",
+            level="error",
+            what=f"the kernel has {', '.join(devices['kernel'])}, and the libraries see no device",
+            why=_SOCKETS,
+            remedy=_REINSTALL,
+        )
+    else:
+        word = "" if seen["errno"] in (0, errno.ENOSYS) else f" ({errno.errorcode.get(seen['errno'], seen['errno'])})"
+        yield Finding(
+            check="infiniband-device",
+            level="info",
+            what=f"no device here{word}: nothing is broken, a machine without InfiniBand cannot tell more",
+        )
+
+
+def _tools(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
+    missing = [name for name in ("ibv_devinfo", "ibstat") if facts["commands"].get(name) is None]
+    if (
+        missing
+        and (policy.infiniband or policy.several_nodes)
+        and facts["libraries"]["libibverbs.so.1"]["status"] == "ok"
+    ):
+        yield Finding(
+            check="infiniband-tools",
+            level="info",
+            what=f"the image lacks {', '.join(missing)}",
+            why="nothing needs them, but they tell in a job what is wrong with InfiniBand",
+            remedy="add ibverbs-utils and infiniband-diags to image.apt",
+        )
+
+
+def _ofed(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
+    """Compare the drivers with those that the base was made for.
+
+    NVIDIA's images name them in MOFED_VERSION: a release of MLNX_OFED, such as 5.1-2.3.7, or in later ones 5.4-rdmacore56.0, which
+    means rdma-core 56.0, as RDMACORE_VERSION says, and no MLNX_OFED at all.
+    """
+    rdma_core = _rdma_core(facts["environment"])
+    installed = _numbers(facts["ofed"])
+    wanted = () if rdma_core else _numbers(facts["environment"].get("MOFED_VERSION"))
+    if rdma_core and policy.installs_ofed:
+        yield Finding(
+            check="ofed-version",
+            level="warning",
+            what=f"`image.ofed` installs drivers on a base that brings rdma-core {rdma_core}",
+            why="the base's UCX, NCCL plugin and MPI were built for its own, and two releases in one image may not fit together",
+            remedy="delete `image.ofed`, or write `ofed: none`",
+        )
+    elif installed and wanted and installed[: len(wanted)] < wanted[: len(installed)]:
+        yield Finding(
+            check="ofed-version",
+            level="warning",
+            what=f"MLNX_OFED {_text(installed)} is older than {_text(wanted)}, for which the base was made (MOFED_VERSION)",
+            why="the base's UCX, NCCL plugin and MPI may want newer libraries",
+            remedy=f"install {_text(wanted)} or newer, or leave the base's own drivers",
+        )
+    elif installed or wanted or rdma_core:
+        drivers = (
+            f"MLNX_OFED {_text(installed)}"
+            if installed
+            else f"the distribution's drivers{_version(facts, 'libibverbs1')}"
+        )
+        made_for = f"rdma-core {rdma_core}" if rdma_core else _text(wanted) if wanted else ""
+        base = f"; the base was made for {made_for}" if made_for else ""
+        yield Finding(check="ofed-version", level="info", what=drivers + base)
+
+
+def _rdma_core(environment: Mapping[str, str]) -> str | None:
+    """Return the release of rdma-core that the base brings, such as 56.0, or None if its variables name none."""
+    found = re.search(r"rdmacore(\d[\d.]*)", environment.get("MOFED_VERSION", ""))
+    return environment.get("RDMACORE_VERSION") or (found[1] if found else None)
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    """Read the version in such as ``MLNX_OFED_LINUX-5.0-2.1.8.0:``, or nothing."""
+    found = re.search(r"(\d+(?:[.-]\d+)+)", text or "")
+    return tuple(int(part) for part in re.split(r"[.-]", found[1])) if found else ()
+
+
+def _text(version: tuple[int, ...]) -> str:
+    head, tail = ".".join(map(str, version[:2])), ".".join(map(str, version[2:]))
+    return f"{head}-{tail}" if tail else head
+
+
+INFINIBAND_RULES: Final[tuple[Rule, ...]] = (_verbs, _mlx5, _rdmacm, _device, _tools, _ofed)

@@ -1,0 +1,140 @@
+"""Look into an image: run the probe in a container of it and fetch the facts."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from aml_train.core.containers import fetch_file, pack_files
+from aml_train.core.engine import remove_container
+from aml_train.core.errors import ImageError
+from aml_train.core.threads import Stop, temporary
+from aml_train.image.leftovers import container_labels
+from aml_train.image.readiness.facts import Facts, check_facts, parse_facts
+from aml_train.image.readiness.judge import probe_script
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+TIMEOUT: Final = 600.0
+"""Seconds that the probe may take; imports from a cold disk are slow."""
+_FOLDER: Final = "aml-train-checks"
+_LEASE: Final = 600.0
+_LIMIT: Final = 8 << 20
+_TAIL: Final = 20
+_FORMAT: Final = "exec format error"
+_PLATFORM: Final = (
+    "The image is for another platform than the engine's: set image.platform, or use a base for this one."
+)
+
+# The first command that is a Python of 3.6 or newer runs the probe. Without one, what a shell can tell is told.
+_SCRIPT: Final = r"""
+cd / || exit 1
+old=
+for name in python python3; do
+    python=$(command -v "$name") || continue
+    if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' >/dev/null 2>&1; then
+        exec "$python" -B /aml-train-checks/probe.py /aml-train-checks/facts.json
+    fi
+    old=$("$python" --version 2>&1 | head -n 1 | tr -cd 'A-Za-z0-9. ')
+done
+bash=null
+command -v bash >/dev/null && bash='"bash"'
+printf '{"format": 1, "bash": %s, "python": null, "old_python": "%s"}' "$bash" "$old" >/aml-train-checks/facts.json
+"""
+
+
+def look_into(engine: DockerClient, image: str, *, timeout: float = TIMEOUT, stop: Stop | None = None) -> Facts:
+    """Return the facts of an image that the engine has. It gets no network, and its entrypoint is left out.
+
+    Args:
+        engine: the engine.
+        image: image id or name.
+        timeout: seconds.
+        stop: ends it at once.
+
+    Raises:
+        StoppedError: if *stop* was set meanwhile.
+        ImageError: if the image cannot be run or the probe came to no result: that is never taken for "ready".
+    """
+    from docker.errors import APIError
+
+    attributes: dict[str, Any] = engine.images.get(image).attrs
+    create = partial(
+        engine.containers.create,
+        image,
+        entrypoint=["/bin/sh", "-c", _SCRIPT],
+        command=[],
+        labels=container_labels(engine, "checks", timeout + _LEASE),
+        network_mode="none",
+    )
+    with (
+        temporary(create, remove_container) as container,
+        (stop or Stop()).frees(partial(remove_container, container)),
+    ):
+        container.put_archive("/", pack_files({"probe.py": probe_script()}, folder=_FOLDER))
+        try:
+            container.start()
+        except APIError as error:
+            return _with_image(_not_started(error), attributes)
+        content = _result(container, timeout)
+    try:
+        facts = parse_facts(content)
+    except ValueError as error:
+        raise ImageError(f"the checks of the image wrote a damaged result: {error}") from error
+    return _with_image(facts, attributes)
+
+
+def _not_started(error: Any) -> dict[str, Any]:
+    """Return the facts of an image without a shell; raise ImageError where something else is the matter."""
+    reason = str(error.explanation or error)
+    if "/bin/sh" in reason and "no such file" in reason:
+        return {"format": 1, "shell": False, "bash": None, "python": None}
+    raise ImageError(
+        f"the image cannot be run: {reason}", hint=_PLATFORM if _FORMAT in reason.lower() else None
+    ) from error
+
+
+def _result(container: Container, timeout: float) -> bytes:
+    """Wait for the probe; return what it wrote."""
+    import requests
+
+    try:
+        code = container.wait(timeout=timeout)["StatusCode"]
+    except requests.RequestException as error:
+        # docker-py tells a time-out in one of two ways (ReadTimeout, or ConnectionError around urllib3's).
+        if "timed out" not in str(error):
+            raise ImageError(
+                f"the Docker engine went away during the checks of the image: {error}", hint="Run again."
+            ) from error
+        raise ImageError(
+            f"the checks of the image took longer than {timeout:.0f} seconds",
+            hint="Something in the image hangs when it is imported or loaded; run `aml-train image check` again to see whether it stays so.",
+        ) from error
+    try:
+        content = fetch_file(container, f"/{_FOLDER}/facts.json", limit=_LIMIT)
+    except ValueError as error:
+        raise ImageError(f"the checks of the image came to no result: {error}") from error
+    if content is None:
+        lines = container.logs(tail=_TAIL).decode("utf-8", "replace").splitlines()
+        shown = "".join(f"\n  {line}" for line in lines)
+        raise ImageError(
+            f"the checks of the image came to no result (exit code {code}){shown}",
+            hint=_PLATFORM
+            if _FORMAT in shown.lower()
+            else "The lines above say why; a Python that starts in the image is needed, or none at all.",
+        )
+    return content
+
+
+def _with_image(facts: dict[str, Any], attributes: dict[str, Any]) -> Facts:
+    """Add what the engine tells of the image, and check the whole."""
+    config = attributes["Config"]
+    facts["image"] = {
+        "size": attributes["Size"],
+        "entrypoint": list(config.get("Entrypoint") or ()),
+        "user": config.get("User") or "",
+    }
+    check_facts(facts)
+    return facts

@@ -1,0 +1,91 @@
+"""Test records in the registry: that certain tests passed in the image of a certain manifest digest.
+
+A record is an artefact beside the image (:mod:`aml_train.image.artifact`) under a tag made of the digest and the tests' key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aml_train.core.answers import clean, decode
+from aml_train.core.errors import ImageError
+from aml_train.image.artifact import load, store
+from aml_train.image.readiness.facts import check_facts
+from aml_train.image.registry.client import Registry
+from aml_train.image.spec import TEST_FORMAT, TestRecord
+
+RECORD_TYPE: Final = "application/vnd.aml-train.test-record.v1+json"
+_HINT: Final = "Remove that tag from the registry, or change the tests; they will then run again."
+
+
+def record_tag(digest: str, key: str) -> str:
+    """Return the tag of the record of the tests *key* in the image *digest*."""
+    return f"test-{digest.removeprefix('sha256:')[:40]}-{key[:40]}"
+
+
+def store_record(registry: Registry, repository: str, record: TestRecord) -> str:
+    """Write *record* into *repository*; return its manifest's digest."""
+    content = json.dumps(dataclasses.asdict(record), sort_keys=True).encode()
+    tag = record_tag(record.digest, record.key)
+    return store(registry, repository, tag, media_type=RECORD_TYPE, content=content, subject=record.digest)
+
+
+def load_record(registry: Registry, repository: str, digest: str, key: str) -> TestRecord | None:
+    """Return the record of the tests *key* in the image *digest*, or None where there is none.
+
+    Raises:
+        ImageError: if there is something under the record's tag that is not that record; it never counts as tested.
+    """
+    tag = record_tag(digest, key)
+    content = load(registry, repository, tag, media_type=RECORD_TYPE, noun="test record", hint=_HINT)
+    if content is None:
+        return None
+    where = f"{registry.host}/{repository}:{tag}"
+    try:
+        record = parse_record(content)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ImageError(f"the test record {where} is damaged: {error}", hint=_HINT) from error
+    if (record.digest, record.key) != (digest, key):
+        raise ImageError(f"the test record {where} is about another image or other tests", hint=_HINT)
+    return record
+
+
+def parse_record(content: bytes) -> TestRecord:
+    """Read a record's JSON.
+
+    Raises:
+        ValueError: if it is not a record of this format whose tests passed.
+    """
+    document = decode(content)
+    if not isinstance(document, dict):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - foreign input, not a caller's mistake
+    if document.get("format") != TEST_FORMAT:
+        raise ValueError(f"its format is {document.get('format')!r}, not {TEST_FORMAT}")
+    fields = {field.name for field in dataclasses.fields(TestRecord)}
+    if missing := sorted(fields - document.keys()):
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    if unknown := sorted(document.keys() - fields):
+        raise ValueError(f"it has the unknown field {', '.join(unknown)}")
+    _check_types(document)
+    fields_of: dict[str, Any] = {
+        key: clean(part) if isinstance(part, str) else part for key, part in document.items()
+    }
+    return TestRecord(**fields_of)
+
+
+def _check_types(document: Mapping[str, Any]) -> None:
+    """Raise ValueError unless every field has its type, and no test failed."""
+    texts = ("digest", "key", "command", "at", "probe")
+    if wrong := [name for name in texts if not isinstance(document[name], str)]:
+        raise ValueError(f"{', '.join(wrong)} must be text")
+    for name in ("passed", "failed", "skipped"):
+        if document[name] is not None and (not isinstance(document[name], int) or isinstance(document[name], bool)):
+            raise ValueError(f"{name} must be a whole number or null")
+    if not isinstance(document["seconds"], int | float) or isinstance(document["seconds"], bool):
+        raise ValueError("seconds must be a number")  # noqa: TRY004 - foreign input
+    check_facts(document["facts"])
+    if document["failed"]:
+        raise ValueError(f"it records {document['failed']} failed tests")

@@ -1,0 +1,407 @@
+"""A small client of the registry interface (OCI distribution specification 1.1, Docker registry v2).
+
+Only what the pipeline needs: manifests, blobs, mounts, tags. Proxies, certificates and credentials are passed in; the process's
+environment is not read.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+from urllib.parse import urljoin
+
+import requests
+import requests.adapters
+
+from aml_train.core.answers import Pages, is_within, split
+from aml_train.core.errors import ImageError
+from aml_train.core.http_client import answer_of
+from aml_train.core.references import is_digest
+from aml_train.image.registry.auth import BusyError, Login, RegistryAuth, is_acr, renew
+from aml_train.image.registry.http import RegistryHttp
+from aml_train.image.registry.manifest import (
+    DOCKER_LIST,
+    DOCKER_MANIFEST,
+    OCI_INDEX,
+    OCI_MANIFEST,
+    Manifest,
+    ManifestHead,
+    sha256_digest,
+)
+
+logger = logging.getLogger(__name__)
+
+# Without all four a registry may answer with an old schema 1 manifest, whose digest is of no use.
+_ACCEPT: Final = ", ".join((OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFEST))
+
+_MANIFEST_LIMIT: Final = 4 << 20
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegistryLocation:
+    """Where images are released to. A registry has two names: the engine's and the jobs'.
+
+    Attributes:
+        push_name: host and port as the engine names it, such as ``localhost:7381``.
+        job_name: host as jobs, records and models name it, such as ``amllocal.azurecr.io``.
+        url: the registry's interface as this process reaches it.
+        auth: credentials, or what gives those of the moment; None for none.
+        verify: as in requests: True, False, or a file of certificates.
+        proxies: as in requests.
+        elsewhere: credentials of another registry, by its name, for a base that is there; None for what the engine's user has.
+        engine_runs_jobs: the jobs run on the engine that builds, so the image is kept there; the registry is a
+            container of that engine, too.
+    """
+
+    push_name: str
+    job_name: str
+    url: str
+    auth: RegistryAuth | Login | None = None
+    verify: bool | str = True
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: Callable[[str], RegistryAuth | Login | None] = field(default=lambda _registry: None, compare=False)
+    engine_runs_jobs: bool = False
+
+    def credentials(self) -> RegistryAuth | None:
+        """Return the credentials of the moment, for the engine. They are not kept: ask again for the next push or pull."""
+        return self.auth() if callable(self.auth) else self.auth
+
+    def logins(self, base: str) -> dict[str, RegistryAuth]:
+        """Return the credentials of the moment for a build, by registry: of this one, and of *base*, the one that the base is in."""
+        there = self.elsewhere(base) if base != self.push_name else None
+        found = {base: there() if callable(there) else there, self.push_name: self.credentials()}
+        return {registry: auth for registry, auth in found.items() if auth is not None}
+
+    def renew(self) -> bool:
+        """Have the next :meth:`credentials` be new ones; False where there are no others."""
+        return renew(self.auth)
+
+    def client(self) -> Registry:
+        """Return a client of this registry."""
+        return Registry(
+            self.url,
+            auth=self.auth,
+            verify=self.verify,
+            proxies=self.proxies,
+            same_machine=self.engine_runs_jobs,
+        )
+
+
+class Registry:
+    """A client of one registry. Every method raises ImageError, with reason and remedy, where the registry refuses.
+
+    Args:
+        url: ``https://host[:port]``; ``http`` is accepted for loopback addresses only, and where *same_machine* says so.
+        auth: credentials, or what gives those of the moment; None for anonymous access.
+        verify, proxies: as in requests.
+        attempts: how often a request is made at most, where connection or registry fail for the moment.
+        transport: answers the requests instead of the network.
+        same_machine: the address is a container's of the engine in use, though it is not loopback.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        auth: RegistryAuth | Login | None = None,
+        verify: bool | str = True,
+        proxies: Mapping[str, str] | None = None,
+        attempts: int = 6,
+        transport: requests.adapters.BaseAdapter | None = None,
+        same_machine: bool = False,
+    ) -> None:
+        self._http = RegistryHttp(
+            url,
+            auth=auth,
+            verify=verify,
+            proxies=proxies or {},
+            attempts=attempts,
+            transport=transport,
+            same_machine=same_machine,
+        )
+        self.url, self.host = self._http.url, self._http.host
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def check_push(self, repository: str) -> None:
+        """Return if a push to *repository* can begin now; else raise ImageError.
+
+        An upload is begun and given up: the one question whose answer no registry can get wrong.
+        """
+        start = self._begin_upload(repository)
+        where = self._location(start, repository)
+        scopes = _scopes(repository, "pull", "push")
+        try:
+            self._http.once("DELETE", where, scopes=scopes)
+        except (BusyError, requests.RequestException) as error:
+            logger.debug("%s keeps an empty upload until it tires of it: %r", self.host, error)
+
+    def head_manifest(self, repository: str, reference: str) -> ManifestHead | None:
+        """Return digest and type of what *reference* (tag or digest) names, or None where there is nothing."""
+        response = self._read("HEAD", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
+        if response.status_code == 404:
+            return None
+        self._http.expect(response, 200, f"look up {repository}:{reference}")
+        digest = response.headers.get("Docker-Content-Digest")
+        if digest is not None and not is_digest(digest):
+            raise ImageError(
+                f"{self.host} answered with no digest of SHA-256 when asked for {repository}:{reference}"
+            )
+        if digest is None:
+            manifest = self.get_manifest(repository, reference)
+            return None if manifest is None else ManifestHead(digest=manifest.digest, media_type=manifest.media_type)
+        return ManifestHead(digest=digest, media_type=_media_type(response))
+
+    def get_manifest(self, repository: str, reference: str) -> Manifest | None:
+        """Return a manifest byte for byte, its digest computed here; None where there is nothing."""
+        response = self._read("GET", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
+        if response.status_code == 404:
+            return None
+        self._http.expect(response, 200, f"read {repository}:{reference}")
+        content = response.content
+        if len(content) > _MANIFEST_LIMIT:
+            raise ImageError(
+                f"the manifest {repository}:{reference} on {self.host} has {len(content)} bytes: not a manifest"
+            )
+        digest = sha256_digest(content)
+        if reference.startswith("sha256:") and reference != digest:
+            raise ImageError(f"{self.host} answered with {digest} when asked for {repository}@{reference}")
+        return Manifest(digest=digest, media_type=_media_type(response), content=content)
+
+    def put_manifest(self, repository: str, reference: str, content: bytes, media_type: str) -> str:
+        """Put the very bytes under a tag or digest; return their digest."""
+        response = self._put(repository, reference, content, media_type)
+        self._check_put(response, repository, reference, content)
+        return sha256_digest(content)
+
+    def _put(self, repository: str, reference: str, content: bytes, media_type: str) -> requests.Response:
+        url, headers = f"{self.url}/v2/{repository}/manifests/{reference}", {"Content-Type": media_type}
+        return self._request("PUT", url, _scopes(repository, "pull", "push"), data=content, headers=headers)
+
+    def _check_put(self, response: requests.Response, repository: str, reference: str, content: bytes) -> None:
+        self._http.expect(response, 201, f"write {repository}:{reference}")
+        digest = sha256_digest(content)
+        if (told := response.headers.get("Docker-Content-Digest", digest)) != digest:
+            raise ImageError(f"{self.host} stored {repository}:{reference} as {told}, not as {digest}")
+
+    def put_tag(self, repository: str, tag: str, manifest: Manifest) -> None:
+        """Put *manifest* under *tag*. A tag that may not be written any more is left, if it names that manifest already."""
+        response = self._put(repository, tag, manifest.content, manifest.media_type)
+        if response.status_code in (
+            400,
+            405,
+            409,
+            412,
+        ):  # as registries refuse to write a tag that is locked or immutable
+            head = self.head_manifest(repository, tag)
+            if head is not None and head.digest == manifest.digest:
+                return
+        self._check_put(response, repository, tag, manifest.content)
+
+    def untag(self, repository: str, tag: str) -> bool:
+        """Remove a tag and leave what it named; False where this registry cannot (distribution before 3.0), or may not."""
+        scopes = _scopes(repository, "pull", "push", "delete")
+        path = f"/acr/v1/{repository}/_tags/{tag}" if is_acr(self.host) else f"/v2/{repository}/manifests/{tag}"
+        response = self._request("DELETE", f"{self.url}{path}", scopes)
+        return response.status_code in (200, 202, 404)  # 404: it is gone
+
+    @property
+    def can_lock(self) -> bool:
+        """Whether this is an Azure Container Registry, whose tags can be locked."""
+        return is_acr(self.host)
+
+    def lock_tag(self, repository: str, tag: str) -> bool:
+        """Have an Azure Container Registry refuse to move or remove *tag*; False where it does not let us.
+
+        Source: https://learn.microsoft.com/azure/container-registry/container-registry-image-lock.
+        """
+        url = f"{self.url}/acr/v1/{repository}/_tags/{tag}"
+        scopes = _scopes(repository, "metadata_write", "metadata_read")
+        try:
+            response = self._request("PATCH", url, scopes, json={"writeEnabled": False})
+        except ImageError as error:
+            logger.debug("%s:%s is not locked: %s", repository, tag, error)
+            return False
+        return response.status_code == 200
+
+    def has_blob(self, repository: str, digest: str) -> bool:
+        """Tell whether the blob can be read in *repository*."""
+        response = self._read("HEAD", repository, f"blobs/{digest}")
+        if response.status_code != 404:
+            self._http.expect(response, 200, f"look up {repository}@{digest}")
+        return response.status_code == 200
+
+    def get_blob(self, repository: str, digest: str, *, limit: int = _MANIFEST_LIMIT) -> bytes:
+        """Return a small blob, verified; ImageError if it is not there, larger than *limit*, or not what it says."""
+        contents: list[bytes] = []
+
+        def attempt() -> requests.Response:
+            with self._once("GET", repository, digest) as response:
+                if response.status_code == 200:
+                    contents[:] = [self._read_limited(response, f"{repository}@{digest}", limit)]
+                return response
+
+        self._http.expect(self._http.repeated(attempt), 200, f"read {repository}@{digest}")
+        content = contents[0]
+        if sha256_digest(content) != digest:
+            raise ImageError(
+                f"the blob {repository}@{digest} on {self.host} is damaged: its contents have another digest"
+            )
+        return content
+
+    def stream_blob(self, repository: str, digest: str) -> Iterator[bytes]:
+        """Yield a blob's contents as they arrive, unverified; the connection ends with the iterator."""
+        try:
+            with self._once("GET", repository, digest) as response:
+                self._http.expect(response, 200, f"read {repository}@{digest}")
+                yield from response.iter_content(_CHUNK)
+        except BusyError as error:
+            self._http.expect(error.response, 200, f"read {repository}@{digest}")
+        except requests.RequestException as error:
+            raise ImageError(
+                f"reading {repository}@{digest} from {self.host} broke off: {type(error).__name__}"
+            ) from error
+
+    def upload_blob(self, repository: str, content: bytes) -> str:
+        """Store *content*; return its digest. Nothing is sent where it is there already."""
+        digest = sha256_digest(content)
+        if not self.has_blob(repository, digest):
+            self._upload(repository, digest, lambda: content)
+        return digest
+
+    def mount_blob(self, repository: str, digest: str, source: str) -> None:
+        """Make a blob of the repository *source* readable in *repository*, by copying where the registry cannot mount."""
+        url = f"{self.url}/v2/{repository}/blobs/uploads/"
+        scopes = [*_scopes(repository, "pull", "push"), *_scopes(source, "pull")]
+        response = self._request("POST", url, scopes, params={"mount": digest, "from": source})
+        if response.status_code == 201:
+            return
+        self._http.expect(response, 202, f"mount {source}@{digest} into {repository}")
+        if self.has_blob(repository, digest):
+            return
+        with tempfile.TemporaryFile() as file:
+
+            def fetch() -> requests.Response:
+                file.seek(0)
+                file.truncate()
+                with self._once("GET", source, digest) as blob:
+                    for chunk in blob.iter_content(_CHUNK) if blob.status_code == 200 else ():
+                        file.write(chunk)
+                    return blob
+
+            self._http.expect(self._http.repeated(fetch), 200, f"read {source}@{digest}")
+
+            def rewound() -> Any:
+                file.seek(0)
+                return file
+
+            self._upload(repository, digest, rewound)
+
+    def tags(self, repository: str) -> list[str]:
+        """Return the tags of *repository*, in the registry's order; none where it does not exist."""
+        found: list[str] = []
+        url: str | None = f"{self.url}/v2/{repository}/tags/list"
+        fail = self._fail(f"list the tags of {repository}")
+        pages = Pages(fail)
+        while url is not None:
+            response = self._request("GET", url, _scopes(repository, "pull"))
+            if response.status_code == 404:
+                break
+            self._http.expect(response, 200, f"list the tags of {repository}")
+            found += answer_of(response, fail, fail).list_of_texts("tags")
+            link = response.links.get("next", {}).get("url")
+            url = pages.follow(self._joined(response, link, fail)) if link else None
+        return found
+
+    def _fail(self, what: str) -> Callable[[str], ImageError]:
+        """Return what makes the error of an answer that cannot be used to *what*."""
+        return lambda problem: ImageError(
+            f"the registry {self.host} was asked to {what}, and its answer {problem}",
+            hint="Is it a registry that answers there, and no proxy or sign-in page in front of it?",
+        )
+
+    def _joined(self, response: requests.Response, link: str, fail: Callable[[str], ImageError]) -> str:
+        """Return the address of the next page, which is at the registry itself."""
+        try:
+            address = urljoin(response.url, link)
+        except ValueError:
+            raise fail("names a next page that is no address") from None
+        if not is_within(address, self.url):
+            raise fail("names a next page that is not at the same host")
+        return address
+
+    def _location(self, start: requests.Response, repository: str) -> str:
+        """Return where an upload that was begun goes."""
+        fail = self._fail(f"take an upload to {repository}")
+        try:
+            address = urljoin(start.url, start.headers.get("Location") or "")
+        except ValueError:
+            raise fail("has a Location that is no address") from None
+        if not start.headers.get("Location") or split(address) is None:
+            raise fail("has no Location that is an address")
+        return address
+
+    def _begin_upload(self, repository: str) -> requests.Response:
+        scopes = _scopes(repository, "pull", "push")
+        start = self._request("POST", f"{self.url}/v2/{repository}/blobs/uploads/", scopes)
+        self._http.expect(start, 202, f"upload to {repository}")
+        return start
+
+    def _upload(self, repository: str, digest: str, body: Callable[[], Any]) -> None:
+        """Send a blob in one piece; *body* makes the contents anew for each attempt.
+
+        An upload that broke off is begun again: nobody knows how much of it arrived.
+        """
+
+        def attempt() -> requests.Response:
+            start = self._begin_upload(repository)
+            return self._http.once(
+                "PUT",
+                self._location(start, repository),
+                scopes=_scopes(repository, "pull", "push"),
+                params={"digest": digest},
+                data=body(),
+                headers={"Content-Type": "application/octet-stream"},
+            )
+
+        self._http.expect(self._http.repeated(attempt), 201, f"upload {digest} to {repository}")
+
+    def _once(self, method: str, repository: str, digest: str) -> requests.Response:
+        """Begin to read a blob; what breaks off while it is read is the caller's to repeat."""
+        url = f"{self.url}/v2/{repository}/blobs/{digest}"
+        return self._http.once(method, url, scopes=_scopes(repository, "pull"), stream=True)
+
+    def _read_limited(self, response: requests.Response, name: str, limit: int) -> bytes:
+        content = b""
+        for chunk in response.iter_content(_CHUNK):
+            content += chunk
+            if len(content) > limit:
+                raise ImageError(f"the blob {name} on {self.host} is larger than {limit} bytes")
+        return content
+
+    def _read(self, method: str, repository: str, path: str, **options: Any) -> requests.Response:
+        return self._request(method, f"{self.url}/v2/{repository}/{path}", _scopes(repository, "pull"), **options)
+
+    def _request(self, method: str, url: str, scopes: Sequence[str], **options: Any) -> requests.Response:
+        """Make a request, again where it makes sense."""
+        return self._http.repeated(lambda: self._http.once(method, url, scopes=scopes, **options))
+
+
+def _scopes(repository: str, *actions: str) -> list[str]:
+    return [f"repository:{repository}:{','.join(actions)}"]
+
+
+def _media_type(response: requests.Response) -> str:
+    return response.headers.get("Content-Type", DOCKER_MANIFEST).split(";")[0].strip()

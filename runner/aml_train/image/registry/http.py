@@ -1,0 +1,184 @@
+"""Requests to a registry: signed in, repeated where that makes sense, and told in words where they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import requests
+import requests.adapters
+import stamina
+
+from aml_train.core.answers import UndecodableError, clean, decode
+from aml_train.core.errors import ImageError
+from aml_train.core.http_client import TooLargeError, exchange, host_of, new_session
+from aml_train.core.retry import retry_after
+from aml_train.image.registry.auth import Authenticator, BusyError, Login, RegistryAuth, is_loopback, sign_in_hint
+
+_CONNECT_TIMEOUT, _READ_TIMEOUT = 10.0, 120.0
+_PATIENCE: Final = 300.0
+_LONGEST_WAIT: Final = 120.0
+_LONGEST_WORDS: Final = 300
+_MOST_REASONS: Final = 10
+
+
+class RegistryHttp:
+    """Makes the requests of one client. Raises ImageError, with reason and remedy.
+
+    Args: as for :class:`aml_train.image.registry.client.Registry`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        auth: RegistryAuth | Login | None,
+        verify: bool | str,
+        proxies: Mapping[str, str],
+        attempts: int,
+        transport: requests.adapters.BaseAdapter | None,
+        same_machine: bool,
+    ) -> None:
+        parts = urlsplit(url)
+        direct = same_machine or is_loopback(parts.hostname or "")
+        if parts.scheme != "https" and not (parts.scheme == "http" and direct):
+            raise ImageError(
+                f"the registry {url} is not reached by https", hint="Plain http is for loopback addresses only."
+            )
+        self.url = url.rstrip("/")
+        self.host = parts.netloc
+        self._attempts = attempts
+        self._session = new_session()
+        self._session.trust_env = False
+        self._session.verify = verify
+        if transport is not None:
+            self._session.mount("https://", transport)
+            self._session.mount("http://", transport)
+        self._session.proxies = {} if direct else dict(proxies)
+        self._authenticator = Authenticator(self._session, self.host, auth)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._session.close()
+
+    def repeated(self, work: Callable[[], requests.Response]) -> requests.Response:
+        """Return what *work* returns, doing it again where connection or registry fail for the moment.
+
+        What the registry asks to wait (``Retry-After``) is waited, within two minutes.
+        """
+        try:
+            for attempt in stamina.retry_context(
+                on=_backoff, attempts=self._attempts, timeout=_PATIENCE, wait_initial=0.2, wait_max=20.0
+            ):
+                with attempt:
+                    return work()
+        except BusyError as error:
+            return error.response
+        except TooLargeError as error:
+            raise ImageError(f"the registry {self.host} sends {error}") from error
+        except requests.RequestException as error:
+            raise ImageError(
+                f"the registry {self.host} cannot be reached: {_reason(error)}",
+                hint="Check the name, the network, and HTTPS_PROXY and NO_PROXY.",
+            ) from error
+        raise AssertionError("unreachable")  # pragma: no cover - the retry either returns or raises
+
+    def once(
+        self,
+        method: str,
+        url: str,
+        *,
+        scopes: Sequence[str],
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> requests.Response:
+        """Make a request, signing in where asked to.
+
+        Args:
+            method, url: the request; an address of another host never gets our credentials.
+            scopes: what a token must allow.
+            headers: more headers.
+            options: as in requests.
+
+        Raises:
+            BusyError: 429 or 5xx.
+            requests.RequestException: the connection fails.
+        """
+        timeout = (_CONNECT_TIMEOUT, _READ_TIMEOUT)
+        if host_of(url) != self.host:  # an upload elsewhere
+            return _unless_busy(exchange(self._session, method, url, headers=headers, timeout=timeout, **options))
+        authorization = self._authenticator.header(scopes)
+        sent = {**(headers or {}), **({"Authorization": authorization} if authorization else {})}
+        response = exchange(self._session, method, url, headers=sent, timeout=timeout, **options)
+        challenge = response.headers.get("WWW-Authenticate", "")
+        if response.status_code == 401 and (fresh := self._authenticator.answer(challenge, scopes, authorization)):
+            response.close()
+            data = options.get("data")
+            if data is not None and hasattr(data, "seek"):
+                data.seek(0)
+            sent["Authorization"] = fresh
+            response = exchange(self._session, method, url, headers=sent, timeout=timeout, **options)
+        return _unless_busy(response)
+
+    def expect(self, response: requests.Response, status: int, what: str) -> None:
+        """Raise ImageError unless the registry answered *status* to the wish *what*."""
+        if response.status_code == status:
+            return
+        hint = None
+        if response.status_code in (401, 403):
+            hint = sign_in_hint(self.host)
+        elif response.status_code == 404:
+            hint = "Check the repository's name; a registry may also hide what you may not see."
+        elif response.status_code == 405:
+            hint = "The repository or the tag may be locked."
+        elif response.status_code == 429:
+            hint = "The registry limits how often it is asked; sign in, or try later."
+        raise ImageError(f"the registry {self.host} refused to {what}: {_complaint(response)}", hint=hint)
+
+
+def _backoff(error: Exception) -> bool | float:
+    """Tell whether to try again, and after how many seconds where the registry said so."""
+    if isinstance(error, BusyError):
+        asked = retry_after(error.response.headers)
+        return True if asked is None else asked <= _LONGEST_WAIT and max(asked, 0.1)
+    return isinstance(error, requests.ConnectionError | requests.Timeout | requests.exceptions.ChunkedEncodingError)
+
+
+def _unless_busy(response: requests.Response) -> requests.Response:
+    if response.status_code == 429 or response.status_code >= 500:
+        raise BusyError(response)
+    return response
+
+
+def _complaint(response: requests.Response) -> str:
+    """Return status and the registry's own words, which it gives as ``{"errors": [{"code", "message"}]}``."""
+    asked = response.headers.get("Retry-After")
+    wait = [f"(it asks to wait: Retry-After {asked[:_LONGEST_WORDS]})"] if asked else []
+    return " ".join([f"HTTP {response.status_code}", *_words(response), *wait]).strip()
+
+
+def _words(response: requests.Response) -> list[str]:
+    """Return what the registry says of its errors, the beginning of its answer if that has another form; nothing is trusted here."""
+    try:
+        document = decode(response.content)
+    except UndecodableError:
+        return [response.text[:_LONGEST_WORDS]]
+    except (requests.RequestException, RuntimeError):  # a body that was left to be streamed, and cannot be read
+        return []
+    errors = document.get("errors") if isinstance(document, dict) else None
+    if not isinstance(errors, list):
+        return [] if document == {} else [response.text[:_LONGEST_WORDS]]
+    said = (f"{one.get('code', '')} {one.get('message', '')}" for one in errors[:5] if isinstance(one, dict))
+    return [clean(one).strip()[:_LONGEST_WORDS] for one in said]
+
+
+def _reason(error: requests.RequestException) -> str:
+    """Return the innermost reason; requests and urllib3 wrap it."""
+    reason: BaseException = error
+    for _ in range(_MOST_REASONS):
+        inner = getattr(reason, "reason", None) or (reason.args[0] if reason.args else None)
+        if not isinstance(inner, BaseException):
+            break
+        reason = inner
+    return clean(str(reason))[:_LONGEST_WORDS]

@@ -1,0 +1,1 @@
+"""The user's tests inside the image."""

@@ -1,0 +1,254 @@
+"""The container that tests run in: made with its limits, run to its end, removed or kept."""
+
+from __future__ import annotations
+
+import posixpath
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from aml_train.core.engine import remove_container
+from aml_train.core.errors import TestsFailedError
+from aml_train.core.events import Listener, LogLine, Notice
+from aml_train.core.lines import LineSplitter, Piece
+from aml_train.image.leftovers import LABEL_KIND, container_labels
+from aml_train.image.spec import TestSpec
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+WORKSPACE: Final = "/workspace"
+KEPT: Final = "aml-train-kept"
+"""Name of the image that the command of a kept container makes."""
+
+_LEASE: Final = 600.0
+_STREAMS: Final[Mapping[int, str]] = {1: "stdout", 2: "stderr"}
+# Beyond the family xunit1, which tells file and line: what failed tests printed (https://docs.pytest.org/en/stable/reference/reference.html#ini-options-ref).
+_PYTEST: Final = "--junitxml={} -o junit_family=xunit1 -o junit_logging=all -o junit_log_passing_tests=false"
+# A report that the image or the project brings is none of these tests: only what appears after this counts.
+_WITHOUT_REPORT: Final = 'rm -rf -- "$0" && exec /bin/sh -c "$1"'
+_NO_GPU: Final = (
+    "could not select device driver",
+    "nvidia-container-cli",
+    "libnvidia-ml",
+    "unresolvable CDI devices",
+)
+
+
+def working_folder(spec: TestSpec) -> str:
+    """Return the folder in the container that the command runs in."""
+    return posixpath.join(WORKSPACE, spec.workdir).rstrip("/")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportPath:
+    """Where the tests' report appears in the container.
+
+    Attributes:
+        path: the file.
+        folder: name of a folder in the container's root that is made for it; None where the user names the file.
+    """
+
+    path: str
+    folder: str | None = None
+
+
+def report_path(spec: TestSpec) -> ReportPath:
+    """Return where *spec* has the report, or a path outside of the project that no image has."""
+    if spec.junit is not None:
+        return ReportPath(path=f"{working_folder(spec)}/{spec.junit}")
+    folder = f"aml-train-report-{secrets.token_hex(8)}"
+    return ReportPath(path=f"/{folder}/junit.xml", folder=folder)
+
+
+def tests_entrypoint(spec: TestSpec, report: ReportPath) -> list[str]:
+    """Return the container's entrypoint: the command, after a report of the user's own path was removed. Pure."""
+    if report.folder is not None:
+        return ["/bin/sh", "-c", spec.command]
+    return ["/bin/sh", "-c", _WITHOUT_REPORT, report.path, spec.command]
+
+
+def has_gpus(info: Mapping[str, Any]) -> bool:
+    """Tell whether an engine has GPUs, by what it says of itself. Pure.
+
+    NVIDIA's toolkit registers a runtime, or, since Docker 28.3, the engine lists the devices of the Container Device Interface.
+    """
+    devices = info.get("DiscoveredDevices") or ()
+    return "nvidia" in (info.get("Runtimes") or {}) or any(
+        "nvidia.com/gpu" in str(device.get("ID")) for device in devices
+    )
+
+
+def container_options(spec: TestSpec, *, gpus: bool) -> dict[str, Any]:
+    """Return docker-py's options for the limits and the network of *spec*. Pure.
+
+    Args:
+        spec: the tests.
+        gpus: whether the engine has GPUs, for ``auto``.
+    """
+    from docker.types import DeviceRequest, Ulimit
+
+    limits = spec.limits
+    options: dict[str, Any] = {
+        "network_mode": "bridge" if spec.network else "none",
+        "shm_size": limits.shm,
+        "working_dir": working_folder(spec),
+    }
+    if limits.cpus is not None:
+        options["nano_cpus"] = int(limits.cpus * 1e9)
+    if limits.memory is not None:
+        # The same for memory and swap together: otherwise tests would swap instead of ending.
+        options |= {"mem_limit": limits.memory, "memswap_limit": limits.memory}
+    if limits.memlock is not None:
+        options["ulimits"] = [Ulimit(name="memlock", soft=limits.memlock, hard=limits.memlock)]
+    if limits.gpus == "all" or (limits.gpus == "auto" and gpus):
+        options["device_requests"] = [DeviceRequest(count=-1, capabilities=[["gpu"]])]
+    return options
+
+
+def create_container(image: str, spec: TestSpec, report: ReportPath, engine: DockerClient) -> Container:
+    """Create the container; nothing runs yet.
+
+    Args:
+        image: image id or name, in the engine.
+        spec: the tests.
+        report: where their report is to appear.
+        engine: the engine that has the image.
+
+    Raises:
+        TestsFailedError: if the engine refuses the limits.
+    """
+    from docker.errors import APIError, ImageNotFound
+
+    own = dict(entry.partition("=")[::2] for entry in engine.images.get(image).attrs["Config"].get("Env") or ())
+    environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **spec.env}
+    if report.folder is not None:
+        given = spec.env.get("PYTEST_ADDOPTS", own.get("PYTEST_ADDOPTS", ""))
+        environment["PYTEST_ADDOPTS"] = f"{given} {_PYTEST.format(report.path)}".strip()
+    gpus = spec.limits.gpus == "auto" and has_gpus(engine.info())
+    # What is kept has no owner and no lease, so that no sweep takes it away.
+    labels = {LABEL_KIND: "kept"} if spec.keep else container_labels(engine, "tests", spec.timeout + _LEASE)
+    try:
+        return engine.containers.create(
+            image,
+            entrypoint=tests_entrypoint(spec, report),
+            command=[],
+            name=f"{KEPT}-{secrets.token_hex(4)}" if spec.keep else None,
+            environment=environment,
+            labels=labels,
+            stdin_open=False,
+            tty=False,
+            **container_options(spec, gpus=gpus),
+        )
+    except ImageNotFound:
+        raise
+    except APIError as error:
+        raise _refused(error) from error
+
+
+def start_container(container: Container) -> None:
+    """Start it.
+
+    Raises:
+        TestsFailedError: if the engine cannot: no shell, no such GPUs, limits that do not fit.
+    """
+    from docker.errors import APIError
+
+    try:
+        container.start()
+    except APIError as error:
+        raise _refused(error) from error
+
+
+def _refused(error: Any) -> TestsFailedError:
+    reason = str(error.explanation or error)
+    if any(words in reason for words in _NO_GPU):
+        hint = (
+            "The engine has no GPU that works: install NVIDIA's container toolkit, or write `gpus: none` under tests."
+        )
+    elif "/bin/sh" in reason:
+        hint = "The image must have /bin/sh."
+    else:
+        hint = "Check cpus, memory, shm, memlock, gpus and workdir under tests."
+    return TestsFailedError(f"the tests could not be started: {reason}", hint=hint)
+
+
+def run_container(
+    container: Container, timeout: float, engine: DockerClient, listener: Listener
+) -> tuple[float, bool]:
+    """Run the container to its end; return seconds and whether it had to be killed for the time."""
+    from docker.errors import APIError
+    from docker.utils import socket as docker_socket
+
+    frames_iter: Callable[..., Iterator[tuple[int, bytes]]] = docker_socket.frames_iter
+    expired = threading.Event()
+
+    def expire() -> None:
+        expired.set()
+        try:
+            container.kill()
+        except APIError as error:
+            if error.status_code not in (404, 409):  # it has just ended by itself
+                raise
+
+    # Attached before the start: an engine can lose the last line of a container that is followed later.
+    stream: Any = engine.api.attach_socket(str(container.id), params={"stdout": 1, "stderr": 1, "stream": 1})
+    timer = threading.Timer(timeout, expire)
+    timer.daemon = True
+    started = time.monotonic()
+    try:
+        start_container(container)
+        timer.start()
+        for line in split_lines(frames_iter(stream, tty=False)):
+            listener(line)
+        container.wait()
+    finally:
+        timer.cancel()
+        stream._response.close()  # the stream's own close() leaves the connection open
+    return time.monotonic() - started, expired.is_set()
+
+
+def split_lines(frames: Iterable[tuple[int, bytes]]) -> Iterator[LogLine]:
+    """Turn the frames of a container's output (1 is stdout, 2 stderr) into lines; see :class:`aml_train.core.lines.LineSplitter`."""
+    splitters = {number: LineSplitter() for number in _STREAMS}
+    for number, chunk in frames:
+        yield from _log_lines(number, splitters[number].feed(chunk))
+    for number, splitter in splitters.items():
+        yield from _log_lines(number, splitter.feed(b"", final=True))
+
+
+def _log_lines(number: int, pieces: Iterable[Piece]) -> Iterator[LogLine]:
+    for piece in pieces:
+        yield LogLine(source="tests", text=piece.text, origin=_STREAMS[number], more=piece.more)
+
+
+def end_container(container: Container, spec: TestSpec) -> None:
+    """Remove the container, or stop it where it is kept. May be called again, and from another thread."""
+    from docker.errors import APIError, NotFound
+
+    if not spec.keep:
+        remove_container(container)
+        return
+    try:
+        container.kill()
+    except NotFound:
+        pass
+    except APIError as error:
+        if error.status_code != 409:  # it is not running
+            raise
+
+
+def tell_kept(container: Container, spec: TestSpec, listener: Listener) -> None:
+    """Say how to look into a kept container. It has ended, so an image is made of it, as the tests left it."""
+    name = container.name
+    network = "" if spec.network else " --network none"
+    enter = (
+        f"docker commit {name} {KEPT}:{name} && docker run --rm -it{network} --workdir {working_folder(spec)} "
+        f"--entrypoint /bin/sh {KEPT}:{name}"
+    )
+    listener(Notice(text=f"The tests' container {name} is kept. Enter it as the tests left it: {enter}"))
+    listener(Notice(text=f"Remove it: docker rm -v {name}; docker rmi {KEPT}:{name}"))

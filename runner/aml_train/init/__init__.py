@@ -1,1 +1,0 @@
-"""``aml-train init``: a first configuration from what a repository holds, with the reason of every guess."""

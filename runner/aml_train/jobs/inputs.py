@@ -1,0 +1,115 @@
+"""Which data a job reads: labels become versions before anything is submitted, and the job's tags say which.
+
+The record is exact: what ``@latest`` means a minute later does not matter. The version counts for the job's name, as its path does,
+so that newer data make a new job.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+from aml_train.core.errors import InvalidError
+from aml_train.jobs.spec import KEY_LENGTH, TAG_DATA, VALUE_LENGTH, JobTemplate
+from aml_train.jobs.workspace import JobService
+
+_LABELLED: Final = re.compile(r"azureml:(?P<name>[^/:@]+)@(?P<label>[^/:@]+)")
+_VERSIONED: Final = re.compile(r"azureml:(?P<name>[^/:@]+):(?P<version>[^/:@]+)")
+_ASSET_ID: Final = re.compile(
+    r"azureml:/*(?:subscriptions|locations)/.*/(?:data|models)/(?P<name>[^/]+)/versions/(?P<version>[^/]+)",
+    re.IGNORECASE,
+)
+_IN_REGISTRY: Final = re.compile(
+    r"azureml://registries/(?P<registry>[^/]+)/(?:data|models)/(?P<name>[^/]+)/versions/(?P<version>[^/]+)",
+    re.IGNORECASE,
+)
+_DATASTORE: Final = re.compile(r"azureml:/.*?/(?P<path>datastores/[^/]+/paths/.*)", re.IGNORECASE | re.DOTALL)
+#: A run has 50 tags at most.
+_MOST_TAGS: Final = 20
+_MODELS: Final = frozenset({"custom_model", "mlflow_model", "triton_model"})
+
+
+def pin_data(template: JobTemplate, service: JobService) -> JobTemplate:
+    """Return *template* with a version in place of each label among its inputs, and with the tags that name its data.
+
+    Raises:
+        InvalidError: there is no such asset, or the label is none that AzureML knows.
+        ServiceError: the service does not answer.
+    """
+    document: dict[str, Any] = copy.deepcopy(dict(template.document))
+    tags: dict[str, str] = {}
+    for name, given in (document.get("inputs") or {}).items():
+        path = given.get("path") if isinstance(given, Mapping) else None
+        if not isinstance(path, str):
+            continue
+        kind: Literal["data", "models"] = "models" if given.get("type") in _MODELS else "data"
+        given["path"] = _pinned(path, name, kind, service)
+        local = template.local_digests.get(f"inputs.{name}")
+        tags[TAG_DATA + name] = f"sha256:{local}" if local is not None else version_of(given["path"])
+    return replace(template, document=document, tags={**template.tags, **_fitting(tags)}) if tags else template
+
+
+def data_to_be(template: JobTemplate) -> dict[str, str] | None:
+    """Return which data a job will read, by input, after :func:`pin_data`; None where its tags have no room for all of them."""
+    inputs = template.document.get("inputs") or {}
+    paths = {
+        name for name, given in inputs.items() if isinstance(given, Mapping) and isinstance(given.get("path"), str)
+    }
+    told = data_of(template.tags, {})
+    return told if paths <= told.keys() else None
+
+
+def _fitting(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return those tags that there is room for. Of other inputs, the service shows where their data are."""
+    fit = [(name, value) for name, value in tags.items() if len(name) <= KEY_LENGTH and len(value) <= VALUE_LENGTH]
+    return dict(fit[:_MOST_TAGS])
+
+
+def _pinned(path: str, name: str, kind: Literal["data", "models"], service: JobService) -> str:
+    match = _LABELLED.fullmatch(path)
+    if match is None:
+        return path
+    if match["label"] != "latest":
+        raise InvalidError(
+            f"The input {name} is {path!r}: the label {match['label']!r} is unknown.",
+            hint="AzureML knows @latest; or give the version: azureml:NAME:VERSION",
+        )
+    version = service.latest_version(kind, match["name"])
+    if version is None:
+        noun = "model" if kind == "models" else "data asset"
+        raise InvalidError(
+            f"The input {name} is {path!r}, and the workspace has no {noun} {match['name']}.",
+            hint=f"Register it first: aml-train data upload … --name {match['name']}" if kind == "data" else None,
+        )
+    return f"azureml:{match['name']}:{version}"
+
+
+def version_of(path: str) -> str:
+    """Return in short which data *path* is: ``NAME:VERSION`` of an asset, else where it lies, without a signature.
+
+    Args:
+        path: as a job's document or the service has it.
+    """
+    for form in (_VERSIONED, _ASSET_ID):
+        if match := form.fullmatch(path):
+            return f"{match['name']}:{match['version']}"
+    if match := _IN_REGISTRY.fullmatch(path):
+        return f"{match['registry']}/{match['name']}:{match['version']}"
+    if match := _DATASTORE.fullmatch(path):
+        return f"azureml://{match['path']}"
+    # Behind the question mark of an address may be a signature, and before its host a password.
+    return re.sub(r"^(https?://)[^/@]*@", r"\1", path.partition("?")[0]) if "://" in path else path
+
+
+def data_of(tags: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str]:
+    """Return which data a job read, by input: what its tags say, else where its inputs are.
+
+    Args:
+        tags: the job's, or those of a model that it wrote.
+        inputs: name → path of its data, as the service has them.
+    """
+    tagged = {name.removeprefix(TAG_DATA): value for name, value in tags.items() if name.startswith(TAG_DATA)}
+    return dict(sorted({**{name: version_of(path) for name, path in inputs.items()}, **tagged}.items()))

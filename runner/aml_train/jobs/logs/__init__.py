@@ -1,0 +1,1 @@
+"""Logs of jobs: names, reading, following, tracebacks."""

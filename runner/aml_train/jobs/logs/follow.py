@@ -1,0 +1,205 @@
+"""Follow a run's logs: each byte is downloaded once, memory is bounded, secrets are taken out, many lines are passed on at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from aml_train.core.errors import ServiceError
+from aml_train.core.events import LogTail
+from aml_train.core.lines import LineBlocks, Piece
+from aml_train.core.masking import Masker, Scrubber, without_signatures
+from aml_train.jobs.logs.names import LogName
+from aml_train.jobs.workspace import LogBeganAnewError
+
+#: How many last lines of each log are kept for the report, and how many characters of them.
+TAIL_LINES: Final = 30
+_TAIL_WIDTH: Final = 2000
+_TAIL_SIZE: Final = 16_000
+#: What is remembered of the last bytes, to know the log again after it was written anew.
+_KNOWN_BYTES: Final = 256
+_BEGAN_ANEW: Final = "--- this log begins anew: the job has probably been preempted and started again ---"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogText:
+    """Lines of one log, as many as arrived together.
+
+    Attributes:
+        name: the log.
+        text: the lines, joined by line feeds, without the end of the last one.
+        more: the last line goes on with the next text of the same log.
+        several: several ranks write logs, so that people need to be told whose lines these are.
+    """
+
+    name: LogName
+    text: str
+    more: bool = False
+    several: bool = False
+
+
+#: A log, and the address that it can be read at by ranges.
+LogAddress = tuple[LogName, str]
+LogSink = Callable[[LogText], None]
+
+
+class ReadsLogs(Protocol):
+    """Reads a log by ranges; see :meth:`aml_train.jobs.workspace.JobService.read_log`."""
+
+    def read_log(self, url: str, offset: int) -> Iterator[bytes]:
+        """Yield the bytes of a log from *offset* on, as far as they are written."""
+
+
+class Tail:
+    """The last lines of a log: at most ``TAIL_LINES``, of bounded width and size."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=TAIL_LINES)
+        self._open = False
+
+    def add(self, piece: Piece) -> None:
+        """Take lines, joined by line feeds."""
+        lines = piece.text.rsplit("\n", TAIL_LINES)
+        if self._open and self._lines and "\n" not in lines[0]:
+            # The line's beginning is there already; of a line that is too long, no more is kept.
+            first, *lines = lines
+            self._lines[-1] = (self._lines[-1] + first)[:_TAIL_WIDTH]
+        self._lines.extend(line[:_TAIL_WIDTH] for line in lines)
+        self._open = piece.more
+
+    def lines(self) -> tuple[str, ...]:
+        """Return the lines."""
+        kept: deque[str] = deque()
+        room = _TAIL_SIZE
+        for line in reversed(self._lines):
+            room -= len(line) + 1
+            if room < 0:
+                break
+            kept.appendleft(line)
+        return tuple(kept)
+
+
+@dataclass(kw_only=True)
+class _Log:
+    """What is known of one log. *offset* counts bytes as storage has them."""
+
+    name: LogName
+    scrubber: Scrubber
+    blocks: LineBlocks = field(default_factory=LineBlocks)
+    tail: Tail = field(default_factory=Tail)
+    offset: int = 0
+    total: int = 0
+    recent: bytes = b""
+
+    def take(self, data: bytes) -> None:
+        self.offset += len(data)
+        self.total += len(data)
+        self.recent = (self.recent + data[-_KNOWN_BYTES:])[-_KNOWN_BYTES:]
+
+
+class LogFollower:
+    """Follows logs of one run.
+
+    Args:
+        service: reads the logs by ranges.
+        sink: takes the lines.
+        masker: knows the secrets; they are replaced before anything else sees the text, wherever the bytes are cut.
+    """
+
+    def __init__(self, service: ReadsLogs, sink: LogSink, *, masker: Masker | None = None) -> None:
+        self._service = service
+        self._sink = sink
+        self._masker = masker or Masker()
+        self._logs: dict[str, _Log] = {}
+
+    def tails(self) -> tuple[LogTail, ...]:
+        """Return the last lines of each log that has any, in the order of the ranks."""
+        logs = sorted(self._logs.values(), key=lambda log: log.name.order)
+        found = ((log, log.tail.lines()) for log in logs)
+        return tuple(
+            LogTail(origin=log.name.path, rank=log.name.rank, lines=lines, size=log.total)
+            for log, lines in found
+            if lines
+        )
+
+    def follow(self, logs: Iterable[LogAddress], *, final: bool = False) -> None:
+        """Read what is new in each log. With *final* the last unfinished lines are passed on as well.
+
+        Args:
+            logs: each log and the address to read it at, in the order in which they are to be read.
+
+        Raises:
+            ServiceError: if a log cannot be read, after the others were; calling again continues where reading stopped.
+        """
+        given = list(logs)
+        for name, _ in given:
+            if name.path not in self._logs:
+                self._logs[name.path] = _Log(name=name, scrubber=Scrubber(self._masker, across=True))
+        failure: ServiceError | None = None
+        for name, url in given:
+            log = self._logs[name.path]
+            try:
+                for data in self._unread(log, url):
+                    log.take(data)
+                    self._pass_on(log, data)
+            except ServiceError as error:
+                failure = failure or error
+                continue
+            if final:
+                self._pass_on(log, b"", final=True)
+        if failure is not None:
+            raise failure
+
+    def finish(self) -> None:
+        """Pass on the last unfinished line of every log, as far as they could be read."""
+        for log in self._logs.values():
+            self._pass_on(log, b"", final=True)
+
+    def _unread(self, log: _Log, url: str) -> Iterator[bytes]:
+        try:
+            yield from self._service.read_log(url, log.offset)
+        except LogBeganAnewError:
+            yield from self._again(log, url)
+
+    def _again(self, log: _Log, url: str) -> Iterator[bytes]:
+        """Go on with a log that is another blob now, which may well hold what was read; otherwise begin at its start."""
+        found, known = b"", False
+        try:
+            for data in self._service.read_log(url, log.offset - len(log.recent)):
+                if known:
+                    yield data
+                    continue
+                found += data
+                if len(found) >= len(log.recent):
+                    known = found.startswith(log.recent)
+                    if not known:
+                        break
+                    yield found[len(log.recent) :]
+        except LogBeganAnewError:
+            known = False  # it is shorter still
+        if known:
+            return
+        self._pass_on(log, b"", final=True)
+        self._sink(LogText(name=log.name, text=_BEGAN_ANEW))
+        log.offset, log.recent = 0, b""
+        log.blocks, log.scrubber = LineBlocks(), Scrubber(self._masker, across=True)
+        yield from self._service.read_log(url, 0)
+
+    def _pass_on(self, log: _Log, data: bytes, *, final: bool = False) -> None:
+        several = self._several
+        for piece in log.blocks.feed(log.scrubber.feed(data, final=final), final=final):
+            text = without_signatures(piece.text)
+            log.tail.add(Piece(text, piece.more))
+            self._sink(LogText(name=log.name, text=text, more=piece.more, several=several))
+
+    @property
+    def _several(self) -> bool:
+        return sum(bool(log.name.rank) for log in self._logs.values()) > 1
+
+
+def addresses(names: Iterable[LogName], log_files: Mapping[str, str]) -> Iterator[LogAddress]:
+    """Yield each of *names* with its address."""
+    for name in names:
+        yield name, log_files[name.path]

@@ -1,0 +1,233 @@
+"""All there is to learn from a job's logs while it runs: lines for the listeners, last lines and tracebacks for the report, warnings."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from aml_train.core.errors import ServiceError
+from aml_train.core.events import Listener, LogLines, LogsEnded, LogTail, Notice, rank_label
+from aml_train.core.masking import Masker
+from aml_train.jobs.endings import TAIL_HEADING, TRACEBACK_HEADING
+from aml_train.jobs.logs.follow import TAIL_LINES, LogAddress, LogFollower, LogText, addresses
+from aml_train.jobs.logs.names import chosen, log_name
+from aml_train.jobs.logs.nccl import NcclWatch, has_infiniband
+from aml_train.jobs.logs.reader import DEPENDS, LogReader
+from aml_train.jobs.logs.tracebacks import Traceback, TracebackFinder
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobService, JobView, NodeKind, Placement, StorageUnreachableError
+
+#: What the message of a failed run holds at most; the event has more.
+_LINES_OF_SEVERAL: Final = 60
+_FEWEST_LINES: Final = 5
+_MOST_RANKS: Final = 16
+#: How many logs that grow are read between two looks at the job, half a second apart.
+_MOST_AT_ONCE: Final = 8
+_MOST_TRACEBACKS: Final = 8
+_RANK: Final = re.compile(r"\brank[ =:#]{0,2}(\d{1,9})\b", re.I)
+#: What a rank raises because another one has ended (torch.distributed, gloo, NCCL, mpi4py, launchers).
+_CONSEQUENCE: Final = re.compile(
+    r"ChildFailedError|CalledProcessError|DistNetworkError|DistBackendError|DistStoreError|Connection (?:closed|reset) by|"
+    r"ConnectionResetError|BrokenPipeError|KeyboardInterrupt|SignalException|MPI_ABORT|Socket Timeout|NCCL (?:error|communicator)"
+)
+
+
+class JobLogs:
+    """The logs of one job.
+
+    Args:
+        service: reads them.
+        job: the job's name.
+        listener: is told the lines, and at the end what they come to.
+        every: AzureML's own logs are told as well.
+        masker: knows the secrets.
+        now: seconds of a clock that only grows.
+    """
+
+    def __init__(
+        self,
+        service: JobService,
+        job: str,
+        listener: Listener,
+        *,
+        every: bool = False,
+        masker: Masker | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._service = service
+        self._job = job
+        self._listener = listener
+        self._every = every
+        self._masker = masker
+        self._reader = LogReader(service, job, listener, now)
+        self._follower = LogFollower(self._reader, self._take, masker=masker)
+        self._tracebacks = TracebackFinder()
+        self._nccl = NcclWatch()
+        self._warned = False
+        self._known: tuple[LogAddress, ...] = ()
+        self._grew = False
+        self._busy: set[str] = set()
+        self._turns = 0
+        self._view: JobView | None = None
+        self._told = False
+
+    def read(self, view: JobView, *, final: bool) -> bool:
+        """Read what is new in the logs that *view* names; with *final* to their ends.
+
+        Returns:
+            whether that is done, as far as it can be: calling again continues where reading stopped. What keeps logs from being read
+            is reported once, and raises nothing: the job's fate does not depend on them.
+        """
+        self._view = view
+        names = chosen(view.log_files, every=self._every)
+        self._known = tuple(addresses(names, view.log_files))
+        self._reader.know(self._known, final=final)
+        problem = self._read(self._known, final=final)
+        if problem is not None and not self._told:
+            self._told = True
+            text = f"The logs of the job {self._job} cannot be read now: {problem.message} {DEPENDS}"
+            self._listener(Notice(text=text, level="warning"))
+        return problem is None
+
+    def turn(self) -> tuple[LogAddress, ...]:
+        """Return the logs to be read next between two looks at the job: those that grew when they were read last, and one other in turn.
+
+        So the end of the logs is noticed at once, however many ranks there are, and none waits for long. A reading costs two requests.
+        """
+        if not self._reader.reads_storage:
+            return ()
+        self._turns += 1
+        busy = [log for log in self._known if log[0].path in self._busy] or list(self._known[:1])
+        if len(busy) > _MOST_AT_ONCE:
+            first = self._turns * _MOST_AT_ONCE % len(busy)
+            busy = (busy[first:] + busy[:first])[:_MOST_AT_ONCE]
+        others = [log for log in self._known if log not in busy]
+        return (*busy, others[self._turns % len(others)]) if others else tuple(busy)
+
+    def read_some(self, logs: Sequence[LogAddress]) -> bool:
+        """Read what is new in *logs*, between two looks; return whether that is done. What keeps them from being read is not reported."""
+        return self._read(logs, final=False) is None
+
+    def _read(self, logs: Sequence[LogAddress], *, final: bool) -> ServiceError | None:
+        """Read what is new in *logs*; return what failed and may succeed when it is tried again."""
+        before = self._busy
+        self._busy = before - {name.path for name, _ in logs}
+        problem: ServiceError | None = None
+        try:
+            self._follower.follow(logs, final=final)
+        except StorageUnreachableError:
+            self._busy |= before
+        except ServiceError as error:
+            self._busy |= before
+            problem = error
+        if self._nccl.on_sockets and not self._warned:
+            self._warn()
+        return problem
+
+    def has_grown(self) -> bool:
+        """Tell whether a log has grown since this was asked last."""
+        grew, self._grew = self._grew, False
+        return grew
+
+    def end(self, reason: str | None = None) -> LogsEnded:
+        """Tell, and return, what the logs come to. *reason* is AzureML's explanation, which may name the rank that failed."""
+        self._follower.finish()
+        tails = self._follower.tails() or self._last_resort()
+        found = best(self._tracebacks.found(), failed=failed_rank(reason))
+        ended = LogsEnded(job=self._job, tails=tails, tracebacks=found)
+        if ended.tails:
+            self._listener(ended)
+        return ended
+
+    def _last_resort(self) -> tuple[LogTail, ...]:
+        """Return the ends of AzureML's own logs, where a job failed before it wrote any: its nodes or its image may be the cause."""
+        view = self._view
+        if view is None or self._every or view.status not in (JobStatus.FAILED, JobStatus.NOT_RESPONDING):
+            return ()
+        quiet = LogFollower(self._reader, lambda _text: None, masker=self._masker)
+        every = tuple(addresses(chosen(view.log_files, every=True), view.log_files))
+        self._reader.know(every, final=True)
+        try:
+            quiet.follow(every, final=True)
+        except StorageUnreachableError:
+            return quiet.tails()  # reported by the reader
+        except ServiceError as error:
+            # The verdict does not depend on it.
+            self._listener(Notice(text=f"AzureML's own logs could not be read: {error.message}", level="warning"))
+        return quiet.tails()
+
+    def _take(self, text: LogText) -> None:
+        name = text.name
+        self._grew = True
+        self._busy.add(name.path)
+        if not name.system:
+            self._tracebacks.feed(name.path, text.text, rank=name.rank)
+            self._nccl.feed(text.text)
+        self._listener(
+            LogLines(origin=name.path, rank=name.rank, text=text.text, more=text.more, several=text.several)
+        )
+
+    def _warn(self) -> None:
+        """Warn of NCCL on sockets where the job's nodes have InfiniBand; asked once, and then never again."""
+        try:
+            view = self._service.find(self._job)
+            place = (view.placement if view else None) or Placement()
+            kind = self._service.node_kind(place)
+        except ServiceError as error:
+            if error.transient:
+                return
+            kind = NodeKind(problem=error.message)
+        self._warned = True
+        if kind.size is None:
+            text = f"NCCL uses sockets; whether the nodes have InfiniBand is not known: {kind.problem}"
+            self._listener(Notice(text=text))
+        elif has_infiniband(kind.size):
+            self._listener(Notice(text=self._nccl.warning(kind.size, place.nodes), level="warning"))
+
+
+def failed_rank(reason: str | None) -> str | None:
+    """Return the rank that AzureML's explanation names first; the end of a log, which it may hold as well, comes after that."""
+    match = _RANK.search(reason or "")
+    return match[1] if match else None
+
+
+def best(found: Sequence[Traceback], *, failed: str | None) -> tuple[Traceback, ...]:
+    """Return the tracebacks that explain a failure, the best first.
+
+    First those of the rank that *failed*, then the others as they arrived; what a rank raises because another one has
+    ended comes last.
+    """
+
+    def order(one: Traceback) -> tuple[bool, bool]:
+        return one.rank != failed, _CONSEQUENCE.search(one.message) is not None
+
+    return tuple(sorted(found, key=order)[:_MOST_TRACEBACKS])
+
+
+def told(ended: LogsEnded) -> str:
+    """Return the last lines of every log, and the first traceback, as the message of a failed run tells them."""
+    tails, parts = ended.tails, []
+    lines = TAIL_LINES if len(tails) == 1 else max(_FEWEST_LINES, _LINES_OF_SEVERAL // max(1, len(tails)))
+    ends = {tail.origin: "\n".join(tail.lines[-lines:]) for tail in tails}
+    # The rank whose traceback stands above comes first.
+    first = ended.tracebacks[0] if ended.tracebacks else None
+    # What stands whole among the last lines is not told twice.
+    if first is not None and (len(tails) > 1 or first.text not in ends.get(first.origin, "")):
+        parts.append(f"{TRACEBACK_HEADING}{_of(first.origin, first.rank, tails)}:\n{first.text}")
+    shown = sorted(tails, key=lambda tail: first is None or tail.origin != first.origin)
+    parts += [f"{TAIL_HEADING} {_log_of(tail, tails)}:\n{ends[tail.origin]}" for tail in shown[:_MOST_RANKS]]
+    if len(shown) > _MOST_RANKS:
+        parts.append(f"… and the logs of {len(shown) - _MOST_RANKS} more ranks.")
+    return "\n".join(parts)
+
+
+def _log_of(tail: LogTail, tails: Sequence[LogTail]) -> str:
+    return tail.origin if log_name(tail.origin).system else f"its log{_of(tail.origin, tail.rank, tails)}"
+
+
+def _of(origin: str, rank: str, tails: Sequence[LogTail]) -> str:
+    if len(tails) == 1:
+        return ""
+    return f", {rank_label(rank)}" if rank else f", {origin}"

@@ -1,0 +1,185 @@
+"""What is submitted: the job's document, its image, and its deterministic name. Pure."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from aml_train.core.files import FileSet
+from aml_train.image.spec import Given, JobImage, Tested
+from aml_train.jobs.parts import part_tags, parts_of
+
+#: Part of every job's name, so that a change of what the name covers never attaches to a job of older make.
+NAME_FORMAT: Final = 1
+_STEM_LENGTH: Final = 40
+
+#: Bounds of a run's tags: https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity#runs (50 of them at most).
+KEY_LENGTH: Final = 100
+VALUE_LENGTH: Final = 1000
+
+#: Tags that we put on every job. Models carry the same words.
+TAG_COMMIT: Final = "aml-train.commit"
+TAG_DIGEST: Final = "aml-train.image-digest"
+TAG_IMAGE: Final = "aml-train.image"
+TAG_ADDRESS: Final = "aml-train.image-address"
+TAG_TESTED: Final = "aml-train.tested"
+TAG_FINGERPRINT: Final = "aml-train.fingerprint"
+TAG_VERSION: Final = "aml-train.version"
+#: What the job was submitted from: the branch, the repository (host and path), and the configuration's place in it.
+TAG_BRANCH: Final = "aml-train.branch"
+TAG_REPOSITORY: Final = "aml-train.repository"
+TAG_CONFIGURATION: Final = "aml-train.configuration"
+#: Followed by the name of an input: which data it is, ``NAME:VERSION`` of an asset, else where or what it is.
+TAG_DATA: Final = "aml-train.data."
+#: What the baseline was when the job was submitted: how it is configured, and which one that was; see :mod:`aml_train.pipeline.baselines`.
+TAG_BASELINE: Final = "aml-train.baseline"
+#: What the gate said: ``passed``, ``failed``, ``none`` where it has no rules, ``skipped`` where every rule was skipped.
+TAG_GATE: Final = "aml-train.gate"
+#: What the image was built from: the base's name with its digest, or its id where only the engine has it.
+TAG_BASE: Final = "aml-train.base"
+#: The workflow's run that submitted the job.
+TAG_RUN_URL: Final = "aml-train.run-url"
+#: Which stage of its life a model is in, such as ``production``.
+TAG_STAGE: Final = "aml-train.stage"
+TAG_JOB: Final = "aml-train.job"
+#: On a job that is another one once more: that one's name.
+TAG_RESUBMITTED: Final = "aml-train.resubmitted-from"
+#: On a job that was submitted again after a preemption: how many times that was, since the job was first asked for.
+TAG_RETRIES: Final = "aml-train.retries"
+#: What supersedes what: the group that runs belong to, and their order in it.
+TAG_GROUP: Final = "aml-train.group"
+TAG_SEQUENCE: Final = "aml-train.sequence"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobTemplate:
+    """A job that lacks only its image and its attempt.
+
+    Attributes:
+        document: the command job (CLI v2 grammar), with compute and ``type`` filled in.
+        directory: what the document's relative paths start from.
+        code: the files of the code snapshot, or None where the code is no local folder.
+        code_digest: digest of the code snapshot's files, or None where no local code is sent.
+        local_digests: digest of every other local path that the document sends: its place in the document → digest.
+        scope: where the job is submitted, as text (target, subscription, resource group, workspace).
+        stem: the readable beginning of the name.
+        tags: tags to add.
+        runconfig: the run configuration that the SDK v1 submits, in camelCase; None for a job of the SDK v2.
+    """
+
+    document: Mapping[str, Any]
+    directory: Path
+    code: FileSet | None = None
+    code_digest: str | None
+    local_digests: Mapping[str, str] = field(default_factory=dict)
+    scope: str
+    stem: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+    runconfig: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSpec:
+    """A job ready to be submitted under *name*. *code* are the files of its snapshot, where it is a local folder.
+
+    With *runconfig* the SDK v1 submits it, else the SDK v2.
+    """
+
+    name: str
+    document: Mapping[str, Any]
+    directory: Path
+    code: FileSet | None
+    image: JobImage
+    fingerprint: str
+    runconfig: Mapping[str, Any] | None = None
+
+
+def stem_of(text: str) -> str:
+    """Return *text* as the beginning of a job's name: letters, digits, ``-`` and ``_``, starting with a letter or digit.
+
+    AzureML's rule for names: 1 to 255 letters, digits, underscores and dashes (azure-ai-ml, ``_schema/core/fields.py``).
+    """
+    words = re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_")
+    return words[:_STEM_LENGTH].rstrip("-_") or "job"
+
+
+def fingerprint(template: JobTemplate, image: JobImage) -> str:
+    """Return the hash (64 hexadecimal digits) over everything that decides what the job computes.
+
+    The job's own name, and the tags with the commit, are left out: they change nothing of the result.
+    """
+    content = {
+        "format": NAME_FORMAT,
+        "document": _counted(template),
+        "code": template.code_digest,
+        "local": dict(template.local_digests),
+        "image": _identity(image),
+        "scope": template.scope,
+    }
+    if template.runconfig is not None:
+        content["runconfig"] = dict(template.runconfig)
+    text = json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _counted(template: JobTemplate) -> dict[str, Any]:
+    """Return what of the document counts for the fingerprint."""
+    return {key: value for key, value in template.document.items() if key not in ("name", "tags", "display_name")}
+
+
+def _identity(image: JobImage) -> str:
+    return image.digest if isinstance(image, Tested) else "given"
+
+
+def job_parts(template: JobTemplate, image: JobImage) -> dict[str, str]:
+    """Return the parts of what :func:`fingerprint` covers; see :mod:`aml_train.jobs.parts`."""
+    return parts_of(
+        _counted(template),
+        code=template.code_digest,
+        local=template.local_digests,
+        image=_identity(image),
+        scope=template.scope,
+        runconfig=template.runconfig,
+    )
+
+
+def job_name(template: JobTemplate, image: JobImage, attempt: int) -> str:
+    """Return the name of the job's *attempt* (one-based): ``stem-hash-attempt``."""
+    return f"{template.stem}-{fingerprint(template, image)[:12]}-{attempt}"
+
+
+def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
+    """Fill *template* with its image and name."""
+    document = copy.deepcopy(dict(template.document))
+    mark = fingerprint(template, image)
+    tags = {
+        **{str(k): str(v) for k, v in (document.get("tags") or {}).items()},
+        **template.tags,
+        TAG_FINGERPRINT: mark,
+    }
+    match image:
+        case Tested():
+            document["environment"] = {"image": str(image.reference)}
+            tags |= {TAG_IMAGE: str(image.reference), TAG_DIGEST: image.digest, TAG_ADDRESS: image.address}
+            tags[TAG_TESTED] = image.record.key if image.record else "no tests configured"
+        case Given():
+            tags[TAG_TESTED] = "given, not tested"
+    name = job_name(template, image, attempt)
+    document["name"] = name
+    files = template.code.contents if template.code is not None else None
+    document["tags"] = tags | part_tags(job_parts(template, image), files, len(tags))
+    return JobSpec(
+        name=name,
+        document=document,
+        directory=template.directory,
+        code=template.code,
+        image=image,
+        fingerprint=mark,
+        runconfig=template.runconfig,
+    )

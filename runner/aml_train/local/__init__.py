@@ -1,0 +1,1 @@
+"""The container of the local AzureML: start, stop, settings, environment."""

@@ -1,0 +1,264 @@
+"""The container that the local AzureML runs in, on the Docker engine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from aml_train.core.errors import AmlTrainError, ImageError, ServiceError
+from aml_train.core.events import Listener, Notice
+from aml_train.local.settings import EmulatorSettings
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+_LOG = logging.getLogger(__name__)
+
+NAME_LABEL: Final = "org.aml-train.emulator.name"
+SETTINGS_LABEL: Final = "org.aml-train.emulator.settings"
+# The labels of what the local AzureML itself makes for its jobs; see aml_emulator.executor.engine.
+INSTANCE_LABEL: Final = "org.aml-train.emulator.instance"
+RUN_LABEL: Final = "org.aml-train.emulator.run"
+
+DATA: Final = "/var/lib/aml-emulator"
+SOCKET: Final = "/var/run/docker.sock"
+STOP_SECONDS: Final = 10
+LOG_TAIL: Final = 30
+
+
+def connect() -> DockerClient:
+    """Return a client of the Docker engine, after it has answered; raises ImageError where it does not."""
+    from aml_train.core.engine import connect
+
+    return connect(os.environ)
+
+
+def find(client: DockerClient, settings: EmulatorSettings) -> Container | None:
+    """Return the local AzureML's container, running or not, or None.
+
+    Raises:
+        ServiceError: a container of this name is something else.
+    """
+    from docker.errors import NotFound
+
+    try:
+        container = client.containers.get(settings.name)
+    except NotFound:
+        return None
+    if NAME_LABEL not in container.labels:
+        raise ServiceError(
+            f"There is a container {settings.name} that is not a local AzureML.",
+            hint="Choose another name: AML_TRAIN_EMULATOR_NAME.",
+        )
+    return container
+
+
+def fingerprint(settings: EmulatorSettings) -> str:
+    """Return the settings that a container cannot change once it is made."""
+    fixed = {"port": settings.port, "registry_port": settings.registry_port, "max_jobs": settings.max_jobs}
+    return json.dumps(fixed, sort_keys=True)
+
+
+def image_id(client: DockerClient, settings: EmulatorSettings) -> str | None:
+    """Return the id of the image, or None where the engine does not have it."""
+    from docker.errors import ImageNotFound
+
+    try:
+        return str(client.images.get(settings.image).id)
+    except ImageNotFound:
+        return None
+
+
+def is_current(client: DockerClient, container: Container, settings: EmulatorSettings) -> bool:
+    """Tell whether *container* was made with these settings and from the image as it is now.
+
+    An image that is no longer there changes nothing for a container that is.
+    """
+    wanted = image_id(client, settings)
+    same_image = wanted is None or container.attrs["Image"] == wanted
+    return same_image and container.labels.get(SETTINGS_LABEL) == fingerprint(settings)
+
+
+def pull(client: DockerClient, settings: EmulatorSettings, listener: Listener) -> None:
+    """Pull the image.
+
+    Raises:
+        ImageError: it cannot be pulled.
+    """
+    from docker.errors import APIError
+
+    listener(Notice(text=f"Pulling {settings.image}"))
+    try:
+        client.images.pull(settings.image)
+    except APIError as error:
+        raise ImageError(
+            f"The local AzureML's image {settings.image} is not on the engine and cannot be pulled: "
+            f"{error.explanation or error}",
+            hint="Build it in a checkout: make emulator-image. Or name another: AML_TRAIN_EMULATOR_IMAGE.",
+        ) from error
+
+
+def create(client: DockerClient, settings: EmulatorSettings) -> Container:
+    """Make the container and, where it does not exist, the volume for its state."""
+    from docker.types import LogConfig
+
+    client.volumes.create(settings.volume, labels={NAME_LABEL: settings.name})
+    return client.containers.create(
+        settings.image,
+        name=settings.name,
+        labels={NAME_LABEL: settings.name, SETTINGS_LABEL: fingerprint(settings)},
+        environment=container_environment(settings, os.environ),
+        ports={
+            "7380/tcp": ("127.0.0.1", settings.port),
+            "7381/tcp": ("127.0.0.1", settings.registry_port),
+        },
+        volumes={
+            settings.volume: {"bind": DATA, "mode": "rw"},
+            _engine_socket(os.environ): {"bind": SOCKET, "mode": "rw"},
+        },
+        use_config_proxy=False,
+        log_config=LogConfig(type=LogConfig.types.JSON, config={"max-size": "20m", "max-file": "3"}),
+    )
+
+
+def container_environment(settings: EmulatorSettings, outer: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the local AzureML's own process; a proxy of *outer* is what it goes on through.
+
+    A proxy on loopback is left out: the container could not reach it, and it may be the local AzureML itself.
+    """
+    chosen = {
+        "AML_EMULATOR_CONTAINER": settings.name,
+        "AML_EMULATOR_REGISTRY_ENGINE_NAME": settings.registry_engine_name,
+        "AML_EMULATOR_MAX_JOBS": str(settings.max_jobs),
+        # What a browser on the engine's machine reaches, whatever address this process uses.
+        "AML_EMULATOR_PAGE_ADDRESS": settings.page_origin,
+    }
+    for name in ("HTTPS_PROXY", "HTTP_PROXY"):
+        proxy = outer.get(name) or outer.get(name.lower())
+        if proxy and urlsplit(proxy).hostname not in {None, settings.host, "localhost", "127.0.0.1", "::1"}:
+            chosen[name] = proxy
+            chosen["NO_PROXY"] = outer.get("NO_PROXY") or outer.get("no_proxy") or ""
+    return chosen
+
+
+def _engine_socket(outer: Mapping[str, str]) -> str:
+    """Return where the engine's machine has the engine's socket."""
+    scheme, _, path = outer.get("DOCKER_HOST", "").partition("://")
+    return path if scheme == "unix" and path else SOCKET
+
+
+def start_container(container: Container, settings: EmulatorSettings) -> None:
+    """Start the container.
+
+    Raises:
+        ServiceError: a port is taken, or the engine refuses for another reason.
+    """
+    from docker.errors import APIError
+
+    try:
+        container.start()
+    except APIError as error:
+        raise _start_error(str(error.explanation or error), settings) from error
+
+
+def _start_error(said: str, settings: EmulatorSettings) -> AmlTrainError:
+    if any(word in said for word in ("already allocated", "address already in use", "ports are not available")):
+        variables = {
+            settings.port: "AML_TRAIN_EMULATOR_PORT",
+            settings.registry_port: "AML_TRAIN_EMULATOR_REGISTRY_PORT",
+        }
+        taken = next((port for port in variables if f":{port}" in said), settings.port)
+        return ServiceError(
+            f"The local AzureML cannot start: the port {taken} is taken.",
+            hint=f"Stop what listens there, or choose another port: {variables[taken]}.",
+        )
+    return ServiceError(f"The local AzureML's container cannot start: {said}")
+
+
+def log_tail(container: Container) -> str:
+    """Return the last lines of the container's log."""
+    return container.logs(tail=LOG_TAIL).decode("utf-8", errors="replace").rstrip()
+
+
+def log_lines(container: Container, *, follow: bool) -> Iterator[str]:
+    """Yield the container's log line by line, without line ends."""
+    rest = b""
+    stream: Any = container.logs(stream=True, follow=follow)
+    try:
+        for chunk in stream:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                yield line.decode("utf-8", errors="replace")
+        if rest:
+            yield rest.decode("utf-8", errors="replace")
+    finally:
+        # The stream's own close() leaves its socket open, and fails on one that has ended.
+        stream._response.close()
+
+
+def running_jobs(client: DockerClient, container: Container) -> list[str]:
+    """Return the names of the jobs whose containers run now."""
+    return sorted(str(item.labels[RUN_LABEL]) for item in _job_containers(client, container, everything=False))
+
+
+def sweep_jobs(client: DockerClient, container: Container) -> None:
+    """Remove the containers and networks of the local AzureML's jobs.
+
+    It may have been removing some of them when it was stopped: the engine goes on with what it was told.
+    """
+    from docker.errors import NotFound
+
+    for item in _job_containers(client, container, everything=True):
+        _remove(item)
+    for instance in _instances(client, container):
+        for network in client.networks.list(filters={"label": f"{INSTANCE_LABEL}={instance}"}):
+            with contextlib.suppress(NotFound):
+                network.disconnect(container, force=True)
+                network.remove()
+
+
+def _remove(container: Container) -> None:
+    """Have the container removed; one that is being removed already is waited for."""
+    from docker.errors import APIError, NotFound
+
+    with contextlib.suppress(NotFound):
+        try:
+            container.remove(force=True, v=True)
+        except APIError as error:
+            if "already in progress" not in str(error.explanation):
+                raise
+            container.wait(condition="removed")
+
+
+def sweep_images(client: DockerClient, instance: str) -> None:
+    """Remove the images that the local AzureML of that identity built of environments; one that is in use stays."""
+    from docker.errors import APIError
+
+    for image in client.images.list(filters={"label": f"{INSTANCE_LABEL}={instance}"}):
+        for tag in image.tags:
+            try:
+                client.images.remove(tag)
+            except APIError as error:
+                _LOG.warning("The image %s could not be removed: %s", tag, error.explanation or error)
+
+
+def _job_containers(client: DockerClient, container: Container, *, everything: bool) -> list[Container]:
+    found: list[Container] = []
+    for instance in _instances(client, container):
+        wanted: dict[str, str | list[str] | bool] = {"label": [f"{INSTANCE_LABEL}={instance}", RUN_LABEL]}
+        found += client.containers.list(all=everything, filters=wanted, ignore_removed=True)
+    return found
+
+
+def _instances(client: DockerClient, container: Container) -> set[str]:
+    """Return the identities under which the local AzureML made the networks that it is on, running or not."""
+    container.reload()
+    attached: Mapping[str, Any] = container.attrs["NetworkSettings"]["Networks"]
+    labelled = client.networks.list(filters={"label": INSTANCE_LABEL})
+    return {str(network.attrs["Labels"][INSTANCE_LABEL]) for network in labelled if network.name in attached}

@@ -1,0 +1,202 @@
+"""The local AzureML's life: start, look, stop, remove. It runs in a container and keeps its state in a volume."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from aml_train.core.errors import ServiceError
+from aml_train.core.events import Listener, Notice
+from aml_train.local import container as containers
+from aml_train.local.admin import ask, healthy, read_info, read_problems
+from aml_train.local.environment import environment, shell_exports
+from aml_train.local.reach import reached
+from aml_train.local.settings import EmulatorInfo, EmulatorSettings
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+__all__ = [
+    "EmulatorInfo",
+    "EmulatorSettings",
+    "environment",
+    "find_running",
+    "info",
+    "logs",
+    "reset",
+    "shell_exports",
+    "start",
+    "status",
+    "stop",
+]
+
+READY_SECONDS: Final = 180.0
+"""How long a container that was started may take until it is ready."""
+
+_POLL_SECONDS: Final = 0.05
+
+
+def start(settings: EmulatorSettings, listener: Listener, *, replace_busy: bool = False) -> EmulatorInfo:
+    """Have the local AzureML running with *settings*, and return what it says of itself once it is ready.
+
+    A container that runs already is left alone. One that was made from another image or with other settings is made
+    anew; its state is in the volume and stays.
+
+    Args:
+        settings: what is wanted.
+        listener: is told what is done, where something is.
+        replace_busy: make it anew even while jobs run; they go on without their tracking until it is back.
+
+    Raises:
+        ImageError: there is no engine, or no image.
+        ServiceError: jobs run in a container that would have to be made anew, a port is taken, or it does not get ready.
+    """
+    client = containers.connect()
+    try:
+        container = containers.find(client, settings)
+        if container is not None and not containers.is_current(client, container, settings):
+            _make_room(client, container, settings, listener, replace_busy=replace_busy)
+            container = None
+        if container is None:
+            if containers.image_id(client, settings) is None:
+                containers.pull(client, settings, listener)
+            container = containers.create(client, settings)
+        if container.status != "running":
+            listener(Notice(text=f"Starting the local AzureML in the container {settings.name}"))
+            containers.start_container(container, settings)
+        return _await_ready(container, reached(client, container, settings))
+    finally:
+        client.close()
+
+
+def _make_room(
+    client: DockerClient, container: Container, settings: EmulatorSettings, listener: Listener, *, replace_busy: bool
+) -> None:
+    """Remove a container that is not what is wanted."""
+    jobs = containers.running_jobs(client, container)
+    if jobs and not replace_busy:
+        raise ServiceError(
+            f"{settings.name} was made from another image or with other settings, and jobs run in it: {', '.join(jobs)}.",
+            hint="Wait for them or cancel them, or use another AML_TRAIN_EMULATOR_NAME and other ports.",
+        )
+    listener(Notice(text=f"Making {settings.name} anew: its image or settings changed; its state is kept"))
+    container.stop(timeout=containers.STOP_SECONDS)
+    container.remove(force=True)
+
+
+def _await_ready(container: Container, settings: EmulatorSettings) -> EmulatorInfo:
+    deadline = time.monotonic() + READY_SECONDS
+    while not healthy(settings):
+        container.reload()
+        if container.status not in {"created", "running", "restarting"}:
+            problem = f"ended with status code {container.attrs['State']['ExitCode']}"
+        elif time.monotonic() > deadline:
+            missing = "; ".join(read_problems(settings))
+            problem = f"was not ready after {READY_SECONDS:g} seconds" + (f" ({missing})" if missing else "")
+        else:
+            time.sleep(_POLL_SECONDS)
+            continue
+        raise ServiceError(
+            f"The local AzureML in the container {settings.name} {problem}. Its log ends with:\n"
+            f"{containers.log_tail(container)}",
+            hint="All of it: aml-train emulator logs. To begin again from nothing: aml-train emulator reset.",
+        )
+    found = read_info(settings)
+    if found is None:
+        raise ServiceError(f"The local AzureML in the container {settings.name} stopped answering.")
+    return found
+
+
+def info(settings: EmulatorSettings) -> EmulatorInfo | None:
+    """Return what the running local AzureML says of itself, or None where none answers."""
+    return read_info(settings)
+
+
+def find_running(settings: EmulatorSettings) -> EmulatorInfo | None:
+    """Return what the local AzureML says of itself where it runs and answers, reached also from a container; else None."""
+    client = containers.connect()
+    try:
+        container = containers.find(client, settings)
+        if container is None or container.status != "running":
+            return None
+        return read_info(reached(client, container, settings))
+    finally:
+        client.close()
+
+
+def status(settings: EmulatorSettings) -> dict[str, Any]:
+    """Return whether the local AzureML runs and, where it does, what it counts.
+
+    ``state`` is ``absent``, ``running``, ``unhealthy`` (it runs, and ``problems`` says what is wrong) or the engine's word for a
+    container that does not run.
+    """
+    client = containers.connect()
+    try:
+        container = containers.find(client, settings)
+    finally:
+        client.close()
+    if container is None:
+        return {"name": settings.name, "state": "absent"}
+    if container.status != "running":
+        return {"name": settings.name, "state": container.status}
+    answer, problems = ask(settings, "status"), read_problems(settings)
+    address = f"http://{settings.host}:{settings.reached_port}"
+    found: dict[str, Any] = {"name": settings.name, "state": "unhealthy", "address": address}
+    if answer is None or problems:
+        found["problems"] = problems or ["it does not answer"]
+    else:
+        found["state"] = "running"
+    return {**found, **(answer[1] if answer else {})}
+
+
+def stop(settings: EmulatorSettings) -> bool:
+    """Stop the local AzureML and return whether it ran. Its state is kept, and jobs that run are taken up again."""
+    client = containers.connect()
+    try:
+        container = containers.find(client, settings)
+        if container is None or container.status != "running":
+            return False
+        container.stop(timeout=containers.STOP_SECONDS)
+    finally:
+        client.close()
+    return True
+
+
+def reset(settings: EmulatorSettings) -> None:
+    """Remove the local AzureML with its state, and the jobs that run in it. What is not there is no error."""
+    from docker.errors import NotFound
+
+    client = containers.connect()
+    try:
+        container = containers.find(client, settings)
+        if container is not None:
+            said = ask(settings, "info") if container.status == "running" else None
+            container.stop(timeout=containers.STOP_SECONDS)
+            containers.sweep_jobs(client, container)
+            container.remove(force=True, v=True)
+            if said is not None and said[1].get("instance"):
+                containers.sweep_images(client, str(said[1]["instance"]))
+        try:
+            client.volumes.get(settings.volume).remove()
+        except NotFound:
+            return
+    finally:
+        client.close()
+
+
+def logs(settings: EmulatorSettings, *, follow: bool = False) -> Iterator[str]:
+    """Yield the local AzureML's log line by line; with *follow* as long as it runs.
+
+    Raises:
+        ServiceError: there is no such container.
+    """
+    client = containers.connect()
+    try:
+        container = containers.find(client, settings)
+        if container is None:
+            raise ServiceError(f"There is no container {settings.name}.", hint="Start it: aml-train emulator start")
+        yield from containers.log_lines(container, follow=follow)
+    finally:
+        client.close()

@@ -1,0 +1,150 @@
+"""Which local AzureML is meant, and what it tells of itself. Values only; nothing is contacted here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from aml_train import __version__
+from aml_train.core.errors import InvalidError, ServiceError
+
+IMAGE: Final = f"ghcr.io/org/aml-train-emulator:{__version__}"
+
+INSIDE_PORT: Final = 7380
+"""The port of proxy and administration in the container."""
+
+INSIDE_REGISTRY_PORT: Final = 7381
+"""The port of the registry in the container."""
+
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmulatorSettings:
+    """How the local AzureML's container is made and reached.
+
+    Attributes:
+        name: the container's name; the volume with its state is ``<name>-data``.
+        image: the image that it is made from.
+        host: the address at which this process finds the published ports.
+        port: the port of proxy and administration, published on 127.0.0.1.
+        registry_port: the port of the registry, published on 127.0.0.1.
+        max_jobs: how many jobs run at once.
+        inside: *host* is the container's own address, where its ports are the unpublished ones.
+    """
+
+    name: str = "aml-emulator"
+    image: str = IMAGE
+    host: str = "127.0.0.1"
+    port: int = 7380
+    registry_port: int = 7381
+    max_jobs: int = 2
+    inside: bool = False
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> EmulatorSettings:
+        """Return the settings with what ``AML_TRAIN_EMULATOR_*`` in *environment* says instead of the defaults.
+
+        Raises:
+            InvalidError: a name that Docker would refuse, or something that is not a port or a number of jobs.
+        """
+        prefix = "AML_TRAIN_EMULATOR_"
+        names = [item.name for item in fields(cls) if item.name != "inside"]
+        texts = {name: environment.get(prefix + name.upper(), "") for name in names}
+        if texts["name"] and not _NAME.fullmatch(texts["name"]):
+            raise InvalidError(
+                f"{prefix}NAME: {texts['name']!r} cannot be the name of a container.",
+                hint="Use letters, digits, '.', '_' and '-', and start with a letter or digit.",
+            )
+        limits = {"port": 65535, "registry_port": 65535, "max_jobs": 1000}
+        given: dict[str, Any] = {key: text for key, text in texts.items() if text}
+        given |= {key: _number(prefix + key.upper(), given[key], limits[key]) for key in limits if key in given}
+        return cls(**given)
+
+    @property
+    def volume(self) -> str:
+        """The name of the volume that holds the state."""
+        return f"{self.name}-data"
+
+    @property
+    def page_origin(self) -> str:
+        """Where a browser on the engine's machine finds the page, without a slash at its end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def reached_port(self) -> int:
+        """The port at which this process finds proxy and administration on *host*."""
+        return INSIDE_PORT if self.inside else self.port
+
+    @property
+    def registry_address(self) -> str:
+        """Where this process finds the registry: host and port."""
+        return f"{self.host}:{INSIDE_REGISTRY_PORT if self.inside else self.registry_port}"
+
+    @property
+    def registry_engine_name(self) -> str:
+        """The registry as the Docker engine calls it; a loopback name, which engines reach without TLS."""
+        return f"localhost:{self.registry_port}"
+
+
+def _number(name: str, text: str, limit: int) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= limit):
+        raise InvalidError(f"{name}: {text!r} is not a number from 1 to {limit}.")
+    return int(text)
+
+
+_TYPES: Final = {"str": str, "int": int}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmulatorInfo:
+    """What a running local AzureML says of itself, and where it was found."""
+
+    name: str
+    host: str
+    port: int
+    version: str
+    instance: str
+    tenant_id: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    subscription_id: str
+    resource_group: str
+    workspace: str
+    location: str
+    compute: str
+    registry_login_server: str
+    registry_engine_name: str
+    registry_address: str
+    storage_account: str
+    api_host: str
+    ca_pem: str = field(repr=False)
+
+    @classmethod
+    def from_answer(cls, answer: Mapping[str, Any], settings: EmulatorSettings) -> EmulatorInfo:
+        """Return what the answer of ``GET /_emulator/info`` says.
+
+        Raises:
+            ServiceError: something is missing: the answer is another version's, or not an emulator's at all.
+        """
+        registry = answer.get("registry")
+        registry = registry if isinstance(registry, Mapping) else {}
+        said = {
+            **answer,
+            "name": settings.name,
+            "host": settings.host,
+            "port": settings.reached_port,
+            "registry_address": settings.registry_address,
+            "registry_login_server": registry.get("login_server"),
+            "registry_engine_name": registry.get("engine"),
+        }
+        missing = [item.name for item in fields(cls) if not isinstance(said.get(item.name), _TYPES[str(item.type)])]
+        if missing:
+            raise ServiceError(
+                f"What answers at {settings.host}:{settings.reached_port} is not this version's local AzureML: "
+                f"it does not tell its {', '.join(missing)}.",
+                hint="Make it anew: aml-train emulator stop, then aml-train emulator start.",
+            )
+        return cls(**{item.name: said[item.name] for item in fields(cls)})

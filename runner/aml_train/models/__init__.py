@@ -1,0 +1,1 @@
+"""Models: registration, lineage and stages."""

@@ -1,0 +1,176 @@
+"""What there is of models: lists, one version whole, and how a version is named. Pure but for what the services are asked."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.jobs.spec import TAG_GATE
+from aml_train.jobs.workspace import JobService, ModelView
+from aml_train.models.promotion.catalogue import Catalogue
+from aml_train.models.promotion.record import Change, Record
+from aml_train.models.register import TAG_METRIC, TAG_PARAMETER
+
+_ADDRESS: Final = re.compile(r"(?P<name>[^:@\s]+)(?::(?P<version>[^:@\s]+)|@(?P<stage>[^:@\s]+))?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """Which versions are wanted; everything that is given must hold.
+
+    Attributes:
+        stage: in lower case; None for any.
+        tags: all of these, with these values; None for any value.
+    """
+
+    stage: str | None = None
+    tags: Mapping[str, str | None] | None = None
+
+    def takes(self, version: ModelView) -> bool:
+        """Tell whether *version* is wanted."""
+        if self.stage is not None and version.staged != self.stage:
+            return False
+        wanted = (self.tags or {}).items()
+        return all(key in version.tags and value in (None, version.tags[key]) for key, value in wanted)
+
+
+def metrics_of(version: ModelView) -> dict[str, float]:
+    """Return the metrics that are kept with a version, as they were when it was registered."""
+    tags = version.tags.items()
+    return {name.removeprefix(TAG_METRIC): float(value) for name, value in tags if name.startswith(TAG_METRIC)}
+
+
+def version_facts(version: ModelView) -> dict[str, Any]:
+    """Return a version as plain values, for JSON."""
+    return {
+        "name": version.name,
+        "version": version.version,
+        "stage": version.staged,
+        "gate": version.tags.get(TAG_GATE),
+        "metrics": metrics_of(version),
+        "type": version.type,
+        "created": version.created,
+        "job": version.origin,
+        "tags": dict(version.tags),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRow:
+    """A model, for a list: its versions that are wanted, the newest first."""
+
+    name: str
+    versions: Sequence[ModelView]
+
+    @property
+    def stages(self) -> dict[str, list[str]]:
+        """Which versions are in which stage; archived ones are left out."""
+        found: dict[str, list[str]] = {}
+        for version in self.versions:
+            if version.staged not in (None, "archived"):
+                found.setdefault(str(version.staged), []).append(version.version)
+        return found
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        return {
+            "name": self.name,
+            "versions": len(self.versions),
+            "latest": self.versions[0].version,
+            "stages": self.stages,
+        }
+
+
+def list_models(service: JobService, catalogue: Catalogue, pattern: str | None, wanted: Filter) -> Iterator[ModelRow]:
+    """Yield the models that have a version that is wanted, as the workspace orders them.
+
+    Args:
+        pattern: of names, with ``*`` and ``?``; None for all.
+
+    Raises:
+        ServiceError: the service refuses or does not answer.
+    """
+    for name in catalogue.names():
+        if pattern is not None and not fnmatch.fnmatchcase(name.lower(), pattern.lower()):
+            continue
+        versions = [version for version in service.models(name) if wanted.takes(version)]
+        if versions:
+            yield ModelRow(name=name, versions=versions)
+
+
+def find_model(service: JobService, address: str) -> ModelView:
+    """Return the version that *address* names: ``NAME:VERSION``, ``NAME@STAGE``, or ``NAME`` for the newest.
+
+    Raises:
+        InvalidError: it is none of these.
+        ServiceError: there is no such version, or the service does not answer.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise InvalidError(f"{address!r} names no model.", hint="Write NAME, NAME:VERSION or NAME@STAGE.")
+    versions = service.models(match["name"])
+    if not versions:
+        raise ServiceError(f"There is no model {match['name']} in the workspace.", hint="See: aml-train model list")
+    version, stage = match["version"], match["stage"]
+    for one in versions:
+        if version in (None, one.version) and (stage is None or one.staged == stage.lower()):
+            return one
+    known = ", ".join(f"{one.version} ({one.staged or 'no stage'})" for one in versions[:8])
+    wanted = f"version {version}" if version else f"version in {stage}"
+    raise ServiceError(f"The model {match['name']} has no {wanted}.", hint=f"The newest are: {known}.")
+
+
+def describe_model(version: ModelView, record: Record | None) -> dict[str, Any]:
+    """Return what there is to say about a version, in the order in which people ask for it; what is empty is left out.
+
+    Args:
+        version: the version.
+        record: the model's promotions; None where they cannot be read.
+    """
+    ours = (TAG_METRIC, TAG_PARAMETER)
+    told: dict[str, Any] = {
+        "name": version.name,
+        "version": version.version,
+        "stage": version.staged,
+        "gate": version.tags.get(TAG_GATE),
+        "metrics": metrics_of(version),
+        "parameters": {
+            name.removeprefix(TAG_PARAMETER): value
+            for name, value in sorted(version.tags.items())
+            if name.startswith(TAG_PARAMETER)
+        },
+        "type": version.type,
+        "description": version.description,
+        "created": version.created,
+        "job": version.origin,
+        "path": version.path,
+        "promotions": [_told(change, version.version) for change in record.history if _is_about(change, version)]
+        if record is not None
+        else None,
+        "tags": {name: value for name, value in sorted(version.tags.items()) if not name.startswith(ours)},
+    }
+    return {key: value for key, value in told.items() if value not in (None, "", {}, [])}
+
+
+def _is_about(change: Change, version: ModelView) -> bool:
+    return version.version == change.version or version.version in change.previous
+
+
+def _told(change: Change, version: str) -> dict[str, Any]:
+    came = version == change.version
+    other = (change.previous[0] if change.previous else None) if came else change.version
+    told = {
+        "at": change.at,
+        "what": f"{change.action} to {change.stage}" if came else f"archived from {change.stage}",
+        "after" if came else "replaced by": other,
+        "actor": change.actor,
+        "reason": change.reason,
+        "gate": change.gate if came else None,
+        "run": change.run_url,
+        "finished by": change.finished_by,
+    }
+    return {key: value for key, value in told.items() if value}

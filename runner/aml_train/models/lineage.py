@@ -1,0 +1,233 @@
+"""Where a model comes from, each step looked up where it must still be: model → job → image → tests → base, commit, data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from aml_train.core.errors import ImageError, ServiceError
+from aml_train.core.references import ImageRef
+from aml_train.jobs.inputs import data_of
+from aml_train.jobs.spec import (
+    TAG_BASE,
+    TAG_BRANCH,
+    TAG_COMMIT,
+    TAG_DIGEST,
+    TAG_IMAGE,
+    TAG_JOB,
+    TAG_REPOSITORY,
+    TAG_RUN_URL,
+    TAG_TESTED,
+)
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobService, JobView, ModelView
+from aml_train.models.promotion.catalogue import Catalogue
+from aml_train.models.register import FIXED, TAG_SOURCE
+
+if TYPE_CHECKING:
+    from aml_train.image.registry.client import Registry
+
+State = Literal["verified", "recorded", "unknown", "broken"]
+"""``verified``: looked up, and as it is written down. ``recorded``: written down, and nothing here can confirm it.
+``unknown``: it could not be looked up. ``broken``: it is not there, or is something else."""
+
+_ARTIFACTS: Final = "/outputs/artifacts/paths/"
+_ASSET: Final = re.compile(r"(?P<name>[^/:@]+):(?P<version>[^/:@]+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step of a lineage, and the steps that it rests on.
+
+    Attributes:
+        kind: ``model``, ``files``, ``job``, ``environment``, ``image``, ``tests``, ``base``, ``commit`` or ``data``.
+        name: what it is.
+        state: what became of looking it up.
+        detail: what was found, or why not.
+        parts: the steps below.
+    """
+
+    kind: str
+    name: str
+    state: State
+    detail: str = ""
+    parts: tuple[Step, ...] = ()
+
+    def walk(self) -> Iterator[Step]:
+        """Yield this step and all below, from the top down."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    @property
+    def broken(self) -> tuple[Step, ...]:
+        """Every step that is broken."""
+        return tuple(step for step in self.walk() if step.state == "broken")
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        own: dict[str, Any] = {"kind": self.kind, "name": self.name, "state": self.state, "detail": self.detail}
+        return own | {"parts": [part.facts() for part in self.parts]}
+
+
+def render(step: Step) -> Iterator[str]:
+    """Yield a lineage as the lines of a tree, without colours."""
+    marks = {"verified": "✓", "recorded": "·", "unknown": "?", "broken": "✗"}
+    yield f"{marks[step.state]} {step.kind:<11} {step.name}" + (f"  ({step.detail})" if step.detail else "")
+    for index, part in enumerate(step.parts):
+        last = index == len(step.parts) - 1
+        lines = render(part)
+        yield ("└─ " if last else "├─ ") + next(lines)
+        for line in lines:
+            yield ("   " if last else "│  ") + line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tracer:
+    """Traces lineages.
+
+    Attributes:
+        service: the workspace's jobs.
+        catalogue: its environments and data assets.
+        registry: opens the registry of that host; None for one that cannot be asked.
+    """
+
+    service: JobService
+    catalogue: Catalogue
+    registry: Callable[[str], Registry | None]
+
+    def trace(self, model: ModelView) -> Step:
+        """Return the lineage of *model*, looked up.
+
+        Raises:
+            ServiceError: the workspace refuses or does not answer. A registry that does so makes steps unknown, and no error.
+        """
+        name = f"{model.name}:{model.version}"
+        for tag in FIXED:
+            fixed = model.properties.get(tag)
+            if fixed is not None and fixed != model.tags.get(tag):
+                why = (
+                    f"its tag {tag} was changed since its registration: it is {model.tags.get(tag)}, and was {fixed}"
+                )
+                return Step(kind="model", name=name, state="broken", detail=why)
+        job = model.origin
+        if job is None:
+            why = "no job made it: neither its tags nor AzureML name one"
+            return Step(kind="model", name=name, state="broken", detail=why)
+        view = self.service.find(job)
+        parts = (self._files(model, job, view), self._job(model, job, view))
+        if TAG_JOB not in model.tags:
+            detail = "something else than aml-train registered it; AzureML names its job"
+            return Step(kind="model", name=name, state="recorded", detail=detail, parts=parts)
+        return Step(kind="model", name=name, state="verified", detail=model.path, parts=parts)
+
+    def _files(self, model: ModelView, job: str, view: JobView | None) -> Step:
+        source = model.tags.get(TAG_SOURCE, "")
+        if source and not source.startswith(f"azureml://jobs/{job}/"):
+            why = f"they are another job's than {job}, which the model names"
+            return Step(kind="files", name=source, state="broken", detail=why)
+        name = source.removeprefix(f"azureml://jobs/{job}/outputs/") or model.path
+        if view is None or _ARTIFACTS not in source:
+            return Step(kind="files", name=name, state="recorded")
+        path = source.partition(_ARTIFACTS)[2]
+        if self.service.has_artifact(job, path):
+            return Step(kind="files", name=path, state="verified", detail="among the job's artefacts")
+        return Step(kind="files", name=path, state="broken", detail="they are not among the job's artefacts any more")
+
+    def _job(self, model: ModelView, job: str, view: JobView | None) -> Step:
+        if view is None:
+            return Step(kind="job", name=job, state="broken", detail="there is no such job any more")
+        if view.status is not JobStatus.COMPLETED:
+            return Step(kind="job", name=job, state="broken", detail=f"it is {view.status.value}, and not Completed")
+        for tag in (TAG_DIGEST, TAG_COMMIT) if TAG_JOB in model.tags else ():
+            ours, its = model.tags.get(tag), view.tags.get(tag)
+            if ours != its:
+                why = f"its tag {tag} is {its or 'missing'}, and the model's {ours or 'missing'}"
+                return Step(kind="job", name=job, state="broken", detail=why)
+        parts = (self._environment(view), *self._commit(view.tags), *self._data(view))
+        return Step(kind="job", name=job, state="verified", detail=_experiment(view), parts=parts)
+
+    def _environment(self, job: JobView) -> Step:
+        wanted, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
+        found = self.catalogue.environment_image(job.name)
+        if wanted is None or digest is None:
+            detail = job.tags.get(TAG_TESTED, "nothing is written down of its image")
+            return Step(
+                kind="environment", name=found or "the job's own environment", state="recorded", detail=detail
+            )
+        if found is None or not found.endswith(f"@{digest}"):
+            why = f"the job's environment has {found or 'no image'}, and not {digest}"
+            return Step(kind="environment", name=wanted, state="broken", detail=why)
+        return Step(
+            kind="environment",
+            name=found,
+            state="verified",
+            detail="the job ran in exactly this image",
+            parts=self._image(wanted, digest, job.tags),
+        )
+
+    def _image(self, image: str, digest: str, tags: Mapping[str, str]) -> tuple[Step, ...]:
+        reference = ImageRef.parse(image)
+        steps = []
+        try:
+            registry = self.registry(reference.registry)
+            if registry is None:
+                why = f"the registry {reference.registry} cannot be asked from here"
+                steps.append(Step(kind="image", name=digest, state="unknown", detail=why))
+            else:
+                with registry:
+                    steps += [
+                        self._manifest(registry, reference.repository, digest),
+                        self._tests(registry, reference, digest, tags),
+                    ]
+        except (ImageError, ServiceError) as error:
+            steps.append(Step(kind="image", name=digest, state="unknown", detail=error.message))
+        base = tags.get(TAG_BASE)
+        if base is not None:
+            steps.append(Step(kind="base", name=base, state="recorded", detail="what the image was built from"))
+        return tuple(steps)
+
+    def _manifest(self, registry: Registry, repository: str, digest: str) -> Step:
+        if registry.head_manifest(repository, digest) is None:
+            why = f"{registry.host}/{repository} does not have it any more"
+            return Step(kind="image", name=digest, state="broken", detail=why)
+        return Step(kind="image", name=digest, state="verified", detail=f"in {registry.host}/{repository}")
+
+    def _tests(self, registry: Registry, reference: ImageRef, digest: str, tags: Mapping[str, str]) -> Step:
+        from aml_train.image.records import load_record
+
+        key = tags.get(TAG_TESTED, "")
+        if not key or " " in key:
+            return Step(kind="tests", name=key or "none", state="recorded")
+        try:
+            record = load_record(registry, reference.repository, digest, key)
+        except ImageError as error:
+            return Step(kind="tests", name=key, state="broken", detail=error.message)
+        if record is None:
+            why = "the registry has no record of these tests in this image"
+            return Step(kind="tests", name=key, state="broken", detail=why)
+        counts = "they passed" if record.passed is None else f"{record.passed} passed, {record.skipped or 0} skipped"
+        return Step(kind="tests", name=record.command, state="verified", detail=f"{counts}, {record.at}")
+
+    def _commit(self, tags: Mapping[str, str]) -> Iterator[Step]:
+        commit = tags.get(TAG_COMMIT)
+        if commit is not None:
+            more = [tags[tag] for tag in (TAG_REPOSITORY, TAG_BRANCH, TAG_RUN_URL) if tag in tags]
+            yield Step(kind="commit", name=commit, state="recorded", detail=", ".join(more))
+
+    def _data(self, job: JobView) -> Iterator[Step]:
+        for key, value in data_of(job.tags, job.inputs).items():
+            given = f"{key} = {value}"
+            asset = _ASSET.fullmatch(value)
+            if asset is None or asset["name"] == "sha256":
+                yield Step(kind="data", name=given, state="recorded", detail="no version of a data asset")
+            elif self.catalogue.has_data(asset["name"], asset["version"]):
+                yield Step(kind="data", name=given, state="verified", detail="the data asset is registered")
+            else:
+                yield Step(kind="data", name=given, state="broken", detail="there is no such data asset any more")
+
+
+def _experiment(job: JobView) -> str:
+    return f"experiment {job.experiment}, Completed" if job.experiment else "Completed"

@@ -1,0 +1,1 @@
+"""Stages of models: promote, roll back, history."""

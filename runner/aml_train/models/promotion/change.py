@@ -1,0 +1,146 @@
+"""Change tags as a record says, or finish what another run left half-done. Both under the lock."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from aml_train.core.errors import ServiceError
+from aml_train.core.events import Listener, Notice
+from aml_train.gate.decide import Decision
+from aml_train.jobs.spec import TAG_STAGE
+from aml_train.jobs.workspace import JobService, ModelView
+from aml_train.models.lineage import Step
+from aml_train.models.promotion.catalogue import Catalogue
+from aml_train.models.promotion.record import Action, Change, Record, decode, encode
+from aml_train.models.promotion.request import Request
+from aml_train.models.promotion.store import Held
+
+ARCHIVED: Final = "archived"
+TAG_CHANGE: Final = "aml-train.promotion"
+TAG_AT: Final = "aml-train.promoted-at"
+TAG_BY: Final = "aml-train.promoted-by"
+TAG_REASON: Final = "aml-train.promotion-reason"
+TAG_RUN: Final = "aml-train.promotion-run"
+TAG_AFTER: Final = "aml-train.promoted-after"
+TAG_ARCHIVED_AT: Final = "aml-train.archived-at"
+TAG_ARCHIVED_BY: Final = "aml-train.archived-by"
+TAG_REPLACED: Final = "aml-train.replaced-by"
+#: Tags of AzureML's runs are so long at most (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity); of models
+#: the page says nothing.
+_TAG_LENGTH: Final = 1000
+
+
+def title(model: ModelView) -> str:
+    """Return what a version is called in sentences."""
+    return f"{model.name} version {model.version}"
+
+
+def apply(service: JobService, catalogue: Catalogue, held: Held, model: str, change: Change) -> None:
+    """Change the tags as *change* says; again where some of it was done already. The lock is renewed before each write.
+
+    Raises:
+        ServiceError: the lock was lost, the service refuses or does not answer, or something else changes the stage at the same time.
+    """
+    tags: dict[str, str | None] = {
+        TAG_STAGE: change.stage,
+        TAG_CHANGE: change.id,
+        TAG_AT: change.at,
+        TAG_BY: change.actor[:_TAG_LENGTH],
+        TAG_REASON: change.reason[:_TAG_LENGTH] or None,
+        TAG_RUN: change.run_url,
+        TAG_AFTER: change.previous[0] if change.previous else None,
+        TAG_ARCHIVED_AT: None,
+        TAG_ARCHIVED_BY: None,
+        TAG_REPLACED: None,
+    }
+    catalogue.change_tags(model, change.version, tags, guard=held.renew)
+    for version in change.previous:
+        archived = {
+            TAG_STAGE: ARCHIVED,
+            TAG_CHANGE: change.id,
+            TAG_ARCHIVED_AT: change.at,
+            TAG_ARCHIVED_BY: change.actor[:_TAG_LENGTH],
+            TAG_REPLACED: change.version,
+        }
+        catalogue.change_tags(model, version, archived, guard=held.renew)
+    held.renew()
+    there = [one.version for one in service.models(model) if one.staged == change.stage]
+    if there != [change.version]:
+        raise ServiceError(
+            f"{model}: after the {change.action} of version {change.version}, {change.stage} holds {there}:"
+            " something else changes the tags at the same time.",
+            hint="Run it again: it finishes what was begun.",
+            transient=True,
+        )
+
+
+def finish(service: JobService, catalogue: Catalogue, held: Held, request: Request, listener: Listener) -> None:
+    """Do what was written down and not done, or strike it out where things are not as they were.
+
+    Raises what :func:`apply` raises.
+    """
+    record = decoded(held.read(), request.model)
+    change = record.pending
+    if change is None:
+        return
+    what = (
+        f"the {change.action} of version {change.version} to {change.stage}, which {change.actor} began {change.at}"
+    )
+    versions = {one.version: one for one in service.models(request.model)}
+    there = {name for name, one in versions.items() if one.staged == change.stage}
+    known = [name for name in change.previous if name in versions]
+    new = versions.get(change.version)
+    fits = new is not None and new.path == change.path and len(known) == len(change.previous)
+    expected = there <= {change.version, *change.previous} and bool(there or not change.previous)
+    if not fits or not expected:
+        held.write(encode(record.abandoned()))
+        text = f"Struck out {what}, and did not finish: the stage was changed by something else since."
+        listener(Notice(text=text, level="warning"))
+        return
+    apply(service, catalogue, held, request.model, change)
+    held.write(encode(record.ended(finished_by=request.actor)))
+    listener(Notice(text=f"Finished {what} and did not finish.", level="warning"))
+
+
+def decoded(content: bytes, model: str) -> Record:
+    """Return what is written down. Raises ServiceError where it cannot be read."""
+    try:
+        return decode(content, model)
+    except (ValueError, TypeError) as error:
+        raise ServiceError(
+            f"The record of {model}'s promotions (aml-train/promotion/{model}.json in the workspace's default datastore)"
+            f" cannot be read: {error}",
+            hint="Restore it, or delete the blob: stages stay as the models' tags say, and only rollbacks lose their way.",
+        ) from error
+
+
+def new_change(
+    request: Request,
+    action: Action,
+    chosen: ModelView,
+    present: Sequence[ModelView],
+    lineage: Step,
+    decision: Decision | None,
+) -> Change:
+    """Return the change that puts *chosen* into the stage in place of the versions that are *present* there."""
+    verdict = "not asked" if decision is None else decision.word
+    image = next((step.name for step in lineage.walk() if step.kind == "image"), None)
+    return Change(
+        id=secrets.token_hex(8),
+        action=action,
+        stage=request.stage.lower(),
+        version=chosen.version,
+        previous=tuple(one.version for one in present if one.version != chosen.version),
+        came_from=chosen.staged,
+        path=chosen.path,
+        digest=image,
+        actor=request.actor,
+        reason=request.reason,
+        at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        run_url=request.run_url,
+        gate=verdict,
+        rules=tuple(rule.reason for rule in decision.rules) if decision is not None else (),
+    )

@@ -1,0 +1,158 @@
+"""Which version is meant, and whether it may get into the stage by what is there: decisions over values. Pure but for a notice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
+from aml_train.core.events import Listener, Notice
+from aml_train.jobs.spec import TAG_GATE
+from aml_train.jobs.workspace import ModelView
+from aml_train.models.promotion.change import ARCHIVED, title
+from aml_train.models.promotion.record import Record
+from aml_train.models.promotion.request import NOTHING, Request
+
+CANDIDATE: Final = "candidate"
+_REASON_LENGTH: Final = 500
+#: What the gate of its run says of a candidate: a first model had nothing to be compared with, and the stage decides again.
+_GOOD: Final = ("passed", "skipped")
+_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What was there when something was decided."""
+
+    record: Record
+    versions: Sequence[ModelView]
+    stage: str
+
+    @property
+    def present(self) -> tuple[ModelView, ...]:
+        """The versions in the stage: normally one, the newest first."""
+        return tuple(version for version in self.versions if version.staged == self.stage)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their versions."""
+        return tuple(version.version for version in self.present)
+
+    def find(self, version: str) -> ModelView | None:
+        """Return a version, or None."""
+        return next((one for one in self.versions if one.version == version), None)
+
+
+def wanted_stage(request: Request) -> str:
+    """Return the stage that is meant, in lower case.
+
+    Raises:
+        InvalidError: nothing is promoted to it, or the reason is too long.
+    """
+    stage = request.stage.lower()
+    if stage == ARCHIVED:
+        raise InvalidError(
+            "Nothing is promoted to `archived`: a model gets there when another one takes its place.",
+            hint="Name a stage such as production.",
+        )
+    if len(request.reason) > _REASON_LENGTH:
+        raise InvalidError(f"The reason has {len(request.reason)} characters; {_REASON_LENGTH} are kept at most.")
+    return stage
+
+
+def choose(request: Request, look: Look, listener: Listener) -> ModelView:
+    """Return the version that is named, else the newest candidate that passed the gate of its run, of which *listener* is told.
+
+    Raises:
+        ServiceError: there is no such version.
+        GateFailedError: there is no candidate.
+    """
+    if request.version is not None:
+        found = look.find(request.version)
+        if found is None:
+            known = ", ".join(one.version for one in look.versions[:_SHOWN])
+            raise ServiceError(
+                f"There is no version {request.version} of the model {request.model}.",
+                hint=f"The newest are: {known}.",
+            )
+        return found
+    wanted = request.policy.sources or (CANDIDATE,)
+    # Without a word on it, a version that is in no stage yet is a candidate, too.
+    stages = {*wanted, *(() if request.policy.sources else (None,))}
+    candidates = [one for one in look.versions if one.staged in stages]
+    passed = [one for one in candidates if one.tags.get(TAG_GATE) in _GOOD]
+    if not passed:
+        have = ", ".join(f"{one.version} ({one.staged or 'no stage'})" for one in look.versions[:_SHOWN])
+        raise GateFailedError(
+            f"No version of {request.model} is in {' or '.join(wanted)} and has passed the gate of its run; there are: {have}.",
+            hint=f"Nothing was changed. Name a version: aml-train promote {request.model}:VERSION --to {request.stage}",
+        )
+    where = passed[0].staged or "in no stage yet"
+    listener(Notice(text=f"The newest candidate that passed its gate is version {passed[0].version} ({where})."))
+    return passed[0]
+
+
+def check_expected(request: Request, look: Look) -> None:
+    """Raise GateFailedError where something else is in the stage than the request expects."""
+    expected = request.expect
+    if expected is None:
+        return
+    if look.names != (() if expected.lower() == NOTHING else (expected,)):
+        raise moved(look, "nothing" if expected.lower() == NOTHING else f"version {expected}", "expected")
+
+
+def moved(look: Look, before: str, word: str) -> GateFailedError:
+    """Return the error for a stage in which something else is than *before*, as was *word*."""
+    now = f"version {' and '.join(look.names)}" if look.names else "nothing"
+    last = next((one for one in reversed(look.record.history) if one.stage == look.stage), None)
+    who = f" ({last.action} by {last.actor}, {last.at})" if last and last.version in look.names else ""
+    return GateFailedError(
+        f"{look.record.model}: {now} is in {look.stage} by now{who}, and not {before}, as was {word}.",
+        hint="Nothing was changed. Run it again to be judged against what is there now.",
+    )
+
+
+def predecessor(request: Request, look: Look) -> ModelView:
+    """Return the version that a rollback brings back.
+
+    Raises:
+        GateFailedError: the record does not say which.
+        ServiceError: it is gone.
+    """
+    nothing = "Nothing was changed. Name the version: aml-train promote"
+    if len(look.present) != 1:
+        there = f"versions {', '.join(look.names)} are" if look.present else "nothing is"
+        raise GateFailedError(
+            f"{request.model}: {there} in {look.stage}: there is no saying what to go back to.",
+            hint=f"{nothing} {request.model}:VERSION --to {look.stage}",
+        )
+    present = look.names[0]
+    try:
+        version = look.record.predecessor(look.stage, present)
+    except ValueError as error:
+        raise GateFailedError(
+            f"{request.model}: version {present} is in {look.stage}, and by the record of promotions it should be {error}:"
+            " something else changed the stage.",
+            hint=f"{nothing} {request.model}:VERSION --to {look.stage}",
+        ) from error
+    if version is None:
+        raise GateFailedError(
+            f"{request.model}: nothing was in {look.stage} before version {present}.",
+            hint=f"{nothing} {request.model}:VERSION --to {look.stage}",
+        )
+    found = look.find(version)
+    if found is None:
+        raise ServiceError(f"Version {version} of {request.model}, which was in {look.stage} before, is gone.")
+    return found
+
+
+def check_source(request: Request, chosen: ModelView) -> None:
+    """Raise GateFailedError where a version comes from a stage that it may not come from."""
+    sources = request.policy.sources
+    if sources and chosen.staged not in sources:
+        raise GateFailedError(
+            f"{title(chosen)} is in {chosen.staged or 'no stage'}, and a model gets to {request.stage} from"
+            f" {' or '.join(sources)} only ({request.policy.where}).",
+            hint="Nothing was changed. Promote it to that stage first.",
+        )

@@ -1,0 +1,265 @@
+"""Move a model's version into a stage, and the one that is there out of it: judged anew, one at a time, and finished if interrupted.
+
+The versions' tags say who is where; only tags change, never a version's files. The order is: decide, lock, look again, write down what
+will be done, tag the new one, tag the old one, look, write down that it was done. Whoever finds something written down that was not
+done does it, and is then judged against it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aml_train.config.model import BaselineConfig
+from aml_train.core.clock import Clock
+from aml_train.core.errors import GateFailedError, ServiceError
+from aml_train.core.events import (
+    BaselineCompared,
+    Listener,
+    MetricsSettled,
+    ModelPromoted,
+    Notice,
+    Stage,
+    StageFinished,
+    StageStarted,
+)
+from aml_train.gate.decide import Decision
+from aml_train.jobs.workspace import JobService, ModelView
+from aml_train.models.lineage import Step, Tracer
+from aml_train.models.promotion.catalogue import Catalogue
+from aml_train.models.promotion.change import apply, decoded, finish, new_change, title
+from aml_train.models.promotion.choose import (
+    Look,
+    check_expected,
+    check_source,
+    choose,
+    moved,
+    predecessor,
+    wanted_stage,
+)
+from aml_train.models.promotion.record import Change, Record, encode
+from aml_train.models.promotion.request import Promotion, Request
+from aml_train.models.promotion.store import PromotionStore
+from aml_train.pipeline.evaluate import courses, decide_gate, report
+
+_METRIC_PAUSE: Final = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promoter:
+    """Promotes and rolls back in one workspace.
+
+    Attributes:
+        service: the workspace's jobs and models.
+        catalogue: changes tags.
+        store: locks, and keeps the records.
+        tracer: looks lineages up.
+        clock: time.
+        listener: is told everything that happens.
+    """
+
+    service: JobService
+    catalogue: Catalogue
+    store: PromotionStore
+    tracer: Tracer
+    clock: Clock
+    listener: Listener
+
+    def promote(self, request: Request) -> Promotion:
+        """Have a version in a stage, if it meets what the stage asks for.
+
+        Raises:
+            GateFailedError: it does not meet the gate or comes from the wrong stage, its lineage is broken, or another version got
+                into the stage meanwhile. Nothing is changed.
+            InvalidError: the request cannot be understood.
+            ServiceError: there is no such version, or the service or the storage refuses or does not answer.
+        """
+        stage = wanted_stage(request)
+        look = self._settled_look(request, stage)
+        chosen = choose(request, look, self.listener)
+        if look.names == (chosen.version,):
+            self.listener(Notice(text=f"{title(chosen)} is in {stage} already."))
+            return Promotion(action="promote", status="unchanged", model=chosen, stage=stage)
+        check_expected(request, look)
+        check_source(request, chosen)
+        previous = [one for one in look.present if one.version != chosen.version]
+        lineage = self._trace(chosen)
+        if lineage.broken:
+            raise GateFailedError(
+                f"The lineage of {title(chosen)} is broken: {_sentences(lineage)}",
+                hint="Nothing was changed. See: aml-train model lineage; train it again, or promote another version.",
+            )
+        decision = self._decide(request, chosen, previous)
+        change = new_change(request, "promote", chosen, previous, lineage, decision)
+        return self._carry_out(request, change, look, chosen, decision=decision, lineage=lineage)
+
+    def rollback(self, request: Request) -> Promotion:
+        """Have the version in a stage again that was there before the present one.
+
+        A second rollback goes one further back. Rules are not decided anew: that version met them, and this is for emergencies.
+
+        Raises:
+            GateFailedError: no record says which version that is, or another one got into the stage meanwhile. Nothing is changed.
+            InvalidError: the request cannot be understood.
+            ServiceError: that version is gone, or the service or the storage refuses or does not answer.
+        """
+        stage = wanted_stage(request)
+        look = self._settled_look(request, stage)
+        check_expected(request, look)
+        chosen = predecessor(request, look)
+        lineage = self._trace(chosen)
+        if lineage.broken:
+            text = f"The lineage of {title(chosen)} is broken: {_sentences(lineage)}"
+            self.listener(Notice(text=text, level="warning"))
+        change = new_change(request, "rollback", chosen, look.present, lineage, None)
+        return self._carry_out(request, change, look, chosen, decision=None, lineage=lineage)
+
+    def record(self, model: str) -> Record:
+        """Return what is written down of a model's promotions.
+
+        Raises:
+            ServiceError: it cannot be read.
+        """
+        return decoded(self.store.read(model), model)
+
+    def _look(self, model: str, stage: str) -> Look:
+        return Look(record=self.record(model), versions=self.service.models(model), stage=stage)
+
+    def _settled_look(self, request: Request, stage: str) -> Look:
+        """Look, once what somebody left half-done has been finished; a dry run only tells of it."""
+        look = self._look(request.model, stage)
+        if not look.versions:
+            raise ServiceError(
+                f"There is no model {request.model} in the workspace.", hint="See: aml-train model list"
+            )
+        if look.record.pending is None:
+            return look
+        if request.dry_run:
+            unfinished = f"The {look.record.pending.action} of version {look.record.pending.version}"
+            self.listener(
+                Notice(text=f"{unfinished} is not finished; a run that changes something finishes it first.")
+            )
+            return look
+        # Whoever is at it still holds the lock, and ends it by itself.
+        with self.store.hold(request.model) as held:
+            finish(self.service, self.catalogue, held, request, self.listener)
+        return self._look(request.model, stage)
+
+    def _trace(self, model: ModelView) -> Step:
+        with self._told("lineage", f"Look the lineage of {title(model)} up") as summary:
+            lineage = self.tracer.trace(model)
+            states = [step.state for step in lineage.walk()]
+            words = [f"{states.count(state)} {state}" for state in ("verified", "recorded", "unknown", "broken")]
+            summary.append(", ".join(word for word in words if not word.startswith("0 ")))
+            for step in lineage.walk():
+                if step.state == "unknown":
+                    self.listener(Notice(text=f"{step.kind} {step.name}: {step.detail}", level="warning"))
+        return lineage
+
+    def _decide(self, request: Request, chosen: ModelView, previous: Sequence[ModelView]) -> Decision:
+        policy = request.policy
+        if not policy.rules:
+            self.listener(
+                Notice(text=f"No rules are given for {request.stage}: nothing is decided.", level="warning")
+            )
+        against = f"version {previous[0].version}" if previous else "an empty stage"
+        with self._told("gate", f"Decide the gate of {title(chosen)} against {against}") as summary:
+            baseline = BaselineConfig(
+                model=request.model,
+                version=previous[0].version if previous else None,
+                stage=None if previous else request.stage.lower(),
+                bootstrap=policy.bootstrap,
+                data=policy.data,
+                where=policy.where or "promote",
+            )
+            # A lineage without a job is broken, and has ended the promotion by now.
+            job = chosen.origin or ""
+            gated = decide_gate(self.service, job, policy.rules, baseline, clock=self.clock, pause=_METRIC_PAUSE)
+            self.listener(MetricsSettled(job=job, metrics=gated.last, histories=courses(gated.histories)))
+            if gated.comparison is not None:
+                self.listener(BaselineCompared(comparison=gated.comparison, where=baseline.where))
+            report(gated.decision, self.listener)
+            if not gated.decision.met:
+                lines = [f"{rule.reason} ({rule.where})" for rule in gated.decision.missed]
+                raise GateFailedError(
+                    f"{title(chosen)} does not meet the gate of {request.stage}: " + "\n".join(lines),
+                    hint="Nothing was changed.",
+                )
+            summary.append(gated.decision.summary)
+        return gated.decision
+
+    def _carry_out(
+        self,
+        request: Request,
+        change: Change,
+        look: Look,
+        chosen: ModelView,
+        *,
+        decision: Decision | None,
+        lineage: Step,
+    ) -> Promotion:
+        previous = change.previous[0] if change.previous else None
+        result = Promotion(
+            action=change.action,
+            status="dry-run",
+            model=chosen,
+            stage=change.stage,
+            previous=previous,
+            decision=decision,
+            lineage=lineage,
+        )
+        if request.dry_run:
+            return result
+        with self._told("promote", f"Put {title(chosen)} into {change.stage}") as summary:
+            with self.store.hold(request.model) as held:
+                finish(self.service, self.catalogue, held, request, self.listener)
+                now = Look(
+                    record=decoded(held.read(), request.model),
+                    versions=self.service.models(request.model),
+                    stage=change.stage,
+                )
+                if now.names != look.names or now.record.revision != look.record.revision:
+                    there = f"version {' and '.join(look.names)}" if look.names else "nothing"
+                    raise moved(now, there, "decided against")
+                record = now.record.begun(change)
+                held.write(encode(record))
+                apply(self.service, self.catalogue, held, request.model, change)
+                held.write(encode(record.ended()))
+            summary.append(f"version {previous} is archived" if previous else "the stage was empty")
+        self.listener(
+            ModelPromoted(
+                model=request.model,
+                version=chosen.version,
+                stage=change.stage,
+                previous=previous,
+                action=change.action,
+                actor=change.actor,
+                change=change.id,
+            )
+        )
+        view = self.catalogue.version(request.model, chosen.version) or chosen
+        return Promotion(
+            action=change.action,
+            status="changed",
+            model=view,
+            stage=change.stage,
+            previous=previous,
+            decision=decision,
+            lineage=lineage,
+            change=change.id,
+        )
+
+    @contextlib.contextmanager
+    def _told(self, name: Stage, title: str) -> Iterator[list[str]]:
+        """Report a stage. The block puts its summary, one line, into the list that it is given."""
+        self.listener(StageStarted(stage=name, title=title))
+        began = self.clock.now()
+        summary: list[str] = []
+        yield summary
+        self.listener(StageFinished(stage=name, summary=" ".join(summary), seconds=self.clock.now() - began))
+
+
+def _sentences(lineage: Step) -> str:
+    return "; ".join(f"{step.kind} {step.name}: {step.detail}" for step in lineage.broken)

@@ -1,0 +1,176 @@
+"""What is written down of a model's promotions: those that happened, and the one that is under way. Pure.
+
+It lies in one blob for each model, which is the lock as well (:mod:`aml_train.models.promotion.store`). The stage that a version is in
+stands in the version's own tags; the record says how it got there, and is what `rollback` goes by.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, get_args
+
+from aml_train.core.answers import Answer
+from aml_train.core.answers import decode as parse
+
+FORMAT: Final = 1
+Action = Literal["promote", "rollback"]
+_LISTS: Final = frozenset({"previous", "rules"})
+_OPTIONAL: Final = frozenset({"came_from", "digest", "run_url", "finished_by"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One change of a stage.
+
+    Attributes:
+        id: random; the two models carry it as a tag.
+        action: what was asked for.
+        stage: the stage.
+        version: the version that gets into it.
+        previous: the versions that leave it for ``archived``; normally one, none for the first model.
+        came_from: the stage that *version* was in before; None for none.
+        path: where the version's files lie, which no change ever touches.
+        digest: of the image that it was trained in; None where that is not known.
+        actor: who asked for it.
+        reason: why, in the actor's words; may be empty.
+        at: when, in UTC, ISO 8601.
+        run_url: the workflow's run; None outside one.
+        gate: the verdict: ``passed``, ``none`` where there are no rules, ``skipped`` where all were skipped, ``not asked`` for a rollback.
+        rules: each rule's reason.
+        finished_by: who finished it, where whoever began it did not.
+    """
+
+    id: str
+    action: Action
+    stage: str
+    version: str
+    previous: tuple[str, ...]
+    came_from: str | None
+    path: str
+    digest: str | None
+    actor: str
+    reason: str
+    at: str
+    run_url: str | None
+    gate: str
+    rules: tuple[str, ...] = ()
+    finished_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """Every change of a model's stages.
+
+    Attributes:
+        model: its name.
+        revision: grows with each change that was begun.
+        pending: the change that was begun, and not ended as far as this tells.
+        history: those that ended, the oldest first.
+    """
+
+    model: str
+    revision: int = 0
+    pending: Change | None = None
+    history: tuple[Change, ...] = field(default_factory=tuple)
+
+    def begun(self, change: Change) -> Record:
+        """Return the record with *change* under way."""
+        return dataclasses.replace(self, revision=self.revision + 1, pending=change)
+
+    def ended(self, *, finished_by: str | None = None) -> Record:
+        """Return the record with the pending change in its history."""
+        if self.pending is None:
+            raise ValueError("no change is pending")
+        done = dataclasses.replace(self.pending, finished_by=finished_by)
+        return dataclasses.replace(self, pending=None, history=(*self.history, done))
+
+    def abandoned(self) -> Record:
+        """Return the record without the pending change."""
+        return dataclasses.replace(self, pending=None)
+
+    def predecessor(self, stage: str, present: str) -> str | None:
+        """Return the version that was in *stage* before *present*, and that no rollback has taken out of it; None for none.
+
+        A rollback takes the newest promotion back, so that a second one goes a step further and not forward again.
+
+        Raises:
+            ValueError: by the record another version, or none, is in the stage; the message says which.
+        """
+        stack: list[str] = []
+        for change in self.history:
+            if change.stage != stage:
+                continue
+            if not stack and change.previous:
+                stack.append(change.previous[0])
+            if change.action == "rollback" and change.version in stack:
+                del stack[len(stack) - stack[::-1].index(change.version) :]
+            else:
+                stack.append(change.version)
+        if not stack or stack[-1] != present:
+            raise ValueError(f"version {stack[-1]}" if stack else "none")
+        return stack[-2] if len(stack) > 1 else None
+
+
+def encode(record: Record) -> bytes:
+    """Return the record as JSON."""
+    document = {"format": FORMAT, **dataclasses.asdict(record)}
+    return json.dumps(document, indent=1, ensure_ascii=False).encode()
+
+
+def decode(content: bytes, model: str) -> Record:
+    """Read a record; nothing at all is a model that was never promoted.
+
+    Raises:
+        ValueError: it is no record of this model in this format.
+    """
+    if not content.strip():
+        return Record(model=model)
+    document = parse(content)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        found = document.get("format") if isinstance(document, dict) else None
+        raise ValueError(f"its format is {found!r}, not {FORMAT}")
+    if document.get("model") != model:
+        raise ValueError(f"it is about the model {document.get('model')!r}")
+    revision = document.get("revision")
+    if not isinstance(revision, int) or isinstance(revision, bool):
+        raise ValueError("it has no revision")  # noqa: TRY004 - foreign input, not a caller's mistake
+    pending = document.get("pending")
+    return Record(
+        model=model,
+        revision=revision,
+        pending=None if pending is None else _change(pending),
+        history=tuple(_change(one) for one in _list(document.get("history"))),
+    )
+
+
+def _list(value: Any) -> Sequence[Any]:
+    if not isinstance(value, list):
+        raise ValueError("its history is no list")  # noqa: TRY004 - as above
+    return value
+
+
+def _change(value: Any) -> Change:
+    if not isinstance(value, Mapping):
+        raise ValueError("a change is no object")  # noqa: TRY004 - as above
+    known = {one.name for one in dataclasses.fields(Change)}
+    needed = {one.name for one in dataclasses.fields(Change) if one.default is dataclasses.MISSING}
+    if missing := sorted(needed - value.keys()):
+        raise ValueError(f"a change lacks {', '.join(missing)}")
+    if not isinstance(value["action"], str) or value["action"] not in get_args(Action):
+        raise ValueError(f"a change is a {str(value['action'])[:40]!r}")
+    # What a later version adds is left out, and not a reason to stop.
+    found = Answer(dict(value), lambda problem: ValueError(f"a change {problem}"))
+    kept: dict[str, Any] = {key: _field(found, key) for key in value if key in known}
+    return Change(**kept)
+
+
+def _field(change: Answer, key: str) -> tuple[str, ...] | str | None:
+    if key in _LISTS:
+        return tuple(change.list_of_texts(key))
+    found = change.optional_text(key)
+    if found is None and key not in _OPTIONAL:
+        raise ValueError(f"a change lacks {key}")
+    return found

@@ -1,0 +1,280 @@
+"""Register the model that a job wrote, once, with its lineage."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from aml_train import __version__
+from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
+from aml_train.gate.decide import Decision
+from aml_train.jobs.inputs import data_of
+from aml_train.jobs.spec import (
+    KEY_LENGTH,
+    TAG_ADDRESS,
+    TAG_BASE,
+    TAG_BRANCH,
+    TAG_COMMIT,
+    TAG_CONFIGURATION,
+    TAG_DATA,
+    TAG_DIGEST,
+    TAG_GATE,
+    TAG_IMAGE,
+    TAG_JOB,
+    TAG_REPOSITORY,
+    TAG_RUN_URL,
+    TAG_STAGE,
+    TAG_TESTED,
+    TAG_VERSION,
+    VALUE_LENGTH,
+)
+from aml_train.jobs.workspace import JobService, JobView, ModelView, NewModel
+from aml_train.models.layout import ML_MODEL, fault_of_layout, fault_of_ml_model
+
+TAG_EXPERIMENT: Final = "aml-train.experiment"
+#: Where the model lies, in our words: the service rewrites a model's own path into one of a datastore.
+TAG_SOURCE: Final = "aml-train.model-source"
+TAG_METRIC: Final = "aml-train.metric."
+TAG_PARAMETER: Final = "aml-train.parameter."
+#: The gate's rules with value, limit and verdict, as JSON.
+TAG_RULES: Final = "aml-train.gate-rules"
+#: How many tags there was no room for, by kind.
+TAG_LEFT_OUT: Final = "aml-train.left-out"
+_FROM_JOB: Final = (
+    TAG_COMMIT,
+    TAG_BRANCH,
+    TAG_REPOSITORY,
+    TAG_CONFIGURATION,
+    TAG_RUN_URL,
+    TAG_IMAGE,
+    TAG_DIGEST,
+    TAG_ADDRESS,
+    TAG_BASE,
+    TAG_TESTED,
+)
+#: What of a lineage is written down as properties, too, which nobody can change later.
+FIXED: Final = (TAG_JOB, TAG_SOURCE, TAG_COMMIT, TAG_DIGEST)
+#: AzureML's bounds are those of runs (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity), which speak of 50 tags. The
+#: page does not speak of models; ten are left for promotions.
+MOST_TAGS: Final = 40
+_ATTEMPTS: Final = 20
+_MOST_FILES: Final = 10_000
+_MOST_BYTES: Final = 1 << 20
+_SECRET: Final = re.compile(
+    r"(?i)(?:^|[_.-])(?:password|passwd|secret|token|credentials?|(?:api|access|account)?[_-]?key|sas)$"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """What is registered after the gate.
+
+    Attributes:
+        name: the model's name.
+        artifact: a path among the job's artefacts; or None.
+        output: a named output of the job; or None.
+        type: ``custom_model``, ``mlflow_model`` or ``triton_model``.
+        stage: the stage that a new version is in at first; None for none. A version that exists keeps its own.
+    """
+
+    name: str
+    artifact: str | None
+    output: str | None
+    type: str
+    stage: str | None = None
+    description: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def uri(self, job: str) -> str:
+        """Return where the model lies in *job*, in the form that azure-ai-ml documents for ``Model.path``."""
+        if self.output:
+            return f"azureml://jobs/{job}/outputs/{self.output}"
+        return f"azureml://jobs/{job}/outputs/artifacts/paths/{(self.artifact or '').strip('/')}"
+
+
+def lineage(job: JobView, *, metrics: Mapping[str, float], decision: Decision) -> dict[str, str]:
+    """Return the tags that tell what a model was trained in, from what, and how the gate judged it; the most important first.
+
+    They tell no secrets: of a parameter that is called like one, only that it was given.
+
+    Args:
+        job: the job, whose tags tell what it was submitted from, whoever attaches to it later.
+        metrics: the job's.
+        decision: the gate's.
+    """
+    tags = {TAG_VERSION: __version__} | {name: job.tags[name] for name in _FROM_JOB if name in job.tags}
+    if job.experiment:
+        tags[TAG_EXPERIMENT] = job.experiment
+    tags[TAG_GATE] = decision.word
+    if decision.rules:
+        tags[TAG_RULES] = _rules(decision)
+    judged = {rule.metric for rule in decision.rules}
+    tags |= {f"{TAG_METRIC}{name}": repr(float(metrics[name])) for name in sorted(judged & metrics.keys())}
+    tags |= {f"{TAG_DATA}{name}": value for name, value in data_of(job.tags, job.inputs).items()}
+    for name, value in sorted(job.parameters.items()):
+        tags[f"{TAG_PARAMETER}{name}"] = "***" if _SECRET.search(name) else value
+    return tags | {f"{TAG_METRIC}{name}": repr(float(value)) for name, value in sorted(metrics.items())}
+
+
+def _rules(decision: Decision) -> str:
+    """Return the decision as compact JSON that fits a tag: rules that do not fit are counted."""
+    told = [
+        [rule.metric, rule.rule.text, _number(rule.value), _number(rule.limit), rule.verdict]
+        for rule in decision.rules
+    ]
+    for kept in range(len(told), -1, -1):
+        rest = [f"{len(told) - kept} more"] if kept < len(told) else []
+        text = json.dumps([*told[:kept], *rest], ensure_ascii=False, separators=(",", ":"))
+        if len(text) <= VALUE_LENGTH:
+            return text
+    raise AssertionError("an empty list fits")  # pragma: no cover
+
+
+def _number(value: float | None) -> float | str | None:
+    """Return a number as JSON can have it: NaN and infinities as words."""
+    return value if value is None or math.isfinite(value) else repr(value)
+
+
+def fitting(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return *tags* as far as AzureML's bounds allow, the first ones first; what there is no room for is counted in a tag."""
+    kept: dict[str, str] = {}
+    left: Counter[str] = Counter()
+    for name, value in tags.items():
+        if len(name) > KEY_LENGTH or len(kept) >= MOST_TAGS - 1:
+            kind = next((one for one in (TAG_METRIC, TAG_PARAMETER, TAG_DATA) if name.startswith(one)), "tags")
+            left[kind.removeprefix("aml-train.").rstrip(".")] += 1
+        else:
+            kept[name] = value if len(value) <= VALUE_LENGTH else f"{value[: VALUE_LENGTH - 1]}…"
+    if left:
+        kept[TAG_LEFT_OUT] = ", ".join(f"{kind}: {count}" for kind, count in sorted(left.items()))
+    return kept
+
+
+def next_version(versions: list[str]) -> str:
+    """Return the number after the highest one among *versions*; other words among them are passed over."""
+    return str(max((int(version) for version in versions if version.isdecimal()), default=0) + 1)
+
+
+def check_written(service: JobService, spec: ModelSpec, job: str) -> str | None:
+    """Look whether *job* wrote the model, and whether it is one of its type.
+
+    Returns:
+        why that could not be looked up, for an output whose datastore may not be read from here; None where it was.
+
+    Raises:
+        JobFailedError: it wrote nothing there, or something else than a model of that type.
+        ServiceError: the service does not answer.
+    """
+    if spec.output:
+        place = f"into its output {spec.output!r}"
+        try:
+            files = list(itertools.islice(service.output_paths(job, spec.output), _MOST_FILES))
+        except (ServiceError, InvalidError) as error:
+            if isinstance(error, ServiceError) and error.transient:
+                raise
+            return f"Whether the job wrote a model {place} could not be looked up: {error.message}"
+    else:
+        path = (spec.artifact or "").strip("/")
+        place = f"at {path!r}"
+        found = itertools.islice(service.artifact_paths(job, path), _MOST_FILES)
+        files = [path.rpartition("/")[2] if file == path else file[len(path) + 1 :] for file in found]
+    if not files:
+        raise JobFailedError(
+            f"The job {job} completed, but wrote nothing {place}: there is no model to register.",
+            hint="Let the job write its model there, or correct model.path; only outputs/ and logs/ are kept."
+            if spec.artifact
+            else "Let the job write its model there, or correct model.output.",
+        )
+    fault = fault_of_layout(spec.type, files)
+    if fault is None and spec.type == "mlflow_model" and spec.artifact:
+        content = service.read_artifact(job, f"{spec.artifact.strip('/')}/{ML_MODEL}", most=_MOST_BYTES)
+        fault = None if content is None else fault_of_ml_model(content)
+    if fault is not None:
+        raise JobFailedError(
+            f"What the job {job} wrote {place} is no {spec.type}: {fault}.",
+            hint="Correct model.path or model.type, or let the job write the model as its type demands.",
+        )
+    return None
+
+
+def register(
+    service: JobService,
+    spec: ModelSpec,
+    *,
+    job: str,
+    tags: Mapping[str, str],
+    remark: Callable[[str], None] = lambda _text: None,
+) -> tuple[ModelView, bool]:
+    """Register the model that *job* wrote, unless an earlier run has done so.
+
+    The version is chosen before the request that makes it, so that repeating the request makes no second one. Of two runs that do this
+    for the same job at the same time, both get the same version; of two jobs, one takes the next number.
+
+    Args:
+        tags: added to the model's own and to those that name the job and the model's place in it; as many as AzureML allows.
+        remark: told what could not be looked up.
+
+    Returns:
+        the model's version, and whether it had been registered before.
+
+    Raises:
+        JobFailedError: if the job wrote no model of that type.
+        ServiceError: if the service refuses or does not answer.
+    """
+    uri = spec.uri(job)
+    stage = {TAG_STAGE: spec.stage} if spec.stage else {}
+    values = {**spec.tags, **tags, **stage, TAG_JOB: job, TAG_SOURCE: uri}
+    # Where there are too many, it is metrics, parameters and data that there is no room for.
+    order = dict.fromkeys((TAG_JOB, TAG_SOURCE, TAG_STAGE, *_first(tags), *spec.tags, *tags))
+    whole = fitting({name: values[name] for name in order if name in values})
+    versions = service.models(spec.name)
+    if (found := _registered(versions, job, uri)) is not None:
+        return found, True
+    if (doubt := check_written(service, spec, job)) is not None:
+        remark(doubt)
+    for _ in range(_ATTEMPTS):
+        model = NewModel(
+            name=spec.name,
+            version=next_version([version.version for version in versions]),
+            path=uri,
+            type=spec.type,
+            description=spec.description,
+            tags=whole,
+            properties={name: whole[name] for name in FIXED if name in whole},
+        )
+        try:
+            return service.register(model), False
+        except (ServiceError, InvalidError):
+            versions = service.models(spec.name)
+            if (found := _registered(versions, job, uri)) is not None:
+                return found, False  # the answer was lost, or another run of this job was quicker
+            if all(version.version != model.version for version in versions):
+                raise
+            # Another job took that version meanwhile.
+    raise ServiceError(
+        f"Registering the model {spec.name}: {_ATTEMPTS} versions in a row were taken by other jobs.",
+        hint="Run `aml-train attach` to register it.",
+        transient=True,
+    )
+
+
+def _registered(versions: Sequence[ModelView], job: str, uri: str) -> ModelView | None:
+    """Return the version that *job* was registered as, from that place."""
+    wanted = {TAG_JOB: job, TAG_SOURCE: uri}
+    return next((one for one in versions if is_same_model(one, wanted)), None)
+
+
+def is_same_model(found: ModelView, tags: Mapping[str, str]) -> bool:
+    """Tell whether a version is what is registered with *tags*: from the same job, and the same place in it."""
+    return all(found.tags.get(tag) == tags.get(tag) for tag in (TAG_JOB, TAG_SOURCE))
+
+
+def _first(tags: Mapping[str, str]) -> list[str]:
+    """Return the names of those *tags* that come before the user's own: all but metrics, parameters and data, which may be many."""
+    return [name for name in tags if not name.startswith((TAG_METRIC, TAG_PARAMETER, TAG_DATA))]

@@ -1,0 +1,1 @@
+"""The pipeline: from a commit to a gated, registered model."""

@@ -1,0 +1,253 @@
+"""Find the baseline that is configured: its values for the rules, and everything else that stands beside the candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, NoReturn
+
+from aml_train.config.model import BaselineConfig
+from aml_train.core.errors import InvalidError
+from aml_train.core.origin import Origin
+from aml_train.gate.baseline import RunBaseline, ValuesBaseline, read_values
+from aml_train.gate.comparison import Side
+from aml_train.gate.decide import Baseline
+from aml_train.gate.history import last_value
+from aml_train.gate.logged import columns_of
+from aml_train.jobs.inputs import data_of
+from aml_train.jobs.spec import TAG_BASELINE, TAG_COMMIT, TAG_DATA, TAG_DIGEST, VALUE_LENGTH
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobService, JobView, ModelView
+from aml_train.models.register import TAG_METRIC, TAG_PARAMETER
+from aml_train.pipeline.branch_verdicts import latest_passed
+
+NOT_CONFIGURED: Final = "no `baseline` is configured"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A baseline.
+
+    Attributes:
+        values: what rules compare with.
+        side: what stands beside the candidate.
+    """
+
+    values: Baseline
+    side: Side
+
+
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """A baseline that was there before the job was judged.
+
+    Attributes:
+        title: what it is, for people.
+        when: at what time it was there, for people: "when the run began".
+        job: the job whose metrics it has; None for none.
+    """
+
+    title: str
+    when: str
+    job: str | None = None
+
+
+def selection(config: BaselineConfig) -> str:
+    """Return how *config* chooses its baseline, as text: ``model=digits stage=production``."""
+    keys = ("file", "job", "model", "stage", "tag", "version", "branch")
+    given = {key: getattr(config, key) for key in keys}
+    chosen = {
+        key: value.name if isinstance(value, Path) else value for key, value in given.items() if value is not None
+    }
+    return " ".join(f"{key}={value}" for key, value in chosen.items())
+
+
+def baseline_tags(config: BaselineConfig | None, found: Found | None) -> dict[str, str]:
+    """Return the tag that says, on a job that is about to be submitted, which baseline there is. None where there is none."""
+    if config is None or found is None:
+        return {}
+    return {TAG_BASELINE: f"{selection(config)}: {found.side.title}"[:VALUE_LENGTH]}
+
+
+def earlier_baseline(
+    config: BaselineConfig | None, at_start: Found | None, tags: Mapping[str, str], *, candidate: str
+) -> Earlier | None:
+    """Return the baseline that there was before *candidate* was judged; None where there was none.
+
+    Args:
+        config: what is configured now. What the job's tag says of another baseline does not count.
+        at_start: what was found when this run began.
+        tags: the job's.
+        candidate: the job, which is not its own baseline.
+    """
+    if config is None:
+        return None
+    if at_start is not None and at_start.side.job != candidate:
+        return Earlier(title=at_start.side.title, when="when the run began", job=at_start.side.job)
+    before = f"{selection(config)}: "
+    noted = tags.get(TAG_BASELINE, "")
+    if not noted.startswith(before):
+        return None
+    return Earlier(title=noted.removeprefix(before), when="when the job was submitted")
+
+
+def find_baseline(
+    service: JobService,
+    metrics: Sequence[str],
+    config: BaselineConfig | None,
+    *,
+    origin: Origin | None = None,
+    candidate: str | None = None,
+) -> tuple[Found | None, str]:
+    """Return the baseline, or None and why there is none.
+
+    Only a job that completed is one: the metrics of another are those of a training that has not come to its end.
+
+    Args:
+        service: the workspace.
+        metrics: those whose every value is needed.
+        config: what is configured.
+        origin: where this run comes from, whose branches are meant.
+        candidate: the job that is judged, which is not the baseline of a branch.
+
+    Raises:
+        InvalidError: the baseline's file cannot be used.
+        ServiceError: the service does not answer.
+    """
+    if config is None:
+        return None, NOT_CONFIGURED
+    if config.file is not None:
+        return _of_file(config), f"there is no file {config.file.name}"
+    if config.job is not None:
+        view = service.find(config.job)
+        if view is None:
+            return None, f"there is no job {config.job}"
+        if view.status is not JobStatus.COMPLETED:
+            return None, f"the job {config.job} is {view.status.value}, and only a completed one is a baseline"
+        return _of_job(service, view, f"the job {view.name}", metrics), ""
+    if config.branch is not None:
+        view, why = latest_passed(service, origin, config.branch, besides=candidate)
+        if view is None:
+            return None, why
+        return _of_job(service, view, f"the job {view.name} (branch {config.branch})", metrics), ""
+    return _of_model(service, config, metrics)
+
+
+def side_of_job(view: JobView, title: str) -> Side:
+    """Return what a job's record tells, without its metrics."""
+    return Side(
+        title=title,
+        job=view.name,
+        status=view.status.value,
+        seconds=(view.ended - view.started).total_seconds() if view.started and view.ended else None,
+        data=data_of(view.tags, view.inputs),
+        digest=view.tags.get(TAG_DIGEST),
+        commit=view.tags.get(TAG_COMMIT),
+        parameters=view.parameters,
+    )
+
+
+def side_of_model(model: ModelView, title: str, view: JobView | None) -> Side:
+    """Return what a model's version tells, and the job that wrote it, where it is still there; metrics are those of its tags."""
+    job = model.origin
+    side = Side(title=title, job=job) if view is None else side_of_job(view, title)
+    known = view is not None or any(name.startswith(TAG_DATA) for name in model.tags)
+    tags, inputs = (view.tags, view.inputs) if view is not None else ({}, {})
+    return replace(
+        side,
+        model=model.name,
+        version=model.version,
+        metrics=kept_metrics(model),
+        data=data_of({**tags, **model.tags}, inputs) if known else None,
+        digest=model.tags.get(TAG_DIGEST) or side.digest,
+        commit=model.tags.get(TAG_COMMIT) or side.commit,
+        parameters=view.parameters if view is not None else _kept_parameters(model),
+    )
+
+
+def _kept_parameters(model: ModelView) -> dict[str, str]:
+    return {
+        tag.removeprefix(TAG_PARAMETER): value for tag, value in model.tags.items() if tag.startswith(TAG_PARAMETER)
+    }
+
+
+def kept_metrics(model: ModelView) -> dict[str, float]:
+    """Return the last values that a model's tags keep. A tag that somebody changed to something else than a number is none."""
+    values: dict[str, float] = {}
+    for tag, value in model.tags.items():
+        if tag.startswith(TAG_METRIC):
+            try:
+                values[tag.removeprefix(TAG_METRIC)] = float(value)
+            except ValueError:
+                continue
+    return values
+
+
+def _of_file(config: BaselineConfig) -> Found | None:
+    file = config.file
+    if file is None:
+        return None
+    try:
+        values = read_values(file.read_bytes())
+    except FileNotFoundError:
+        if config.bootstrap:
+            return None
+        _unusable(config, "there is no such file")
+    except OSError as error:
+        _unusable(config, str(error.strerror))
+    except ValueError as error:
+        _unusable(config, str(error))
+    baseline = ValuesBaseline(title=file.name, values=values, stands_for_all=True)
+    return Found(values=baseline, side=Side(title=file.name, metrics=values))
+
+
+def _unusable(config: BaselineConfig, why: str) -> NoReturn:
+    raise InvalidError(
+        f"{config.where}: the baseline {config.file} cannot be read: {why}",
+        hint='It is a JSON file of metrics and numbers, such as {"val/accuracy": 0.95}.',
+    )
+
+
+def _of_job(service: JobService, view: JobView, title: str, metrics: Sequence[str]) -> Found:
+    last = service.last_metrics(view.name)
+    histories = {metric: service.metric_history(view.name, metric) for metric in metrics if metric in last}
+    if unknown := [metric for metric in metrics if metric not in last]:
+        series = columns_of(service.logged(view.name, known=last, first=unknown)).series
+        columns = {metric: series[metric] for metric in unknown if series.get(metric)}
+        histories |= columns
+        last = {**last, **{metric: last_value(points) for metric, points in columns.items()}}
+    return Found(
+        values=RunBaseline(title=title, histories=histories), side=replace(side_of_job(view, title), metrics=last)
+    )
+
+
+def _of_model(service: JobService, config: BaselineConfig, metrics: Sequence[str]) -> tuple[Found | None, str]:
+    name = config.model or ""
+    wanted = next(
+        f"{key} {value}" for key in ("stage", "tag", "version") if (value := getattr(config, key)) is not None
+    )
+    versions = service.models(name)
+    model = next((version for version in versions if _is_wanted(version, config)), None)
+    if model is None:
+        has = f"of its {len(versions)} versions none is" if versions else "there is no such model"
+        return None, f"the model {name} with {wanted} is missing ({has})"
+    title = f"{name} version {model.version} ({wanted})"
+    job = model.origin
+    view = service.find(job) if job is not None else None
+    if view is not None and view.status is JobStatus.COMPLETED:
+        found = _of_job(service, view, title, metrics)
+        side = side_of_model(model, title, view)
+        return replace(found, side=replace(side, metrics={**side.metrics, **found.side.metrics})), ""
+    # Its job is gone, or is not what it was; what the gate read at its end is kept with the model.
+    side = side_of_model(model, title, view)
+    return Found(values=ValuesBaseline(title=title, values=side.metrics, stands_for_all=False), side=side), ""
+
+
+def _is_wanted(model: ModelView, config: BaselineConfig) -> bool:
+    if config.version is not None:
+        return model.version == config.version
+    if config.stage is not None:
+        return config.stage.lower() == model.staged
+    name, _, value = (config.tag or "").partition("=")
+    return name in model.tags and (not value or model.tags[name] == value)

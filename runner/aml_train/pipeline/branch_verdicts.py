@@ -1,0 +1,132 @@
+"""What the gate said of a job, in the job's own tags: so that a later run finds the latest one of a branch that passed.
+
+A job may be run into by several branches, since the same work has the same name: a branch's run attaches to what a pull request has
+trained. So each branch has a tag of its own, and its value tells everything that it stands for.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Final, get_args
+
+from aml_train.core.origin import Origin
+from aml_train.gate.decide import GateWord as GateWord
+from aml_train.jobs.spec import KEY_LENGTH, TAG_GATE
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobService, JobView
+
+#: Followed by the branch's name.
+TAG_VERDICT: Final = "aml-train.verdict."
+#: So many jobs are looked at after one was found: a later verdict may stand on a job that was submitted earlier.
+_ENOUGH: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """How a run of a branch ended that had read a completed job's metrics.
+
+    Attributes:
+        gate: ``none`` where it has no rules, ``skipped`` where all were skipped: both let the run pass as well.
+        at: the time, ISO 8601 in UTC.
+        commit, repository, configuration: as in :class:`aml_train.core.origin.Origin`.
+    """
+
+    gate: GateWord
+    at: str
+    commit: str
+    repository: str
+    configuration: str
+
+
+def verdict_tag(branch: str) -> str:
+    """Return the tag that has the verdict of *branch*; a name that is too long for a tag ends with its hash."""
+    tag = TAG_VERDICT + branch
+    if len(tag) <= KEY_LENGTH:
+        return tag
+    mark = hashlib.sha256(branch.encode()).hexdigest()[:12]
+    return f"{tag[: KEY_LENGTH - len(mark) - 1]}-{mark}"
+
+
+def read_verdict(tags: Mapping[str, str], branch: str) -> Verdict | None:
+    """Return the verdict of *branch* on the job that has *tags*; None where there is none that can be read."""
+    try:
+        found = json.loads(tags.get(verdict_tag(branch), ""))
+        gate = found["gate"]
+        if gate not in get_args(GateWord):
+            return None
+        texts = {name: str(found[name]) for name in ("at", "commit", "repository", "configuration")}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        # Tags can be changed by hand: what is no verdict of ours is none.
+        return None
+    return Verdict(gate=gate, **texts)
+
+
+def record_verdict(
+    service: JobService, job: JobView, origin: Origin | None, gate: GateWord, *, now: datetime.datetime
+) -> None:
+    """Write into the job's tags what the gate said: once for people, and once for the branch.
+
+    Files that differ from the commit are not the branch's: such a run is none of it. Where the tags say so already, nothing is
+    written, so that the same run once more is not later than it was.
+
+    Raises:
+        ServiceError: the service refuses or does not answer.
+    """
+    tags: dict[str, str] = {TAG_GATE: gate}
+    if origin is not None and origin.branch is not None and not origin.dirty:
+        verdict = Verdict(
+            gate=gate,
+            at=now.astimezone(datetime.UTC).isoformat(timespec="milliseconds"),
+            commit=origin.commit,
+            repository=origin.repository,
+            configuration=origin.configuration,
+        )
+        before = read_verdict(job.tags, origin.branch)
+        if before is None or {**asdict(before), "at": ""} != {**asdict(verdict), "at": ""}:
+            tags[verdict_tag(origin.branch)] = json.dumps(asdict(verdict))
+    if any(job.tags.get(name) != value for name, value in tags.items()):
+        service.tag(job.name, tags)
+
+
+def latest_passed(
+    service: JobService, origin: Origin | None, branch: str, *, besides: str | None = None
+) -> tuple[JobView | None, str]:
+    """Return the job of the latest run of *branch* that passed, of the same repository and configuration.
+
+    Args:
+        origin: where this run comes from.
+        branch: the branch's name.
+        besides: a job that does not count: nothing is its own baseline.
+
+    Returns:
+        the job; or None, and why there is none.
+
+    Raises:
+        ServiceError: the service does not answer.
+    """
+    if origin is None:
+        return None, "this is not a git repository, so that its runs have no branch"
+    best: tuple[str, JobView] | None = None
+    others = 0
+    for looked, view in enumerate(service.tagged_jobs(verdict_tag(branch)), 1):
+        verdict = read_verdict(view.tags, branch)
+        ours = verdict is not None and (verdict.repository, verdict.configuration) == (
+            origin.repository,
+            origin.configuration,
+        )
+        if verdict is None or not ours or view.name == besides:
+            others += 1
+        elif verdict.gate != "failed" and view.status is JobStatus.COMPLETED:
+            best = max(best or ("", view), (verdict.at, view), key=lambda one: one[0])
+        if best is not None and looked >= _ENOUGH:
+            break
+    if best is not None:
+        return best[1], ""
+    place = f"{origin.configuration} in {origin.repository or 'this repository'}"
+    return None, f"no run of {place} on the branch {branch} has passed" + (
+        f"; {others} of its jobs are of other configurations, or the candidate itself" if others else ""
+    )

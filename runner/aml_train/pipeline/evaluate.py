@@ -1,0 +1,277 @@
+"""Decide a job's gate: read its metrics and those of the baseline, then ask the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from aml_train.config.model import BaselineConfig, GateRule, JsonValue
+from aml_train.core.clock import Clock
+from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
+from aml_train.core.events import Listener, RuleDecided
+from aml_train.core.origin import Origin
+from aml_train.core.tables import Table
+from aml_train.gate.baseline import RunBaseline, read_value
+from aml_train.gate.comparison import Comparison, Side
+from aml_train.gate.data_policy import decide_data
+from aml_train.gate.decide import Decision, Evidence, decide_rule
+from aml_train.gate.history import MetricPoint, last_value
+from aml_train.gate.logged import LoggedSet, columns_of, problem_of
+from aml_train.jobs.logged_reads import read_tables, settle_logged
+from aml_train.jobs.watch import settle_metrics
+from aml_train.jobs.workspace import JobService
+from aml_train.pipeline.baselines import Earlier, Found, find_baseline, side_of_job
+
+#: Bytes of a file that a value is read from.
+_MOST: Final = 16 << 20
+_BOOTSTRAP: Final = "`baseline.bootstrap: true` lets the first model pass; `no-baseline: skip` does for one rule."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gated:
+    """What a job was judged by, and how.
+
+    Attributes:
+        last: every metric's last value.
+        histories: the values of those that rules name.
+        decision: the gate's.
+        comparison: the job beside its baseline; None where there is no baseline.
+        before: the baseline's values of the metrics that rules compare with it, where it is a job.
+        tables: what azureml-core logged in forms of its own.
+        more_tables: how many others there are.
+        remark: why they are not all known; empty where they are.
+    """
+
+    last: Mapping[str, float]
+    histories: Mapping[str, Sequence[MetricPoint]]
+    decision: Decision
+    comparison: Comparison | None = None
+    before: Mapping[str, Sequence[MetricPoint]] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    more_tables: int = 0
+    remark: str = ""
+
+
+def decide_gate(
+    service: JobService,
+    job: str,
+    rules: Sequence[GateRule],
+    baseline: BaselineConfig | None,
+    *,
+    clock: Clock,
+    pause: float,
+    origin: Origin | None = None,
+    earlier: Earlier | None = None,
+) -> Gated:
+    """Let the metrics of an ended job settle, and decide every rule.
+
+    Args:
+        service: the workspace.
+        job: the job's name.
+        rules: the gate.
+        baseline: what its rules compare with, as it is now.
+        clock: time.
+        pause: seconds between two readings of the metrics.
+        origin: where this run comes from, for the baseline of a branch.
+        earlier: the baseline that there was before the job ended. Where it is gone by now, ``bootstrap`` does not hold.
+
+    Raises:
+        ServiceError: the service does not answer.
+        InvalidError: the baseline's file cannot be used.
+    """
+    in_files = {rule.metric: rule.source for rule in rules if rule.source is not None}
+    wanted = sorted({name for rule in rules for name in (rule.metric, *rule.rule.metrics)} - set(in_files))
+    logged, read = settle_metrics(service, job, wanted, clock=clock, pause=pause)
+    unknown = [name for name in wanted if name not in logged]
+    others, remark = _others(service, job, logged, unknown, clock=clock, pause=pause)
+    columns = columns_of(others)
+    named = {name: columns.series[name] for name in unknown if columns.series.get(name)}
+    values, problems = _values(service, job, in_files)
+    problems |= {name: why for name in unknown if name not in named and (why := problem_of(name, columns))}
+    last = {name: value for name, value in logged.items() if name not in in_files} | values
+    last |= {name: last_value(points) for name, points in named.items()}
+    of_files = {name: (MetricPoint(step=0, value=one, timestamp=0),) for name, one in values.items()}
+    histories: dict[str, Sequence[MetricPoint]] = {**read, **named, **of_files}
+    found, why = _baseline(service, rules, baseline, origin, job)
+    bootstrap = baseline is not None and baseline.bootstrap and found is None
+    if bootstrap and earlier is not None:
+        bootstrap = False
+        why += f"; {earlier.title} was the baseline {earlier.when}, and `bootstrap` is for a first model"
+    evidence = Evidence(
+        histories=dict.fromkeys(last, ()) | histories,
+        problems=problems,
+        baseline=None if found is None else found.values,
+        no_baseline=why,
+    )
+    decisions = []
+    for rule in rules:
+        policies = replace(rule.policies, no_baseline="skip") if bootstrap else rule.policies
+        decisions.append(decide_rule(rule.metric, rule.rule, rule.where, evidence, policies))
+    candidate = _candidate(service, job, last) if baseline is not None else None
+    if baseline is not None and candidate is not None and _has_data(baseline):
+        right = None if found is None else found.side
+        of_data = decide_data(candidate, right, why, baseline.data, baseline.where, bootstrap=bootstrap)
+        if of_data is not None:
+            decisions.append(of_data)
+    tables, more, unread = read_tables(service, job, others)
+    return Gated(
+        tables=tables,
+        more_tables=more,
+        remark=remark or unread,
+        last=last,
+        histories=histories,
+        decision=Decision(rules=tuple(decisions)),
+        comparison=Comparison(left=candidate, right=found.side) if found and candidate else None,
+        before=found.values.histories if found and isinstance(found.values, RunBaseline) else {},
+    )
+
+
+def _others(
+    service: JobService, job: str, known: Mapping[str, float], wanted: Sequence[str], *, clock: Clock, pause: float
+) -> tuple[LoggedSet, str]:
+    """Return what was logged beside numbers, and why that is not known where no rule waits for it."""
+    try:
+        return settle_logged(service, job, known=known, wanted=wanted, clock=clock, pause=pause), ""
+    except ServiceError as error:
+        if wanted:
+            raise
+        return LoggedSet(), f"What the job logged beside its metrics is not shown: {error.message}"
+
+
+def _has_data(baseline: BaselineConfig) -> bool:
+    return baseline.file is None and baseline.data != "ignore"
+
+
+def _candidate(service: JobService, job: str, last: Mapping[str, float]) -> Side:
+    view = service.find(job)
+    if view is None:
+        return Side(title=f"the job {job}", job=job, metrics=last)
+    return replace(side_of_job(view, f"the job {job}"), metrics=last)
+
+
+def _baseline(
+    service: JobService,
+    rules: Sequence[GateRule],
+    config: BaselineConfig | None,
+    origin: Origin | None,
+    candidate: str | None,
+) -> tuple[Found | None, str]:
+    """Return the baseline, or None and why there is none. A file that cannot be used counts only where a rule needs it."""
+    needed = sorted({rule.metric for rule in rules if rule.rule.needs_baseline})
+    try:
+        return find_baseline(service, needed, config, origin=origin, candidate=candidate)
+    except InvalidError as error:
+        if needed:
+            raise
+        return None, error.message
+
+
+def _values(
+    service: JobService, job: str, sources: Mapping[str, JsonValue]
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the values that files of the job have, and why others have none, by the name of the metric."""
+    contents = {file: service.read_artifact(job, file, most=_MOST) for file in {one.file for one in sources.values()}}
+    values: dict[str, float] = {}
+    problems: dict[str, str] = {}
+    for name, source in sources.items():
+        content = contents[source.file]
+        if content is None:
+            problems[name] = f"the job wrote no {source.file}"
+        elif len(content) > _MOST:
+            problems[name] = f"{source.file} has more than {_MOST} bytes"
+        else:
+            try:
+                values[name] = read_value(content, source.pointer)
+            except ValueError as error:
+                problems[name] = f"{source.file}: {error}"
+    return values, problems
+
+
+def check_baseline(
+    service: JobService,
+    rules: Sequence[GateRule],
+    baseline: BaselineConfig | None,
+    *,
+    origin: Origin | None = None,
+    data: Mapping[str, str] | None = None,
+) -> Found | None:
+    """Find out before anything is trained whether the gate could be met, and return the baseline as far as it was looked up.
+
+    A missing baseline fails it whatever the metrics are, and so do different data where ``baseline.data`` is ``fail``. With
+    ``bootstrap`` neither does; whether there is a baseline is looked up all the same, for one that goes later was there.
+
+    Args:
+        service: the workspace.
+        rules: the gate.
+        baseline: what its rules compare with.
+        origin: where this run comes from, for the baseline of a branch.
+        data: which data the job will read, by input; None where that is not known.
+
+    Raises:
+        GateFailedError: rules need a baseline, and there is none; or the data must be the baseline's, and are not.
+        ServiceError: the service does not answer.
+        InvalidError: the baseline's file cannot be used.
+    """
+    strict = [rule for rule in rules if rule.rule.needs_baseline and rule.policies.no_baseline == "fail"]
+    of_data = baseline is not None and baseline.data == "fail" and baseline.file is None
+    bootstrap = baseline is not None and baseline.bootstrap
+    if not of_data and not strict:
+        return None
+    found, why = find_baseline(service, [], baseline, origin=origin)
+    if found is None and strict and not bootstrap:
+        raise GateFailedError(
+            f"The gate cannot be met: {why}, and {strict[0].metric} is compared with it ({strict[0].where}).",
+            hint=f"Nothing was submitted. {_BOOTSTRAP}",
+        )
+    if baseline is not None and of_data and data is not None:
+        job = Side(title="this job", data=data)
+        right = None if found is None else found.side
+        decision = decide_data(job, right, why, "fail", baseline.where, bootstrap=bootstrap)
+        if decision is not None and decision.verdict == "missed":
+            raise GateFailedError(
+                f"The gate cannot be met: {decision.reason} ({decision.where}).",
+                hint="Nothing was submitted. `baseline.data: warn` only tells of different data.",
+            )
+    return found
+
+
+def look_up_baseline(
+    service: JobService, rules: Sequence[GateRule], baseline: BaselineConfig | None, *, origin: Origin | None = None
+) -> Found | None:
+    """Return the baseline that there is before a job is followed that was submitted earlier; looked up for ``bootstrap`` alone.
+
+    Raises:
+        ServiceError: the service does not answer.
+        InvalidError: the baseline's file cannot be used.
+    """
+    needed = any(rule.rule.needs_baseline for rule in rules)
+    if baseline is None or not baseline.bootstrap or not (needed or baseline.data == "fail"):
+        return None
+    return find_baseline(service, [], baseline, origin=origin)[0]
+
+
+def report(decision: Decision, listener: Listener) -> None:
+    """Tell how each rule was decided."""
+    for rule in decision.rules:
+        listener(
+            RuleDecided(
+                metric=rule.metric,
+                rule=rule.rule.text,
+                value=rule.value,
+                limit=rule.limit,
+                met=rule.met,
+                verdict=rule.verdict,
+                reason=rule.reason,
+                where=rule.where,
+            )
+        )
+
+
+def courses(histories: Mapping[str, Sequence[MetricPoint]]) -> dict[str, list[tuple[int, float]]]:
+    """Return each metric's steps and values by step, and by time where steps are equal: batches may have arrived in another order."""
+    found = {}
+    for name, points in histories.items():
+        ordered = sorted(points, key=lambda point: (point.step, point.timestamp))
+        found[name] = [(point.step, point.value) for point in ordered]
+    return found

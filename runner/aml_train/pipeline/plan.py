@@ -1,0 +1,311 @@
+"""The plan: what a run will do, as values. Pure; ``aml-train plan`` prints it and :mod:`aml_train.pipeline.run` executes it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import yaml
+
+from aml_train import __version__
+from aml_train.config.model import (
+    BaselineConfig,
+    ClusterConfig,
+    Config,
+    CostConfig,
+    GateRule,
+    RetryConfig,
+    WaitConfig,
+)
+from aml_train.config.sections.image_model import ImageConfig
+from aml_train.core.origin import Origin
+from aml_train.image.spec import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image
+from aml_train.image.tags import release_tags
+from aml_train.jobs.run_logging import notice
+from aml_train.jobs.setup import prepare
+from aml_train.jobs.spec import TAG_BASE, TAG_RUN_URL, TAG_VERSION, JobTemplate, job_name, stem_of
+from aml_train.jobs.target_names import TargetNames
+from aml_train.models.register import ModelSpec
+from aml_train.pipeline.project_name import ProjectName, folder_project
+from aml_train.pipeline.resolve import Commit, Resolved
+
+_DIGEST_LATER = "@sha256:(known when the image is built)"
+_NAMED = 5
+"""How many of several files a remark names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that a run will do, and nothing that it has done.
+
+    Attributes:
+        image: what is built; None where the job brings its own environment.
+        tests: what runs inside the image; None where no tests are configured.
+        job: the job without its image and attempt.
+        gate: the rules, in the order of the file.
+        baseline: what those rules compare with that say so.
+        model: what is registered; None for nothing.
+        names: what the target calls its workspace, registry and compute.
+        cluster: what the job's compute is to be, where more than its name is said.
+        notices: remarks for the user.
+        origin: what the job's tags say of where it comes from; None outside a git repository.
+        project: what the project is called, where the configuration names neither image nor job.
+    """
+
+    image: ImageSpec | None
+    tests: TestSpec | None
+    job: JobTemplate
+    gate: tuple[GateRule, ...]
+    model: ModelSpec | None
+    names: TargetNames
+    commit: Commit | None
+    watch: WaitConfig
+    retry: RetryConfig = field(default_factory=RetryConfig)
+    cost: CostConfig = field(default_factory=CostConfig)
+    cluster: ClusterConfig | None = None
+    notices: tuple[str, ...] = ()
+    baseline: BaselineConfig | None = None
+    origin: Origin | None = None
+    project: ProjectName | None = None
+
+    @property
+    def environment(self) -> Any:
+        """The environment that the job itself asks for."""
+        return self.job.document.get("environment")
+
+
+def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url: str | None = None) -> Plan:
+    """Make the plan from what the user and the world have said. Pure.
+
+    Args:
+        run_url: the workflow's run; None outside one.
+    """
+    project = resolved.project or folder_project(config.directory)
+    image = None
+    if config.image is not None:
+        if resolved.base is None:
+            raise ValueError("an image needs a resolved base")
+        image = plan_image(config.image.named(project.repository), resolved.base, resolved.inputs, resolved.platform)
+        image = replace(for_job(image, config), release=_release(config.image, resolved.commit, image.address))
+    tests = None
+    if config.tests is not None:
+        if resolved.test_files is None:
+            raise ValueError("tests need their files")
+        tests = TestSpec(
+            command=config.tests.command,
+            files=resolved.test_files,
+            env=config.tests.env,
+            timeout=config.tests.timeout,
+            network=config.tests.network,
+            workdir=config.tests.workdir,
+            limits=config.tests.limits,
+            junit=config.tests.junit,
+            allow_empty=config.tests.allow_empty,
+        )
+    document, notices = _document(config, names, image)
+    notices += _kept_out(tests)
+    code, code_digest = resolved.code, resolved.code_digest
+    if code is not None and not code.entries:
+        notices.append(f"There is nothing to send in {code.root}: the job gets no code.")
+        del document["code"]
+        code, code_digest = None, None
+    if resolved.unsent is not None:
+        notices.append(notice(resolved.unsent))
+    origin = origin_of(config, resolved.commit)
+    return Plan(
+        origin=origin,
+        project=project,
+        image=image,
+        tests=tests,
+        job=JobTemplate(
+            document=document,
+            directory=config.job.directory,
+            code=code,
+            code_digest=code_digest,
+            local_digests=resolved.local_digests,
+            scope=names.scope,
+            stem=stem_of(str(document.get("name") or document.get("experiment_name") or project.stem)),
+            runconfig=_runconfig(config) if config.sdk == "v1" else None,
+            tags={
+                TAG_VERSION: __version__,
+                **(origin.tags() if origin else {}),
+                **({TAG_RUN_URL: run_url} if run_url else {}),
+                **({TAG_BASE: _base(resolved.base)} if image is not None and resolved.base is not None else {}),
+            },
+        ),
+        gate=config.gate,
+        baseline=config.baseline,
+        model=ModelSpec(
+            name=config.model.name,
+            artifact=config.model.path,
+            output=config.model.output,
+            type=config.model.type,
+            stage=config.model.stage,
+            description=config.model.description,
+            tags=config.model.tags,
+        )
+        if config.model
+        else None,
+        names=names,
+        commit=resolved.commit,
+        watch=config.watch,
+        retry=config.retry,
+        cost=config.cost,
+        cluster=config.target.cluster,
+        notices=(*config.notices, *notices),
+    )
+
+
+def _base(base: BaseImage) -> str:
+    """Return what the image is built from, so that it can be found again."""
+    return f"{base.reference.familiar.partition('@')[0]}@{base.digest or base.image_id}"
+
+
+def origin_of(config: Config, commit: Commit | None) -> Origin | None:
+    """Return what the job's tags say of where it comes from; None outside a git repository."""
+    if commit is None:
+        return None
+    file = config.file or config.job.file
+    return Origin(
+        repository=commit.repository,
+        configuration=f"{commit.folder}{file.name}",
+        branch=commit.branch,
+        commit=str(commit),
+        dirty=commit.dirty,
+    )
+
+
+def _runconfig(config: Config) -> Mapping[str, Any]:
+    """Return the run configuration that the SDK v1 submits: with `setup`, as a command that begins with it."""
+    if config.job.runconfig is None:
+        raise ValueError("what the SDK v1 submits has a run configuration")
+    values = config.job.runconfig.values
+    if not config.setup:
+        return values
+    command = str(prepare({"command": config.job.runconfig.command}, config.setup, ()).document["command"])
+    return {**values, "command": command, "script": None, "arguments": []}
+
+
+def _release(config: ImageConfig, commit: Commit | None, address: str) -> Release:
+    """Return what becomes of the image after push and tests. Files that differ from the commit make no tag of it."""
+    sha = commit.sha if commit is not None and not commit.dirty else None
+    branch = commit.branch if commit is not None else None
+    return Release(tags=release_tags(config.tags, commit=sha, branch=branch, address=address), lock=config.lock)
+
+
+def for_job(image: ImageSpec, config: Config) -> ImageSpec:
+    """Return *image* with what its checks must know of the job. Pure."""
+    document = config.job.document
+    checks = replace(image.checks, several_nodes=_nodes(document) > 1, mpi=_launcher(document) == "mpi")
+    return replace(image, checks=checks)
+
+
+def _nodes(document: Mapping[str, Any]) -> int:
+    """Return how many nodes the job runs on."""
+    count = (document.get("resources") or {}).get("instance_count", 1)
+    return count if isinstance(count, int) else 1
+
+
+def _launcher(document: Mapping[str, Any]) -> str:
+    """Return the type of the job's distribution, in lower case; empty where it has none."""
+    return str((document.get("distribution") or {}).get("type") or "").lower()
+
+
+def _processes(document: Mapping[str, Any]) -> str | None:
+    """Return on how many nodes how many processes run, for people; None where there is one of each."""
+    nodes, launcher = _nodes(document), _launcher(document)
+    distribution = document.get("distribution") or {}
+    if not distribution:
+        return f"{nodes}" if nodes > 1 else None
+    if launcher == "tensorflow":
+        workers, servers = distribution.get("worker_count", nodes), distribution.get("parameter_server_count", 0)
+        return f"{nodes}, with {workers} workers and {servers} parameter servers in all ({launcher})"
+    if launcher not in ("pytorch", "mpi"):
+        return f"{nodes} ({launcher})"
+    each = distribution.get("process_count_per_instance", 1)
+    return f"{nodes}, with {each} process{'es' * (each != 1)} each: {nodes * each} in all ({launcher})"
+
+
+def _document(config: Config, names: TargetNames, image: ImageSpec | None) -> tuple[dict[str, Any], list[str]]:
+    """Return the job's document for this target, and what was replaced in it."""
+    document = copy.deepcopy(dict(config.job.document))
+    notices: list[str] = []
+    document.setdefault("type", "command")
+    compute = config.target.compute or names.compute
+    if compute:
+        wanted = document.get("compute")
+        if wanted and wanted.removeprefix("azureml:") != compute:
+            notices.append(f"The target {names.target} runs the job on {compute} instead of {wanted}.")
+        document["compute"] = f"azureml:{compute}"
+    if image is not None and document.get("environment") is not None:
+        notices.append(f"The image replaces the job's own environment {_short(document['environment'])}.")
+    return dict(prepare(document, config.setup, config.data).document), notices
+
+
+def _kept_out(tests: TestSpec | None) -> list[str]:
+    """Return a remark on the tests that ignore files keep from running."""
+    found = tests.files.kept_out if tests is not None else ()
+    if not found:
+        return []
+    named = ", ".join(map(str, found[:_NAMED])) + (f" and {len(found) - _NAMED} more" if len(found) > _NAMED else "")
+    return [
+        f"Ignore files keep tests out of the image's tests: {named}. A later line there, such as `!{found[0].path}`, takes them back."
+    ]
+
+
+def _short(environment: object) -> str:
+    return environment if isinstance(environment, str) else "(inline)"
+
+
+def render_plan(plan: Plan) -> str:
+    """Return the plan as text: each stage, the Dockerfile as it will be built, the job as it will be submitted."""
+    parts = [f"target    {plan.names.target}: {plan.names.description}"]
+    parts.append(f"commit    {plan.commit or 'none: this is not a git repository'}")
+    if plan.project is not None:
+        parts.append(f"project   {plan.project}  (named after {plan.project.source})")
+    document = copy.deepcopy(dict(plan.job.document))
+    if plan.image is not None:
+        spec = plan.image
+        repository = f"{plan.names.registry_for_jobs}/{spec.repository}"
+        parts.append(f"image     {repository}:{spec.address_tag}  ({spec.platform})")
+        parts.append(f"  base    {spec.base.reference.familiar}  {spec.base.identity}")
+        parts.append(_indent(spec.dockerfile))
+        document["environment"] = {"image": f"{repository}{_DIGEST_LATER}"}
+    else:
+        parts.append(f"image     given by the job, not tested: {_short(plan.environment)}")
+    if plan.tests is not None:
+        files = len(plan.tests.files.entries)
+        parts.append(f"tests     {plan.tests.command}  ({files} files, at most {plan.tests.timeout:g} s)")
+    else:
+        parts.append("tests     none")
+    if plan.cluster is not None:
+        cluster = plan.cluster
+        parts.append(
+            f"compute   {cluster.name}: {cluster.size}, {cluster.min_nodes} to {cluster.max_nodes} nodes, {cluster.tier};"
+            f" made where it is missing, {'changed' if cluster.update else 'not changed'} where it is there"
+        )
+    processes = _processes(document)
+    if processes is not None:
+        parts.append(f"nodes     {processes}")
+    name = f"{plan.job.stem}-(hash)-(attempt)"
+    if plan.image is None:
+        name = job_name(plan.job, Given(environment=plan.environment), 1)[:-1] + "(attempt)"
+    parts.append(f"job       {name}" + ("" if plan.job.runconfig is None else "  (a run of the SDK v1)"))
+    parts.append(_indent(yaml.safe_dump(document, sort_keys=False, allow_unicode=True)))
+    rules = [f"{rule.metric} {rule.rule.text}" for rule in plan.gate]
+    parts.append("gate      " + ("; ".join(rules) if rules else "none: the job only has to complete"))
+    if plan.model:
+        stage = f", in the stage {plan.model.stage}" if plan.model.stage else ""
+        parts.append(
+            f"model     {plan.model.name} ({plan.model.type}) from {plan.model.output or plan.model.artifact}{stage}"
+        )
+    else:
+        parts.append("model     none is registered")
+    parts += [f"note      {notice}" for notice in plan.notices]
+    return "\n".join(parts)
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in text.rstrip("\n").split("\n"))

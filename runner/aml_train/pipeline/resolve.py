@@ -1,0 +1,253 @@
+"""Ask the world what must be known before planning: the commit, the base image's digest, the files' digests.
+
+Nothing is changed here: resolving is safe to repeat, and ``plan`` and ``run --dry-run`` do nothing else.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from aml_train.config.model import CommandJob, Config, TestsConfig
+from aml_train.core import git
+from aml_train.core.files import GIT_IGNORE_FILES, IGNORE_FILES, FileId, FileSet
+from aml_train.core.origin import DIRTY
+from aml_train.image.collect import BaseResolver, OsReader, collect_inputs, read_file
+from aml_train.image.inputs import ImageInputs
+from aml_train.image.spec import BaseImage
+from aml_train.jobs.code import check_code
+from aml_train.jobs.run_logging import unsent_metrics
+from aml_train.jobs.setup import check_links
+from aml_train.pipeline.project_name import ProjectName, name_project, repository_of
+from aml_train.pipeline.run_files import not_code
+
+BRANCH_VARIABLE: Final = "AML_TRAIN_BRANCH"
+"""Names the branch where the checkout is detached, as it is in most pipelines."""
+
+RUN_URL_VARIABLE: Final = "AML_TRAIN_RUN_URL"
+"""Address of the workflow's run, for the lineage of jobs and models; the action sets it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    """The commit that is checked out.
+
+    Attributes:
+        sha: its hash.
+        branch: None where the checkout is detached and nobody says what it is called.
+        dirty: whether files differ from it.
+        repository: host and path of the remote ``origin``, such as ``github.com/owner/name``; empty where there is none.
+        folder: the project's folder in the repository, with a slash at its end; empty where it is the repository's own.
+    """
+
+    sha: str
+    branch: str | None
+    dirty: bool
+    repository: str = ""
+    folder: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.sha}{DIRTY}" if self.dirty else self.sha
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """What the world said.
+
+    Attributes:
+        commit: None outside a git repository.
+        base: the base image, where ``image:`` is configured.
+        inputs: what the image is made of beside its base and its configuration.
+        platform: what to build for.
+        test_files: what the tests see, where ``tests:`` is configured.
+        code: the files of the job's code snapshot, where it is a local folder.
+        code_digest: digest of the job's code snapshot, where it is local.
+        local_digests: other local paths that the job sends: place in the document → digest.
+        unsent: where the code logs by azureml-core's ``Run`` and never sends what is held, ``file:line``; None for nowhere.
+        project: what the project is called; None leaves it to its folder.
+    """
+
+    commit: Commit | None
+    base: BaseImage | None
+    inputs: ImageInputs | None
+    platform: str
+    test_files: FileSet | None
+    code: FileSet | None
+    code_digest: str | None
+    local_digests: Mapping[str, str] = field(default_factory=dict)
+    unsent: str | None = None
+    project: ProjectName | None = None
+
+
+def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
+    """Return the commit checked out around *directory*, or None where there is none (or no git).
+
+    *branch* is what the commit is called where the checkout is detached, as it is in most pipelines.
+    """
+    status = git.answer(directory, "status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--", ".")
+    if status is None:
+        return None
+    headers = dict(
+        line[2:].split(" ", 1) for line in status.splitlines() if line.startswith("# ") and " " in line[2:]
+    )
+    sha = headers.get("branch.oid", "")
+    if len(sha) < 40:
+        return None
+    head = headers.get("branch.head")
+    dirty = any(not line.startswith("# ") for line in status.splitlines())
+    return Commit(
+        sha=sha,
+        branch=branch if head == "(detached)" else head,
+        dirty=dirty,
+        repository=repository_of(git.remote_url(directory)),
+        folder=git.answer(directory, "rev-parse", "--show-prefix") or "",
+    )
+
+
+def read_project(directory: Path, environment: Mapping[str, str]) -> ProjectName:
+    """Return what the project in *directory* is called; *environment* is the process's."""
+    workspace = environment.get("GITHUB_WORKSPACE", "")
+    return name_project(
+        directory.resolve(),
+        remote=git.remote_url(directory),
+        folder=git.answer(directory, "rev-parse", "--show-prefix"),
+        environ={**environment, "GITHUB_WORKSPACE": str(Path(workspace).resolve()) if workspace else ""},
+    )
+
+
+def resolve(
+    config: Config,
+    *,
+    platform: str,
+    resolve_base: BaseResolver | None,
+    commit: Callable[[Path], Commit | None] = read_commit,
+    read_os: OsReader | None = None,
+    now: datetime.datetime | None = None,
+    own: Collection[FileId] = (),
+) -> Resolved:
+    """Ask what *config* needs to know.
+
+    Args:
+        platform: the engine's own, such as ``linux/amd64``; the configuration's wins.
+        resolve_base: finds a base image's digest; not needed without ``image:``.
+        commit: finds the commit around a folder.
+        read_os: finds a base image's distribution, for the drivers that depend on it.
+        now: the time, for ``image.refresh``; that of the clock by default.
+        own: files that this process writes to: they are no part of code, tests and image.
+
+    Raises:
+        ImageError: if the base image is nowhere to be found.
+        InvalidError: if a local file cannot be read or used, or if the code is more than may be sent.
+    """
+    image = config.image
+    base: BaseImage | None = None
+    inputs: ImageInputs | None = None
+    if image is not None:
+        if resolve_base is None:
+            raise ValueError("a configuration with an image needs a resolver of bases")
+        platform = image.platform or platform
+        base, inputs = collect_inputs(
+            image,
+            project=config.directory,
+            platform=platform,
+            resolve_base=resolve_base,
+            read_os=read_os,
+            now=now or datetime.datetime.now(datetime.UTC),
+            own=own,
+        )
+    path = config.job.code
+    code = _code(path, config, own) if path is not None and path.is_dir() else None
+    code_digest = None
+    if path is not None:
+        code_digest = _digest_of(path, config.directory) if code is None else code.digest()
+    return Resolved(
+        commit=commit(config.directory),
+        base=base,
+        inputs=inputs,
+        platform=platform,
+        test_files=_test_files(config.directory, config.tests, own) if config.tests else None,
+        code=code,
+        code_digest=code_digest,
+        local_digests=local_digests(config.job, config.directory),
+        unsent=None if code is None else _unsent(code, config.directory),
+    )
+
+
+def _test_files(folder: Path, tests: TestsConfig, own: Collection[FileId]) -> FileSet:
+    """Select what the tests see. An .amlignore says what the job gets, and mostly leaves tests out: only git's rules count."""
+    return FileSet.collect(folder, tests.files, ignore_files=GIT_IGNORE_FILES, own=own)
+
+
+def _unsent(code: FileSet, project: Path) -> str | None:
+    """Return the place of :func:`unsent_metrics` as the project calls it."""
+    where = unsent_metrics(code)
+    if where is None or not code.root.resolve().is_relative_to(project.resolve()):
+        return where
+    return (code.root.resolve().relative_to(project.resolve()) / where).as_posix()
+
+
+def _code(folder: Path, config: Config, own: Collection[FileId]) -> FileSet:
+    """Select the files of the code snapshot, which must not be more than is meant to be sent."""
+    code = FileSet.collect_code(
+        folder,
+        include=config.code.include,
+        leave_out=not_code(config, folder),
+        project=config.directory,
+        own=own,
+    )
+    ignore_file = next((name for name in IGNORE_FILES if (folder / name).is_file()), None)
+    check_links(config.data, code)
+    check_code(code, config.code, ignore_file)
+    return code
+
+
+def _digest_of(path: Path, project: Path) -> str:
+    """Return the digest of a file, or of what azure-ai-ml uploads of a folder that is an input."""
+    if path.is_dir():
+        return FileSet.collect_upload(path, project=project).digest()
+    return hashlib.sha256(read_file(path)).hexdigest()
+
+
+def _is_local(value: object) -> bool:
+    return (
+        isinstance(value, str) and bool(value) and "://" not in value and not value.startswith(("azureml:", "git+"))
+    )
+
+
+def local_digests(job: CommandJob, project: Path) -> dict[str, str]:
+    """Return the digest of every local path next to the code: inputs, and the files that an environment names.
+
+    Links of the repository of *project* that lead out of it are refused.
+    """
+    found: dict[str, str] = {}
+
+    def add(place: str, value: object, start: Path) -> Path | None:
+        if not _is_local(value):
+            return None
+        path = (start / str(value)).resolve()
+        if path.exists():
+            found[place] = _digest_of(path, project)
+            return path
+        return None
+
+    for name, value in (job.document.get("inputs") or {}).items():
+        if isinstance(value, Mapping):
+            add(f"inputs.{name}", value.get("path"), job.directory)
+    environment: Any = job.document.get("environment")
+    start = job.directory
+    if isinstance(environment, str) and environment.startswith("file:"):
+        path = add("environment", environment.removeprefix("file:"), job.directory)
+        if path is not None:
+            import yaml
+
+            start, environment = path.parent, yaml.safe_load(read_file(path))
+    if isinstance(environment, Mapping):
+        add("environment.conda_file", environment.get("conda_file"), start)
+        build = environment.get("build")
+        if isinstance(build, Mapping):
+            add("environment.build.path", build.get("path"), start)
+    return found

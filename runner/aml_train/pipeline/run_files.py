@@ -1,0 +1,83 @@
+"""Files in a project that belong to the run and not to the job's code: its configuration, workflows, its own output."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from aml_train.config.model import Config
+from aml_train.core.boundary import repository_top
+from aml_train.core.files import FileId
+
+WORKFLOWS: Final = ".github"
+_STREAMS: Final = (1, 2)
+
+
+def not_code(config: Config, code: Path) -> tuple[str, ...]:
+    """Return what in the folder *code* is no part of the code snapshot, as gitignore patterns.
+
+    A change of these files changes nothing of what the job computes, so that it must not make another job. The job's YAML is
+    part of the job's hash by its content. A file whose name the job mentions is the job's, too.
+    """
+    texts = mentioned(config)
+    files = [path for path in _configuration(config) if path.name not in texts]
+    folders = [config.directory / WORKFLOWS, (repository_top(config.directory) or config.directory) / WORKFLOWS]
+    names = [*(_pattern(path, code) for path in files), *(_pattern(path, code, "/") for path in folders)]
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _configuration(config: Config) -> Iterator[Path]:
+    """Yield the configuration, the job's YAML, and the files that only the configuration refers to."""
+    if config.file is not None:
+        yield config.file
+    if config.job.file.is_file():
+        yield config.job.file
+    if config.baseline is not None and config.baseline.file is not None:
+        yield config.baseline.file
+    image = config.image
+    if image is not None:
+        if image.dockerfile is not None:
+            yield from (
+                image.dockerfile.file,
+                image.dockerfile.file.with_name(f"{image.dockerfile.file.name}.dockerignore"),
+            )
+        yield from (secret.file for secret in image.secrets.values() if secret.file is not None)
+
+
+def mentioned(config: Config) -> str:
+    """Return the texts of the job in which it may name a file of its code."""
+    document = config.job.document
+    literals = [value for value in (document.get("inputs") or {}).values() if not isinstance(value, dict)]
+    setup = [item.command for item in config.setup]
+    found = [document.get("command"), document.get("environment_variables"), literals, setup]
+    return json.dumps(found, default=str, ensure_ascii=False)
+
+
+def _pattern(path: Path, code: Path, end: str = "") -> str:
+    """Return the gitignore pattern of *path* in the folder *code*; empty where it is not in it."""
+    real, root = path.parent.resolve() / path.name, code.resolve()
+    if not real.is_relative_to(root) or real == root:
+        return ""
+    return "/" + re.sub(r"([\\*?\[\]!# ])", r"\\\1", real.relative_to(root).as_posix()) + end
+
+
+def own_output(*files: Path | None) -> frozenset[FileId]:
+    """Return the files that this process writes to: standard output and error, where a shell sent them to a file, and *files*.
+
+    A log that grows while it is read would be another file at each look: no selection of files takes it.
+    """
+    found = []
+    written: list[int | Path] = [*_STREAMS, *(file for file in files if file is not None)]
+    for stream in written:
+        try:
+            status = os.stat(stream)  # noqa: PTH116 - a descriptor or a path
+        except OSError:  # it is closed, or not there yet
+            continue
+        if stat.S_ISREG(status.st_mode):
+            found.append((status.st_dev, status.st_ino))
+    return frozenset(found)

@@ -1,0 +1,68 @@
+"""Which of AzureML's SDKs submits a job: v1, azureml-core, what users of v1 give, and v2, azure-ai-ml, all else."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from dataclasses import replace
+from typing import Final, Literal
+
+from aml_train.config.model import Config
+from aml_train.core.errors import InvalidError
+
+INSTALL: Final = "pip install 'aml-train[azure,azure-v1]'"
+
+
+def installed_v1() -> str | None:
+    """Return the version of azureml-core that can be imported, or None; it is not imported for that."""
+    try:
+        if importlib.util.find_spec("azureml.core") is None:
+            return None
+    except ModuleNotFoundError:
+        return None
+    try:
+        return importlib.metadata.version("azureml-core")
+    except importlib.metadata.PackageNotFoundError:
+        return "of an unknown version"
+
+
+def with_sdk(config: Config) -> Config:
+    """Return *config* with the SDK that submits its job, and where nobody asked for it, with a notice of which and why.
+
+    azureml-core is looked for only where it matters: never for a command job without ``sdk: v1``.
+
+    Raises:
+        InvalidError: ``sdk: v1`` is asked for, and azureml-core is not installed.
+    """
+    if config.sdk == "v2" or (config.sdk is None and config.job.runconfig is None):
+        return replace(config, sdk="v2")
+    version = installed_v1()
+    if config.sdk == "v1":
+        if version is None:
+            hint = f"{INSTALL}; or write `sdk: v2`: the command job that does the same is submitted."
+            raise InvalidError("`sdk: v1` needs azureml-core, which is not installed.", hint=hint)
+        return config
+    sdk, notice = chosen(config, version)
+    return replace(config, sdk=sdk, notices=(*config.notices, notice))
+
+
+def chosen(config: Config, version: str | None) -> tuple[Literal["v1", "v2"], str]:
+    """Return the SDK for a run configuration where none is asked for, and why, for the log. Pure.
+
+    Args:
+        config: what the user said.
+        version: azureml-core's; None where it is not installed.
+    """
+    same = "the command job that does the same as the run configuration"
+    if config.data:
+        return "v2", f"The SDK v2 submits {same}: the SDK v1 cannot bring the `data` of aml-train.yml."
+    if config.model is not None and config.model.output is not None:
+        return (
+            "v2",
+            f"The SDK v2 submits {same}: runs of the SDK v1 have no outputs with names, as `model.output` is.",
+        )
+    if version is None:
+        reason = "azureml-core is not installed, which would submit it by default"
+        return "v2", f"The SDK v2 submits {same}: {reason} ({INSTALL}). `sdk: v2` says that this is meant."
+    reason = "because it is a run configuration"
+    return "v1", f"The SDK v1, azureml-core {version}, submits the run, {reason}; `sdk: v2` has {same} submitted."

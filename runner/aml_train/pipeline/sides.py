@@ -1,0 +1,164 @@
+"""What ``aml-train compare`` is told to compare: names read into values, and looked up in the workspace."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from aml_train.config.model import BaselineConfig, Config
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.origin import Origin
+from aml_train.gate.baseline import read_values
+from aml_train.gate.comparison import Side
+from aml_train.jobs.workspace import JobService
+from aml_train.pipeline.baselines import find_baseline, side_of_job
+
+Kind = Literal["job", "model", "stage", "branch", "file", "baseline"]
+_PREFIXES: Final[Mapping[str, Kind]] = {"job": "job", "stage": "stage", "branch": "branch", "file": "file"}
+_MODEL: Final = re.compile(r"(?P<name>[^:@]+)(?::(?P<version>[^:@]+)|@(?P<stage>[^:@]+))")
+_FORMS: Final = (
+    "Known are a job's name, model:NAME:VERSION, model:NAME@STAGE, stage:STAGE (of the model in aml-train.yml), branch:NAME, baseline (that"
+    " of aml-train.yml), and files: report.json."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """What a side is called.
+
+    Attributes:
+        text: as it was written.
+        kind: what it is; ``stage``, ``branch`` and ``baseline`` need the project's configuration.
+        name: the job's, model's, stage's or branch's name, or the file's path; empty for ``baseline``.
+        version, stage: of a model; exactly one of them is given there.
+    """
+
+    text: str
+    kind: Kind
+    name: str = ""
+    version: str | None = None
+    stage: str | None = None
+
+    @property
+    def of_the_project(self) -> bool:
+        """Whether the project's configuration says what is meant."""
+        return self.kind in ("stage", "branch", "baseline")
+
+
+def parse_reference(text: str) -> Reference:
+    """Return what *text* names. A word without a prefix is a job's name, but for ``baseline`` and files.
+
+    Raises:
+        InvalidError: it is none of the known forms.
+    """
+    prefix, sign, rest = text.partition(":")
+    if text == "baseline":
+        return Reference(text=text, kind="baseline")
+    if sign and prefix == "model":
+        match = _MODEL.fullmatch(rest)
+        if match is None:
+            raise InvalidError(f"{text!r} names no version of a model.", hint=_FORMS)
+        return Reference(text=text, kind="model", name=match["name"], version=match["version"], stage=match["stage"])
+    if sign and prefix in _PREFIXES:
+        if not rest:
+            raise InvalidError(f"{text!r} names nothing.", hint=_FORMS)
+        return Reference(text=text, kind=_PREFIXES[prefix], name=rest)
+    if text.lower().endswith(".json") or "/" in text:
+        return Reference(text=text, kind="file", name=text)
+    # AzureML's rule for the names of jobs: azure-ai-ml, ``_schema/core/fields.py``.
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,255}", text):
+        raise InvalidError(f"{text!r} is not the name of a job.", hint=_FORMS)
+    return Reference(text=text, kind="job", name=text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """What the project's configuration says, where a side depends on it."""
+
+    config: Config
+    origin: Origin | None
+
+
+def find_side(
+    workspace: Callable[[], JobService],
+    reference: Reference,
+    project: Callable[[], Project],
+    *,
+    now: datetime.datetime,
+    besides: str | None = None,
+) -> Side:
+    """Return what is known of a side. A job may be in any state.
+
+    Args:
+        workspace: opens the workspace; called only where the reference needs it.
+        reference: what is meant.
+        project: loads the project; called only where the reference needs it.
+        now: the time, for how long a running job has run.
+        besides: the job on the other side, which is not the latest run of a branch here.
+
+    Raises:
+        InvalidError: a file cannot be used, or the configuration does not say what is meant.
+        ServiceError: there is none of that name, or the service does not answer.
+    """
+    if reference.kind == "file":
+        return _of_file(Path(reference.name))
+    service = workspace()
+    if reference.kind == "job":
+        view = service.find(reference.name)
+        if view is None:
+            raise ServiceError(f"There is no job {reference.name}.", hint=f"See: aml-train jobs list. {_FORMS}")
+        metrics = service.last_metrics(view.name)
+        return _timed(service, replace(side_of_job(view, f"the job {view.name}"), metrics=metrics), now)
+    given = project() if reference.of_the_project else None
+    config = _baseline(reference, given)
+    if config.file is not None:
+        return _of_file(config.file)
+    origin = given.origin if given is not None else None
+    found, why = find_baseline(service, [], config, origin=origin, candidate=besides)
+    if found is None:
+        raise ServiceError(f"There is no {reference.text}: {why}.", hint=_FORMS)
+    return _timed(service, found.side, now)
+
+
+def _baseline(reference: Reference, project: Project | None) -> BaselineConfig:
+    """Return what is to be looked up, in the words of ``baseline:``."""
+    if project is None:
+        return BaselineConfig(model=reference.name, version=reference.version, stage=reference.stage)
+    if reference.kind == "branch":
+        return BaselineConfig(branch=reference.name)
+    if reference.kind == "stage":
+        if project.config.model is None:
+            raise InvalidError(
+                f"{reference.text!r} is a stage of the project's model, and aml-train.yml has no `model`.",
+                hint=f"Write model:NAME@{reference.name}.",
+            )
+        return BaselineConfig(model=project.config.model.name, stage=reference.name)
+    if project.config.baseline is None:
+        raise InvalidError("aml-train.yml has no `baseline`.", hint=_FORMS)
+    return project.config.baseline
+
+
+def _timed(service: JobService, side: Side, now: datetime.datetime) -> Side:
+    """Add how long the job ran, or has been running."""
+    if side.job is None or service.find(side.job) is None:
+        return side
+    view = service.details(side.job)
+    if view.started is None:
+        return side
+    ended = view.ended or (None if view.status.terminal else now)
+    return side if ended is None else replace(side, seconds=max(0.0, (ended - view.started).total_seconds()))
+
+
+def _of_file(file: Path) -> Side:
+    try:
+        return Side(title=str(file), metrics=read_values(file.read_bytes()))
+    except OSError as error:
+        raise InvalidError(f"{file} cannot be read: {error.strerror}", hint=_FORMS) from error
+    except ValueError as error:
+        raise InvalidError(
+            f"{file} cannot be used: {error}", hint='It is a JSON file of metrics: {"val/accuracy": 0.95}.'
+        ) from error

@@ -1,1 +1,0 @@
-"""Where a plan is executed: addresses, registry names, proxy, credentials."""
