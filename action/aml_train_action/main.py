@@ -25,10 +25,9 @@ from aml_train_action.report.summary import render_summary
 from aml_train_action.session import Session, session
 
 if TYPE_CHECKING:
-    from aml_train.config.model import Config
+    from aml_train.config import Config
     from aml_train.core.events import Listener
-    from aml_train.pipeline.prepare import PreparedRun
-    from aml_train.pipeline.resolve import Commit
+    from aml_train.pipeline import Commit, PreparedRun
 
 
 def main(environment: Mapping[str, str], stdout: BinaryIO) -> int:
@@ -93,7 +92,7 @@ def _command(here: Session) -> None:
     for notice in inputs.notices:
         here.annotate("notice", notice)
     with library_logs(here.channel) if inputs.log_level == "debug" else contextlib.nullcontext():
-        from aml_train.config.secrets import secrets_in
+        from aml_train.config import secrets_in
 
         config, changes = load(inputs)
         for secret in secrets_in(config):
@@ -111,7 +110,7 @@ def _command(here: Session) -> None:
             here.record.end("valid", 0, f"valid: {config.describe()}")
             here.channel.text(here.record.message, sign="✓")
         elif inputs.command == "plan":
-            from aml_train.pipeline.plan import render_plan
+            from aml_train.pipeline import render_plan
 
             here.text = render_plan(_prepare(here, config, seen, read_checkout(inputs.directory)).plan)
             here.record.end("planned", 0, "Nothing was changed.")
@@ -137,7 +136,7 @@ def _command(here: Session) -> None:
 
 def _secret_variables(here: Session, inputs: Inputs) -> dict[str, str]:
     """Return the variables that say where secret files may be: in the workspace, and where the workflow says."""
-    from aml_train.image.build.secret_files import SECRET_PATH_VARIABLE, WORKSPACE_VARIABLE
+    from aml_train.image import SECRET_PATH_VARIABLE, WORKSPACE_VARIABLE
 
     paths = [here.environment.get(SECRET_PATH_VARIABLE, ""), *map(str, inputs.secret_paths)]
     allowed = os.pathsep.join(path for path in paths if path)
@@ -148,8 +147,7 @@ def _prepare(
     here: Session, config: Config, seen: Mapping[str, str], checkout: Checkout, *, image: bool = True
 ) -> PreparedRun:
     """Resolve and plan, with the workflow's identity at hand; each token is masked before it is used."""
-    from aml_train.pipeline.prepare import prepare_run
-    from aml_train.pipeline.resolve import BRANCH_VARIABLE, read_commit
+    from aml_train.pipeline import BRANCH_VARIABLE, prepare_run, read_commit
     from aml_train_action.github.oidc import github_assertion
 
     def read(directory: Path) -> Commit | None:
@@ -187,8 +185,7 @@ def _run(
     branch: str | None,
 ) -> None:
     """Run or attach; *seen* is the environment with what the inputs say of Azure, *branch* the only one whose named job registers."""
-    from aml_train.pipeline.prepare import run_prepared
-    from aml_train.pipeline.result import Options
+    from aml_train.pipeline import Options, run_prepared
 
     attach = inputs.command == "attach"
     with _listeners(here, inputs, config) as listeners:

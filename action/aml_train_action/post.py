@@ -20,7 +20,7 @@ from aml_train_action.process import signals
 from aml_train_action.session import Session, session
 
 if TYPE_CHECKING:
-    from aml_train.jobs.workspace import JobService
+    from aml_train.jobs import JobService
 
 
 def post(environment: Mapping[str, str], stdout: BinaryIO) -> int:
@@ -46,7 +46,7 @@ def post(environment: Mapping[str, str], stdout: BinaryIO) -> int:
 
 def _sweep(here: Session) -> None:
     """Remove what the step left on the engine: its tests would run on until the next step comes."""
-    from aml_train.pipeline.prepare import sweep_engine
+    from aml_train.pipeline import sweep_engine
 
     def tell(event: Event) -> None:
         if isinstance(event, Notice):
@@ -60,14 +60,14 @@ def _sweep(here: Session) -> None:
 
 def _see_to(job: str, here: Session) -> None:
     from aml_train.core.clock import Clock
-    from aml_train.jobs.cancel import tell_to_cancel
+    from aml_train.jobs import tell_to_cancel
 
     inputs = read_inputs(here.environment, here.step.workspace)
     config, _ = load(inputs)
     if config.watch.on_cancel != "cancel":
         here.channel.text(f"The job {job} goes on.", sign="·")
         return
-    from aml_train.pipeline.prepare import open_service
+    from aml_train.pipeline import open_service
     from aml_train_action.github.oidc import github_assertion
 
     service: JobService | None = open_service(

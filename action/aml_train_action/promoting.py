@@ -11,9 +11,8 @@ from aml_train_action.inputs.run import Inputs
 from aml_train_action.session import Session
 
 if TYPE_CHECKING:
-    from aml_train.config.model import Config, StagePolicy
-    from aml_train.models.promotion.promote import Promoter
-    from aml_train.models.promotion.request import Promotion, Request
+    from aml_train.config import Config, StagePolicy
+    from aml_train.models import Promoter, Promotion, Request
 
 
 def promote(
@@ -32,7 +31,7 @@ def promote(
         InvalidError: no model is named, or the target's workspace is not said.
         ServiceError: the sign-in fails.
     """
-    from aml_train.pipeline.promotion import carry_out, open_promoter
+    from aml_train.pipeline import carry_out, open_promoter
     from aml_train_action.github.oidc import github_assertion
 
     request = _request(here, inputs, config)
@@ -54,7 +53,7 @@ def promote(
 
 def policy_of(config: Config, stage: str) -> StagePolicy:
     """Return what a version must meet in *stage*: what `promote` says, else what the run's gate and baseline say."""
-    from aml_train.config.model import StagePolicy
+    from aml_train.config import StagePolicy
 
     found = config.promote.get(stage.lower())
     if found is not None:
@@ -68,7 +67,7 @@ def policy_of(config: Config, stage: str) -> StagePolicy:
 
 
 def _request(here: Session, inputs: Inputs, config: Config) -> Request:
-    from aml_train.models.promotion.request import Request
+    from aml_train.models import Request
 
     wanted = inputs.promotion
     if wanted is None:  # pragma: no cover - the inputs of these commands have it

@@ -74,7 +74,7 @@ def _report(text: str) -> None:
 
 
 def _main() -> None:
-    from aml_train.cli.main import cli
+    from aml_train.cli import cli
 
     try:
         cli(prog_name="aml-train", standalone_mode=False)

@@ -42,7 +42,7 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobService, JobView, LogBeganAnewError, ModelView, NewModel, Placement
 from aml_train.models.promotion.catalogue import Catalogue
-from aml_train.models.register import TAG_SOURCE, ModelSpec, register
+from aml_train.models.register import TAG_SOURCE, ModelSpec, register_model
 
 #: Only where a job hangs it takes so long, also on a machine under load.
 HANGING_SECONDS: Final = 300.0
@@ -337,10 +337,10 @@ def a_model_is_registered_once_with_its_lineage(subject: Subject, _tmp_path: Pat
         ended(subject, job.name)
     spec = ModelSpec(name=name, artifact="outputs/model", output=None, type="custom_model", stage="staging")
     lineage = {"aml-train.commit": "f" * 40, "aml-train.image-digest": image_of("a").digest}
-    view, found = register(subject.service, spec, job=jobs[0].name, tags=lineage)
-    again, found_again = register(subject.service, spec, job=jobs[0].name, tags=lineage)
+    view, found = register_model(subject.service, spec, job=jobs[0].name, tags=lineage)
+    again, found_again = register_model(subject.service, spec, job=jobs[0].name, tags=lineage)
     assert (view.version, found, again.version, found_again) == ("1", False, "1", True)
-    second, _ = register(subject.service, spec, job=jobs[1].name, tags=lineage)
+    second, _ = register_model(subject.service, spec, job=jobs[1].name, tags=lineage)
     assert second.version == "2"
     assert subject.service.latest_version("models", name) == "2"
     newest, oldest = subject.service.models(name)
@@ -372,7 +372,7 @@ def a_model_moves_between_stages(subject: Subject, _tmp_path: Path) -> None:
     submit(subject, job)
     ended(subject, job.name)
     spec = ModelSpec(name=name, artifact="outputs/model", output=None, type="custom_model", tags={"note": "x"})
-    register(subject.service, spec, job=job.name, tags={})
+    register_model(subject.service, spec, job=job.name, tags={})
     (before,) = subject.service.models(name)
     assert before.staged is None
 
@@ -405,7 +405,7 @@ def an_answer_that_is_lost_changes_nothing(subject: Subject, _tmp_path: Path) ->
         assert view.tags.items() >= job.document["tags"].items()
         subject.service.tag(job.name, {"more": "2"})
         assert ended(subject, job.name).status is JobStatus.COMPLETED
-        model, _ = register(subject.service, spec, job=job.name, tags={})
+        model, _ = register_model(subject.service, spec, job=job.name, tags={})
     assert [(view.name, view.tags["more"]) for view in subject.service.tagged_jobs(once)] == [(job.name, "2")]
     assert [one.version for one in subject.service.models(name)] == [model.version] == ["1"]
 

@@ -20,8 +20,7 @@ from aml_train.core.events import (
     rank_label,
 )
 from aml_train.core.masking import Masker
-from aml_train.jobs.endings import headline
-from aml_train.jobs.logs.tracebacks import Traceback, innermost
+from aml_train.jobs import Traceback, headline, innermost
 from aml_train_action.github.commands import ANNOTATIONS_SHOWN, annotation
 from aml_train_action.github.log import Channel
 from aml_train_action.report.text import harmless, lines_of

@@ -9,7 +9,7 @@ from aml_train.core.errors import InvalidError
 from aml_train_action.inputs.run import Inputs
 
 if TYPE_CHECKING:
-    from aml_train.config.model import Config
+    from aml_train.config import Config
 
 
 def load(inputs: Inputs) -> tuple[Config, tuple[str, ...]]:
@@ -30,7 +30,7 @@ def load(inputs: Inputs) -> tuple[Config, tuple[str, ...]]:
 
 
 def _load(inputs: Inputs, *changes: str) -> Config:
-    from aml_train.config.load import load_config
+    from aml_train.config import load_config
 
     named = {
         f"--set {key}": f"with.{key.rpartition('.')[2]}" for key, _, _ in (one.partition("=") for one in changes)

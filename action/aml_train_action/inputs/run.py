@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
 from aml_train.core.errors import Fault, InvalidError
-from aml_train.pipeline.result import Group
+from aml_train.pipeline import Group
 from aml_train_action.github.log import LogLevel
 from aml_train_action.github.proposals import EVENTS, Event, read_event
 from aml_train_action.inputs.azure import AzureInputs, read_azure

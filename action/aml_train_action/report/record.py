@@ -32,7 +32,7 @@ from aml_train.core.events import (
     TestsFinished,
 )
 from aml_train.core.tables import Table
-from aml_train.gate.comparison import Comparison
+from aml_train.gate import Comparison
 
 _MOST_NOTICES: Final = 100
 #: Names that were computed, and words of this product: what a short secret may occur in by chance.

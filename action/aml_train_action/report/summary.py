@@ -11,7 +11,7 @@ from typing import Final
 
 from aml_train.core.events import rank_label
 from aml_train.core.units import duration, size, slowest
-from aml_train.jobs.endings import headline
+from aml_train.jobs import headline
 from aml_train_action.github.outputs import choose_metrics
 from aml_train_action.report.charts import chart
 from aml_train_action.report.markdown import block, code, escape, link

@@ -1,1 +1,92 @@
 """Azure's adapters: sign-in, workspace, registry, computes, storage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aml_train.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from aml_train.azure.acr import location_of as location_of
+    from aml_train.azure.acr import logins_by_identity as logins_by_identity
+    from aml_train.azure.acr import password_of as password_of
+    from aml_train.azure.blob.address import DatastorePath as DatastorePath
+    from aml_train.azure.blob.address import JobOutput as JobOutput
+    from aml_train.azure.blob.address import LocalPath as LocalPath
+    from aml_train.azure.blob.address import Remote as Remote
+    from aml_train.azure.blob.address import parse_address as parse_address
+    from aml_train.azure.blob.datastores import DataWorkspace as DataWorkspace
+    from aml_train.azure.blob.datastores import asset_type as asset_type
+    from aml_train.azure.blob.datastores import workspace_of as workspace_of
+    from aml_train.azure.blob.lease import AzureLeases as AzureLeases
+    from aml_train.azure.blob.operations import Place as Place
+    from aml_train.azure.blob.operations import check_removal as check_removal
+    from aml_train.azure.blob.operations import copy as copy
+    from aml_train.azure.blob.operations import count as count
+    from aml_train.azure.blob.operations import download as download
+    from aml_train.azure.blob.operations import find as find
+    from aml_train.azure.blob.operations import listing as listing
+    from aml_train.azure.blob.operations import remove as remove
+    from aml_train.azure.blob.operations import upload as upload
+    from aml_train.azure.blob.storage import Entry as Entry
+    from aml_train.azure.blob.transfer import Tally as Tally
+    from aml_train.azure.clouds import cloud_named as cloud_named
+    from aml_train.azure.compute import ensure_cluster as ensure_cluster
+    from aml_train.azure.http import Workspace as Workspace
+    from aml_train.azure.models import AzureCatalogue as AzureCatalogue
+    from aml_train.azure.names import azure_names as azure_names
+    from aml_train.azure.names import find_workspace as find_workspace
+    from aml_train.azure.sdk_v2 import AzureV2 as AzureV2
+    from aml_train.azure.sign_in import Assertion as Assertion
+    from aml_train.azure.sign_in import Fetched as Fetched
+    from aml_train.azure.sign_in import SignIn as SignIn
+    from aml_train.azure.sign_in import sign_in_to_azure as sign_in_to_azure
+    from aml_train.azure.sign_in import without_secrets as without_secrets
+    from aml_train.azure.target import connect_azure as connect_azure
+    from aml_train.azure.target import open_azure as open_azure
+    from aml_train.azure.transport import HttpWay as HttpWay
+    from aml_train.azure.workspace import AzureRest as AzureRest
+
+_MODULES = {
+    "location_of": "acr",
+    "logins_by_identity": "acr",
+    "password_of": "acr",
+    "DatastorePath": "blob.address",
+    "JobOutput": "blob.address",
+    "LocalPath": "blob.address",
+    "Remote": "blob.address",
+    "parse_address": "blob.address",
+    "DataWorkspace": "blob.datastores",
+    "asset_type": "blob.datastores",
+    "workspace_of": "blob.datastores",
+    "AzureLeases": "blob.lease",
+    "Place": "blob.operations",
+    "check_removal": "blob.operations",
+    "copy": "blob.operations",
+    "count": "blob.operations",
+    "download": "blob.operations",
+    "find": "blob.operations",
+    "listing": "blob.operations",
+    "remove": "blob.operations",
+    "upload": "blob.operations",
+    "Entry": "blob.storage",
+    "Tally": "blob.transfer",
+    "cloud_named": "clouds",
+    "ensure_cluster": "compute",
+    "Workspace": "http",
+    "AzureCatalogue": "models",
+    "azure_names": "names",
+    "find_workspace": "names",
+    "AzureV2": "sdk_v2",
+    "Assertion": "sign_in",
+    "Fetched": "sign_in",
+    "SignIn": "sign_in",
+    "sign_in_to_azure": "sign_in",
+    "without_secrets": "sign_in",
+    "connect_azure": "target",
+    "open_azure": "target",
+    "HttpWay": "transport",
+    "AzureRest": "workspace",
+}
+__all__ = list(_MODULES)
+__getattr__ = lazily(__name__, _MODULES)

@@ -17,9 +17,8 @@ from aml_train.core.events import Listener, Notice
 if TYPE_CHECKING:
     import requests
 
-    from aml_train.config.model import TargetConfig
-    from aml_train.image.registry.auth import Login, RegistryAuth
-    from aml_train.image.registry.client import RegistryLocation
+    from aml_train.config import TargetConfig
+    from aml_train.image import Login, RegistryAuth, RegistryLocation
 
 _COMPUTE_API: Final = "2024-10-01-preview"
 _REGISTRY_API: Final = "2023-07-01"
@@ -78,9 +77,7 @@ def location_of(
         ServiceError: one of Azure's registries refuses the identity, and there is nothing else.
         ImageError: what ``docker login`` keeps cannot be read.
     """
-    from aml_train.image.base import docker_login, network, registry_url
-    from aml_train.image.registry.auth import RegistryAuth, is_acr
-    from aml_train.image.registry.client import RegistryLocation
+    from aml_train.image import RegistryAuth, RegistryLocation, docker_login, is_acr, network, registry_url
 
     url = registry_url(host)
     verify, proxies = network(url, outer)
@@ -119,8 +116,7 @@ def logins_by_identity(
 
     def login(registry: str) -> Login | None:
         from aml_train.azure.acr_login import AcrLogin
-        from aml_train.image.base import docker_login, network, registry_url
-        from aml_train.image.registry.auth import is_acr
+        from aml_train.image import docker_login, is_acr, network, registry_url
 
         if not is_acr(registry) or docker_login(registry, outer) is not None:
             return None
@@ -149,7 +145,7 @@ def _with_identity(
     fetched: Fetched,
 ) -> Login | RegistryAuth:
     from aml_train.azure.acr_login import AcrLogin
-    from aml_train.image.base import docker_login
+    from aml_train.image import docker_login
 
     login = AcrLogin(host, lambda: sign_in.token(scope), session=session, fetched=fetched)
     try:

@@ -15,7 +15,7 @@ import requests
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import answer_of, exchange
-from aml_train.image.registry.auth import RegistryAuth
+from aml_train.image import RegistryAuth
 
 TOKEN_USER: Final = "00000000-0000-0000-0000-000000000000"  # noqa: S105 - a user's name
 """Who signs in to a registry with a refresh token as the password."""

@@ -32,7 +32,7 @@ from aml_train.core.background import in_background
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.files import FileEntry, FileSet, changed
 from aml_train.core.http_client import USER_AGENT
-from aml_train.jobs.submission import Submission
+from aml_train.jobs import Submission
 
 _API: Final = "2023-04-01"
 #: Put Blob and Put Block of this version take Content-MD5 and answer 400 where it does not fit:

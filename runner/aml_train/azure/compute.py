@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 from aml_train.azure.names import nearest_of
 from aml_train.azure.sdk_v2 import AzureV2, brief, translate
-from aml_train.config.model import ClusterConfig
+from aml_train.config import ClusterConfig
 from aml_train.core.answers import Answer
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
-from aml_train.jobs.cluster import check_changes, check_kind, differences, left_alone, title
+from aml_train.jobs import check_changes, check_kind, differences, left_alone, title
 
 if TYPE_CHECKING:
     from azure.ai.ml.entities import AmlCompute

@@ -12,7 +12,7 @@ from aml_train.azure.views import model_view
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
-from aml_train.jobs.workspace import ModelView
+from aml_train.jobs import ModelView
 
 _API: Final = {"api-version": "2023-08-01-preview"}
 _JOBS_API: Final = {"api-version": "2024-01-01-preview"}

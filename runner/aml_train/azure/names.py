@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from aml_train.azure.http import Workspace
-from aml_train.config.model import Config, TargetConfig
+from aml_train.config import Config, TargetConfig
 from aml_train.core.errors import InvalidError
-from aml_train.jobs.target_names import TargetNames
+from aml_train.jobs import TargetNames
 
 #: The target's key → the key in config.json and the variable that say the same.
 _SOURCES: Final = {

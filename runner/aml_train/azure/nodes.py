@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
-from aml_train.jobs.workspace import NodeKind, Placement
+from aml_train.jobs import NodeKind, Placement
 
 if TYPE_CHECKING:
     from aml_train.azure.workspace import AzureRest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from aml_train.core.answers import Answer, Pages, clean
-from aml_train.gate.logged import LIST, NUMBERS, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, in_order, may_mean
+from aml_train.gate import LIST, NUMBERS, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, in_order, may_mean
 
 if TYPE_CHECKING:
     from aml_train.azure.workspace import AzureRest

@@ -22,10 +22,8 @@ from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, UndecodableError, clean, decode, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.temporary import temporary_folder
-from aml_train.image.spec import Tested
-from aml_train.jobs.spec import TAG_FINGERPRINT, JobSpec
-from aml_train.jobs.submission import Submission
-from aml_train.jobs.workspace import JobView
+from aml_train.image import Tested
+from aml_train.jobs import TAG_FINGERPRINT, JobSpec, JobView, Submission
 
 #: Of ``_base_sdk_common/common.py``, ``resource_error_handling``, for a 404.
 _NO_WORKSPACE: Final = "Workspace not found."

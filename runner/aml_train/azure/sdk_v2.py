@@ -24,10 +24,18 @@ from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, clean, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.user_agent import PRODUCT
-from aml_train.jobs.spec import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE, JobSpec
-from aml_train.jobs.submission import Submission
-from aml_train.jobs.workspace import JobView, ModelView, NewModel
-from aml_train.models.register import is_same_model
+from aml_train.jobs import (
+    TAG_FINGERPRINT,
+    TAG_GROUP,
+    TAG_RESUBMITTED,
+    TAG_SEQUENCE,
+    JobSpec,
+    JobView,
+    ModelView,
+    NewModel,
+    Submission,
+)
+from aml_train.models import is_same_model
 
 if TYPE_CHECKING:
     from azure.ai.ml import MLClient

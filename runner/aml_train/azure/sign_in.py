@@ -40,7 +40,7 @@ WAYS: Final[Mapping[str, str]] = {
     "certificate": "the service principal's certificate",
     "creds": "AZURE_CREDENTIALS",
 }
-#: Variables that hold a secret: nobody but :func:`sign_in` needs them.
+#: Variables that hold a secret: nobody but :func:`sign_in_to_azure` needs them.
 SECRET_VARIABLES: Final = frozenset({"AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_CREDENTIALS"})
 #: Word → the variable whose presence chooses it; in the order of precedence. They are secrets: nothing sets them by itself.
 _SECRETS: Final = {
@@ -165,7 +165,7 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name not in SECRET_VARIABLES}
 
 
-def sign_in(
+def sign_in_to_azure(
     environment: Mapping[str, str],
     *,
     cloud: Cloud = AZURE_PUBLIC,

@@ -13,20 +13,20 @@ from aml_train.azure.clouds import Cloud, cloud_named
 from aml_train.azure.http import Workspace
 from aml_train.azure.names import nearest_of
 from aml_train.azure.sdk_v2 import AzureV2
-from aml_train.azure.sign_in import Assertion, Fetched, SignIn, sign_in, without_secrets
+from aml_train.azure.sign_in import Assertion, Fetched, SignIn, sign_in_to_azure, without_secrets
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.background import in_background
 from aml_train.core.clock import Clock
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
-from aml_train.image.spec import ImageSpec, Tested, TestSpec
-from aml_train.jobs.watch import Pace
+from aml_train.image import ImageSpec, Tested, TestSpec
+from aml_train.jobs import Pace
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.config.model import ClusterConfig, TargetConfig
-    from aml_train.image.registry.client import RegistryLocation
+    from aml_train.config import ClusterConfig, TargetConfig
+    from aml_train.image import RegistryLocation
 
 #: Azure limits how often a principal may ask: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
 _PACE: Final = Pace(shortest=1.0, longest=60.0, share=0.05, calls=1000)
@@ -54,7 +54,7 @@ class AzureTarget:
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Have the image built, tested and released in the workspace's registry, or find that it is."""
         from aml_train.core.engine import buildkit_cli
-        from aml_train.image.ensure import ensure_image
+        from aml_train.image import ensure_image
 
         location = self._location()
         doubts = self._doubts(location.job_name)
@@ -79,7 +79,7 @@ class AzureTarget:
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image where the workspace's registry has it."""
-        from aml_train.image.ensure import find_image
+        from aml_train.image import find_image
 
         return find_image(spec, location=self._location())
 
@@ -101,7 +101,7 @@ class AzureTarget:
 
     def _doubts(self, host: str) -> Future[Notice | None] | None:
         """Begin to ask whether the compute may pull from *host*: several requests, which a build need not wait for."""
-        from aml_train.image.registry.auth import is_acr
+        from aml_train.image import is_acr
 
         if not is_acr(host):
             return None
@@ -179,7 +179,7 @@ def connect_azure(
         InvalidError: the choice is unknown or ambiguous.
     """
     cloud = cloud_named(outer.get("AZURE_ENVIRONMENT", ""))
-    identity = sign_in(outer, cloud=cloud, assertion=assertion, fetched=fetched)
+    identity = sign_in_to_azure(outer, cloud=cloud, assertion=assertion, fetched=fetched)
     return AzureV2(workspace, identity, cloud), identity
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from aml_train.core.answers import Answer
-from aml_train.jobs.states import parse_status
-from aml_train.jobs.workspace import JobView, ModelView, Placement
+from aml_train.jobs import JobView, ModelView, Placement, parse_status
 
 _MOST_CODES: Final = 20
 

@@ -20,16 +20,16 @@ from aml_train.core import retry as retries
 from aml_train.core.answers import Answer, Pages
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import exchange, host_of
-from aml_train.gate.history import MetricPoint
-from aml_train.gate.logged import LoggedSet
-from aml_train.jobs.states import JobStatus, parse_status
-from aml_train.jobs.workspace import (
+from aml_train.gate import LoggedSet, MetricPoint
+from aml_train.jobs import (
+    JobStatus,
     JobView,
     LogBeganAnewError,
     ModelView,
     NodeKind,
     Placement,
     StorageUnreachableError,
+    parse_status,
 )
 
 _API: Final = {

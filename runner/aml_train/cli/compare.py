@@ -19,9 +19,9 @@ from aml_train.cli.options import target_options
 
 if TYPE_CHECKING:
     from aml_train.core.series import History
-    from aml_train.gate.comparison import Comparison, Side
-    from aml_train.jobs.workspace import JobService
-    from aml_train.pipeline.sides import Project
+    from aml_train.gate import Comparison, Side
+    from aml_train.jobs import JobService
+    from aml_train.pipeline import Project
 
 #: Charts that are drawn where nobody says which.
 _CHARTS: Final = 6
@@ -59,8 +59,8 @@ def compare(
     aml-train compare JOB baseline                            the one that is configured
     aml-train compare JOB report.json                         a file: {"val/accuracy": 0.95}
     """
-    from aml_train.gate.comparison import Comparison
-    from aml_train.pipeline.sides import find_side, parse_reference
+    from aml_train.gate import Comparison
+    from aml_train.pipeline import find_side, parse_reference
 
     names = [parse_reference(text) for text in (left, right)]
     workspace = functools.cache(lambda: _workspace(directory, config, target))
@@ -92,8 +92,8 @@ def _only(side: Side, metrics: Sequence[str]) -> Side:
 
 def _workspace(directory: Path, config: Path | None, target: str | None) -> JobService:
     from aml_train.cli.console import ConsoleListener
-    from aml_train.config.targets import load_targets
-    from aml_train.pipeline.prepare import open_workspace
+    from aml_train.config import load_targets
+    from aml_train.pipeline import open_workspace
 
     targets = load_targets(config, directory=directory)
     return open_workspace(
@@ -103,9 +103,7 @@ def _workspace(directory: Path, config: Path | None, target: str | None) -> JobS
 
 def _project(directory: Path, config: Path | None, target: str | None) -> Project:
     from aml_train.cli.options import load
-    from aml_train.pipeline.plan import origin_of
-    from aml_train.pipeline.resolve import read_commit
-    from aml_train.pipeline.sides import Project
+    from aml_train.pipeline import Project, origin_of, read_commit
 
     loaded = load(directory, config, None, target, ())
     return Project(config=loaded, origin=origin_of(loaded, read_commit(loaded.directory)))

@@ -35,14 +35,14 @@ from aml_train.core.events import (
 )
 from aml_train.core.lines import is_plain
 from aml_train.core.units import duration, size, slowest
-from aml_train.jobs.endings import headline
+from aml_train.jobs import headline
 
 if TYPE_CHECKING:
     from rich.progress import Progress as ProgressBars
     from rich.progress import TaskID
 
     from aml_train.core.tables import Table
-    from aml_train.gate.comparison import Comparison
+    from aml_train.gate import Comparison
 
 #: Foreign text may hold escape sequences that would take the terminal over: only its printable part is shown.
 _ESCAPES: Final = re.compile(

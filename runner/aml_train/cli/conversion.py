@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from aml_train.config.model import Config
+from aml_train.config import Config
 from aml_train.core.errors import InvalidError
 
 SCHEMA: Final = "https://azuremlschemas.azureedge.net/latest/commandJob.schema.json"

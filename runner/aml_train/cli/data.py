@@ -16,11 +16,8 @@ from aml_train.cli.options import target_options
 from aml_train.cli.running import terminate_like_interrupt
 
 if TYPE_CHECKING:
-    from aml_train.azure.blob.address import Remote
-    from aml_train.azure.blob.datastores import DataWorkspace
-    from aml_train.azure.blob.operations import Place
-    from aml_train.azure.blob.storage import Entry
-    from aml_train.pipeline.connect import DataTargets
+    from aml_train.azure import DataWorkspace, Entry, Place, Remote
+    from aml_train.pipeline import DataTargets
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _NO_REMOTE: Final = (
@@ -63,15 +60,15 @@ def _asset_options(command: _Command) -> _Command:
 def open_targets(directory: Path, config: Path | None, target: str | None) -> DataTargets:
     """Return the targets that the options of the command line mean."""
     from aml_train.cli.console import ConsoleListener
-    from aml_train.config.targets import load_targets
-    from aml_train.pipeline.connect import DataTargets
+    from aml_train.config import load_targets
+    from aml_train.pipeline import DataTargets
 
     targets = load_targets(config, directory=directory)
     return DataTargets(targets, target, environment=dict(os.environ), listener=ConsoleListener(sys.stderr))
 
 
 def _remote(text: str) -> Remote:
-    from aml_train.azure.blob.address import LocalPath, parse_address
+    from aml_train.azure import LocalPath, parse_address
     from aml_train.core.errors import InvalidError
 
     address = parse_address(text)
@@ -82,7 +79,7 @@ def _remote(text: str) -> Remote:
 
 def _place(targets: DataTargets, text: str) -> Place:
     """Return what is read from."""
-    from aml_train.azure.blob.operations import Place
+    from aml_train.azure import Place
 
     address = _remote(text)
     workspace = targets.workspace(address.target)
@@ -92,8 +89,7 @@ def _place(targets: DataTargets, text: str) -> Place:
 
 def _written(targets: DataTargets, text: str) -> tuple[Place, DataWorkspace, str]:
     """Return what is written to, its workspace, and the datastore's name."""
-    from aml_train.azure.blob.address import DatastorePath
-    from aml_train.azure.blob.operations import Place
+    from aml_train.azure import DatastorePath, Place
     from aml_train.core.errors import InvalidError
 
     address = _remote(text)
@@ -123,7 +119,7 @@ def ls(
     aml-train data ls azureml://datastores/workspaceblobstore/paths/images/
     aml-train data ls -r azureml:digits@latest
     """
-    from aml_train.azure.blob.operations import listing
+    from aml_train.azure import listing
 
     targets = open_targets(directory, config, target)
     if address is None:
@@ -179,8 +175,8 @@ def upload(
     aml-train data upload images azureml://datastores/workspaceblobstore/paths/images
     aml-train data upload digits.csv --name digits
     """
-    from aml_train.azure.blob.datastores import asset_type
-    from aml_train.azure.blob.operations import upload as send
+    from aml_train.azure import asset_type
+    from aml_train.azure import upload as send
     from aml_train.core.errors import InvalidError
 
     targets = open_targets(directory, config, target)
@@ -214,7 +210,7 @@ def download(address: str, local: str, directory: Path, config: Path | None, tar
     aml-train data download azureml:digits@latest data/
     aml-train data download "azureml://datastores/workspaceblobstore/paths/images/*.png" data
     """
-    from aml_train.azure.blob.operations import download as fetch
+    from aml_train.azure import download as fetch
 
     place = _place(open_targets(directory, config, target), address)
     moved(
@@ -245,8 +241,7 @@ def cp(
     aml-train data cp azureml:digits:3 azure::azureml://datastores/workspaceblobstore/paths/digits/3 --name digits
     aml-train data cp azure::azureml://jobs/JOB/outputs/model local::azureml://datastores/workspaceblobstore/paths/model
     """
-    from aml_train.azure.blob.datastores import asset_type
-    from aml_train.azure.blob.operations import copy, find
+    from aml_train.azure import asset_type, copy, find
 
     targets = open_targets(directory, config, target)
     _check_asset_options(name, version, type_)
@@ -273,7 +268,7 @@ def rm(address: str, directory: Path, config: Path | None, target: str | None, *
     aml-train data rm azureml://datastores/workspaceblobstore/paths/old.csv
     aml-train data rm --recursive azureml://datastores/workspaceblobstore/paths/images/
     """
-    from aml_train.azure.blob.operations import check_removal, count, remove
+    from aml_train.azure import check_removal, count, remove
     from aml_train.core.units import size
 
     place, _, _ = _written(open_targets(directory, config, target), address)
@@ -290,7 +285,7 @@ _Result = TypeVar("_Result")
 
 def moved(verb: str, work: Callable[[Any], _Result]) -> _Result:
     """Do the work with its progress on stderr; say on stdout what was done."""
-    from aml_train.azure.blob.transfer import Tally
+    from aml_train.azure import Tally
     from aml_train.cli.data_progress import amount, shown, summary
     from aml_train.core.errors import CancelledError
 
@@ -335,8 +330,7 @@ def _register(
     file: str | None,
     has_mltable: bool,
 ) -> None:
-    from aml_train.azure.blob.address import DatastorePath
-    from aml_train.azure.blob.datastores import asset_type
+    from aml_train.azure import DatastorePath, asset_type
 
     path = f"{place.folder}{file or ''}" if file or not single else place.path.strip("/")
     click.echo(f"azureml://datastores/{datastore}/paths/{path}")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Final, TextIO
 
-from aml_train.azure.blob.transfer import Tally
+from aml_train.azure import Tally
 from aml_train.core.units import duration, size
 
 LINE_SECONDS: Final = 10.0

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import click
 
 if TYPE_CHECKING:
-    from aml_train.local.settings import EmulatorSettings
+    from aml_train.local import EmulatorSettings
 
 _KINDS: Final = ("status", "delay", "truncate", "reset", "outage")
 _FOLLOW_SECONDS: Final = 0.5
@@ -29,8 +29,7 @@ def asked(
         ServiceError: it does not run, or fails.
     """
     from aml_train.core.errors import InvalidError, ServiceError
-    from aml_train.local.admin import ask
-    from aml_train.local.settings import EmulatorSettings
+    from aml_train.local import EmulatorSettings, ask
 
     settings: EmulatorSettings = EmulatorSettings.from_environment(dict(os.environ))
     given = {name: value for name, value in (query or {}).items() if value is not None}

@@ -18,9 +18,8 @@ from aml_train.core.checks import CHECKS, Level
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.config.model import Config
-    from aml_train.image.readiness.facts import Facts
-    from aml_train.image.spec import ImageSpec
+    from aml_train.config import Config
+    from aml_train.image import Facts, ImageSpec
 
 BUILD_LEASE: Final = 24 * 3600.0
 """Seconds that a build and its checks may take; it counts only where their owner's life cannot be asked for."""
@@ -88,8 +87,7 @@ def check(
     from aml_train.cli.console import printable
     from aml_train.core.engine import connect
     from aml_train.core.threads import settled
-    from aml_train.image.readiness.judge import failure, judge
-    from aml_train.image.spec import CheckPolicy
+    from aml_train.image import CheckPolicy, failure, judge
 
     engine = connect(dict(os.environ))
     with contextlib.closing(engine), settled():
@@ -125,7 +123,7 @@ def _look(reference: str, engine: DockerClient) -> Facts:
     from docker.errors import ImageNotFound
 
     from aml_train.core.errors import ImageError
-    from aml_train.image.readiness.run import look_into
+    from aml_train.image import look_into
 
     try:
         return look_into(engine, reference)
@@ -137,11 +135,8 @@ def _build_and_look(config: Config, engine: DockerClient, secret_paths: tuple[Pa
     """Build the configuration's image; the engine keeps it only as its build cache does."""
     from aml_train.cli.console import ConsoleListener
     from aml_train.core.engine import buildkit_cli
-    from aml_train.image.build.build import build_image
-    from aml_train.image.disk import check_disk
-    from aml_train.image.leftovers import candidate_tag
-    from aml_train.pipeline.plan import for_job
-    from aml_train.pipeline.prepare import plan_image_only
+    from aml_train.image import build_image, candidate_tag, check_disk
+    from aml_train.pipeline import for_job, plan_image_only
 
     environ = with_secret_paths(os.environ, secret_paths)
     spec = for_job(plan_image_only(config, environment=environ, remark=_note), config)
@@ -186,8 +181,8 @@ def render(
     aml-train image render --write build && docker build build/context -f build/Dockerfile
     """
     from aml_train.core.errors import InvalidError
-    from aml_train.image.build.context import write_context
-    from aml_train.pipeline.prepare import plan_image_only
+    from aml_train.image import write_context
+    from aml_train.pipeline import plan_image_only
 
     loaded = load(directory, config, job, target, sets)
     spec = plan_image_only(loaded, environment=dict(os.environ), remark=_note, offline=offline)

@@ -88,9 +88,9 @@ def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Seq
     from aml_train.cli.scaffold.guess import propose
     from aml_train.cli.scaffold.ignore import propose_ignore
     from aml_train.cli.scaffold.project import scan
-    from aml_train.config.load import check_text
+    from aml_train.config import check_text
     from aml_train.core.errors import InvalidError
-    from aml_train.pipeline.resolve import read_project
+    from aml_train.pipeline import read_project
 
     project = scan(directory, read_project(directory, os.environ).parts[-1])
     chosen = _choose(project, directory, job)

@@ -16,12 +16,10 @@ from aml_train.cli.options import target_options
 from aml_train.cli.running import terminate_like_interrupt
 
 if TYPE_CHECKING:
-    from aml_train.azure.blob.operations import Place
-    from aml_train.azure.sdk_v2 import AzureV2
+    from aml_train.azure import AzureV2, Place
     from aml_train.core.clock import Clock
     from aml_train.core.events import Event
-    from aml_train.jobs.browse import Filter, JobRow
-    from aml_train.jobs.logs.follow import LogText
+    from aml_train.jobs import Filter, JobRow, LogText
 
 _FOLLOW_PAUSE: Final = 0.5
 
@@ -39,8 +37,8 @@ def jobs() -> None:
 
 def _open(directory: Path, config: Path | None, target: str | None) -> AzureV2:
     from aml_train.cli.console import ConsoleListener
-    from aml_train.config.targets import load_targets
-    from aml_train.pipeline.prepare import open_workspace
+    from aml_train.config import load_targets
+    from aml_train.pipeline import open_workspace
 
     targets = load_targets(config, directory=directory)
     return open_workspace(
@@ -81,7 +79,7 @@ def list_(
     """List jobs, the newest first."""
     import itertools
 
-    from aml_train.jobs.browse import list_jobs
+    from aml_train.jobs import list_jobs
 
     wanted = _filter(statuses, experiment, name, tags, archived=archived)
     rows = itertools.islice(list_jobs(_open(directory, config, target), wanted), lines or None)
@@ -96,9 +94,8 @@ def list_(
 def _filter(
     statuses: Sequence[str], experiment: str | None, name: str | None, tags: Sequence[str], *, archived: bool
 ) -> Filter:
-    from aml_train.config.yaml.shapes import nearest
-    from aml_train.jobs.browse import Filter
-    from aml_train.jobs.states import JobStatus
+    from aml_train.config import nearest
+    from aml_train.jobs import Filter, JobStatus
 
     known = {status.value.lower(): status for status in JobStatus}
     for word in statuses:
@@ -146,7 +143,7 @@ def show(job: str, directory: Path, config: Path | None, target: str | None, *, 
     from aml_train.cli.tables_text import lines_of
     from aml_train.core.masking import Masker, known_secrets
     from aml_train.core.tables import masked
-    from aml_train.jobs.browse import describe_job, table_facts, tables_of_job
+    from aml_train.jobs import describe_job, table_facts, tables_of_job
 
     service = _open(directory, config, target)
     told = describe_job(service, job)
@@ -199,11 +196,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
 
     from aml_train.cli.console import printable_lines
     from aml_train.core.masking import Masker, known_secrets
-    from aml_train.jobs.browse import read_job
-    from aml_train.jobs.endings import failure_of
-    from aml_train.jobs.logs.follow import LogFollower, addresses
-    from aml_train.jobs.logs.names import log_name
-    from aml_train.jobs.logs.reader import LogReader
+    from aml_train.jobs import LogFollower, LogReader, addresses, failure_of, log_name, read_job
 
     read_job(service, job)
     shown: list[str] = []
@@ -249,9 +242,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
 def cancel(names: tuple[str, ...], directory: Path, config: Path | None, target: str | None) -> None:
     """Cancel jobs, and wait until they have ended. A job that has ended stays as it is."""
     from aml_train.core.errors import ServiceError
-    from aml_train.jobs.browse import read_job
-    from aml_train.jobs.cancel import await_end, tell_to_cancel
-    from aml_train.jobs.states import parse_status
+    from aml_train.jobs import await_end, parse_status, read_job, tell_to_cancel
 
     service, clock = _open(directory, config, target), _clock()
     before = {name: parse_status(read_job(service, name).optional_text("properties.status")) for name in names}
@@ -324,9 +315,8 @@ def download(
     aml-train jobs download JOB outputs/model 'outputs/*.json'
     aml-train jobs download JOB --output model -o model
     """
-    from aml_train.azure.blob.address import JobOutput
-    from aml_train.azure.blob.operations import Place
-    from aml_train.azure.blob.operations import download as fetch
+    from aml_train.azure import JobOutput, Place
+    from aml_train.azure import download as fetch
     from aml_train.cli.data import moved, open_targets
 
     workspace = open_targets(directory, config, target).workspace(None)

@@ -28,8 +28,8 @@ from aml_train.cli.running import colors, events_file, execute, terminate_like_i
 from aml_train.cli.submit import submit
 
 if TYPE_CHECKING:
-    from aml_train.config.model import Config
-    from aml_train.local.lifecycle import EmulatorSettings
+    from aml_train.config import Config
+    from aml_train.local import EmulatorSettings
 
 _EPILOG = """\b
 Exit codes
@@ -88,7 +88,7 @@ def schema() -> None:
     aml-train schema > aml-train.schema.json
     # yaml-language-server: $schema=aml-train.schema.json
     """
-    from aml_train.config.schema import json_schema
+    from aml_train.config import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
@@ -118,9 +118,7 @@ def plan(directory: Path, config: Path | None, job: Path | None, target: str | N
 
     Prints the target, the Dockerfile as it will be built, the job as it will be submitted, the gate and the model.
     """
-    from aml_train.pipeline.plan import render_plan
-    from aml_train.pipeline.prepare import prepare_run
-    from aml_train.pipeline.run_files import own_output
+    from aml_train.pipeline import own_output, prepare_run, render_plan
 
     loaded = load(directory, config, job, target, sets)
     prepared = prepare_run(loaded, environment=dict(os.environ), own=own_output())
@@ -176,9 +174,7 @@ def run(
     aml-train run --fresh                           train again
     aml-train run --config job.yml                  a bare AzureML command job
     """
-    from aml_train.pipeline.prepare import prepare_run
-    from aml_train.pipeline.result import Group, Options
-    from aml_train.pipeline.run_files import own_output
+    from aml_train.pipeline import Group, Options, own_output, prepare_run
 
     if supersede and group is None:
         raise click.UsageError("--supersede needs --group: whose older runs are meant?")
@@ -189,7 +185,7 @@ def run(
             loaded, environment=with_secret_paths(os.environ, secret_paths), own=own_output(json_file)
         )
         if dry_run:
-            from aml_train.pipeline.plan import render_plan
+            from aml_train.pipeline import render_plan
 
             click.echo(render_plan(prepared.plan))
             return
@@ -234,9 +230,7 @@ def attach(
     aml-train run --no-wait            in one workflow
     aml-train attach                   in another one, later
     """
-    from aml_train.pipeline.prepare import prepare_run
-    from aml_train.pipeline.result import Options
-    from aml_train.pipeline.run_files import own_output
+    from aml_train.pipeline import Options, own_output, prepare_run
 
     loaded = load(directory, config, job, target, sets)
     with terminate_like_interrupt():
@@ -279,7 +273,7 @@ emulator.add_command(open_page)
 
 
 def _emulator_settings() -> EmulatorSettings:
-    from aml_train.local.lifecycle import EmulatorSettings
+    from aml_train.local import EmulatorSettings
 
     return EmulatorSettings.from_environment(dict(os.environ))
 
@@ -296,8 +290,7 @@ def emulator_start(environments: tuple[str, ...]) -> None:
     """Start the local AzureML, or find that it runs. Its state is kept in a Docker volume."""
     from aml_train.cli.console import ConsoleListener
     from aml_train.cli.environments import pairs_of
-    from aml_train.local.admin import name_environments
-    from aml_train.local.lifecycle import start
+    from aml_train.local import name_environments, start
 
     images = pairs_of(environments)
     settings = _emulator_settings()
@@ -311,7 +304,7 @@ def emulator_start(environments: tuple[str, ...]) -> None:
 @emulator.command("status")
 def emulator_status() -> None:
     """Show whether the local AzureML runs, its jobs by state, and requests that it did not support."""
-    from aml_train.local.lifecycle import status
+    from aml_train.local import status
 
     click.echo(json.dumps(status(_emulator_settings()), indent=2))
 
@@ -319,7 +312,7 @@ def emulator_status() -> None:
 @emulator.command("stop")
 def emulator_stop() -> None:
     """Stop the local AzureML. Jobs, models and data are kept."""
-    from aml_train.local.lifecycle import stop
+    from aml_train.local import stop
 
     settings = _emulator_settings()
     click.echo(f"{settings.name} is stopped" if stop(settings) else f"{settings.name} was not running")
@@ -329,7 +322,7 @@ def emulator_stop() -> None:
 @click.confirmation_option("--yes", prompt="Remove the container and all its jobs, models, images and data?")
 def emulator_reset() -> None:
     """Remove the local AzureML with everything in it."""
-    from aml_train.local.lifecycle import reset
+    from aml_train.local import reset
 
     settings = _emulator_settings()
     reset(settings)
@@ -340,7 +333,7 @@ def emulator_reset() -> None:
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
 def emulator_logs(*, follow: bool) -> None:
     """Print the log of the local AzureML."""
-    from aml_train.local.lifecycle import logs
+    from aml_train.local import logs
 
     for line in logs(_emulator_settings(), follow=follow):
         click.echo(line)
@@ -350,10 +343,10 @@ def emulator_logs(*, follow: bool) -> None:
 def emulator_env() -> None:
     """Print the variables that make Azure SDKs reach the local AzureML, as shell exports."""
     from aml_train.core.errors import ServiceError
-    from aml_train.local.lifecycle import environment, info, shell_exports
+    from aml_train.local import client_environment, info, shell_exports
 
     settings = _emulator_settings()
     found = info(settings)
     if found is None:
         raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
-    click.echo(shell_exports(environment(found, dict(os.environ))))
+    click.echo(shell_exports(client_environment(found, dict(os.environ))))

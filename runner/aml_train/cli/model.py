@@ -14,8 +14,7 @@ import click
 from aml_train.cli.options import target_options
 
 if TYPE_CHECKING:
-    from aml_train.models.browse import Filter, ModelRow
-    from aml_train.models.promotion.promote import Promoter
+    from aml_train.models import Filter, ModelRow, Promoter
 
 
 @click.group()
@@ -32,8 +31,8 @@ def model() -> None:
 
 def _open(directory: Path, config: Path | None, target: str | None) -> Promoter:
     from aml_train.cli.console import ConsoleListener
-    from aml_train.config.targets import load_targets
-    from aml_train.pipeline.promotion import open_promoter
+    from aml_train.config import load_targets
+    from aml_train.pipeline import open_promoter
 
     targets = load_targets(config, directory=directory)
     return open_promoter(
@@ -75,7 +74,7 @@ def list_(
     """List models with their stages, or their versions. MODEL may have * and ?."""
     import itertools
 
-    from aml_train.models.browse import list_models, version_facts
+    from aml_train.models import list_models, version_facts
 
     promoter = _open(directory, config, target)
     versions = versions or bool(metrics)
@@ -91,7 +90,7 @@ def list_(
             click.echo(json.dumps(version_facts(one), ensure_ascii=False))
         return
     from aml_train.cli.table import table
-    from aml_train.models.browse import metrics_of
+    from aml_train.models import metrics_of
 
     cells = []
     for one in each:
@@ -113,7 +112,7 @@ def list_(
 
 
 def _filter(stage: str | None, tags: Sequence[str]) -> Filter:
-    from aml_train.models.browse import Filter
+    from aml_train.models import Filter
 
     pairs = (tag.partition("=") for tag in tags)
     return Filter(
@@ -147,7 +146,7 @@ def show(address: str, directory: Path, config: Path | None, target: str | None,
 
     from aml_train.cli.console import printable
     from aml_train.core.errors import ServiceError
-    from aml_train.models.browse import describe_model, find_model
+    from aml_train.models import describe_model, find_model
 
     promoter = _open(directory, config, target)
     found = find_model(promoter.service, address)
@@ -179,8 +178,7 @@ def lineage(address: str, directory: Path, config: Path | None, target: str | No
     """
     from aml_train.cli.console import printable
     from aml_train.core.errors import GateFailedError
-    from aml_train.models.browse import find_model
-    from aml_train.models.lineage import render
+    from aml_train.models import find_model, render
 
     promoter = _open(directory, config, target)
     traced = promoter.tracer.trace(find_model(promoter.service, address))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from aml_train.config.model import Config
+    from aml_train.config import Config
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -80,7 +80,7 @@ def secret_path(command: _Command) -> _Command:
 
 def with_secret_paths(environment: Mapping[str, str], paths: Sequence[Path]) -> dict[str, str]:
     """Return *environment* with *paths* among the places that secrets may be read from."""
-    from aml_train.image.build.secret_files import SECRET_PATH_VARIABLE
+    from aml_train.image import SECRET_PATH_VARIABLE
 
     given = [environment.get(SECRET_PATH_VARIABLE, ""), *(str(path.absolute()) for path in paths)]
     return {**environment, SECRET_PATH_VARIABLE: os.pathsep.join(one for one in given if one)}
@@ -88,6 +88,6 @@ def with_secret_paths(environment: Mapping[str, str], paths: Sequence[Path]) -> 
 
 def load(directory: Path, config: Path | None, job: Path | None, target: str | None, sets: Sequence[str]) -> Config:
     """Load and check the configuration that the options of :func:`configuration` name."""
-    from aml_train.config.load import load_config
+    from aml_train.config import load_config
 
     return load_config(config, directory=directory.absolute(), job=job, target=target, sets=sets)

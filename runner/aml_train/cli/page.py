@@ -19,7 +19,7 @@ def open_page(job: str | None, *, only_print: bool) -> None:
     on this machine only; from elsewhere, forward the port: ssh -L 7380:127.0.0.1:7380 HOST.
     """
     from aml_train.core.errors import ServiceError
-    from aml_train.local.lifecycle import EmulatorSettings, info
+    from aml_train.local import EmulatorSettings, info
 
     settings = EmulatorSettings.from_environment(dict(os.environ))
     if info(settings) is None:

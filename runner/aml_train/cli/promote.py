@@ -15,9 +15,8 @@ from aml_train.cli.options import target_options
 from aml_train.cli.running import colors, events_file, terminate_like_interrupt
 
 if TYPE_CHECKING:
-    from aml_train.config.model import TargetConfig
-    from aml_train.models.promotion.promote import Promoter
-    from aml_train.models.promotion.request import Promotion, Request
+    from aml_train.config import TargetConfig
+    from aml_train.models import Promoter, Promotion, Request
 
 #: Who asks, and in which workflow's run: the action and workflows say it.
 ACTOR_VARIABLE: Final = "AML_TRAIN_ACTOR"
@@ -78,9 +77,9 @@ def promote(
 
     Exit codes: 0 it is in the stage (also if it was already), 2 invalid, 6 it may not get there, 8 the service.
     """
-    from aml_train.config.targets import load_promotion
+    from aml_train.config import load_promotion
     from aml_train.core.errors import InvalidError
-    from aml_train.models.promotion.request import Request
+    from aml_train.models import Request
 
     found = load_promotion(config, directory=directory, target=target)
     name, _, version = (model or found.model or "").partition(":")
@@ -134,8 +133,8 @@ def rollback(
 
     Exit codes: 0 it is in the stage again, 6 no record says what to go back to, 8 the service.
     """
-    from aml_train.config.targets import load_targets
-    from aml_train.models.promotion.request import Request
+    from aml_train.config import load_targets
+    from aml_train.models import Request
 
     targets = load_targets(config, directory=directory)
     request = Request(
@@ -184,8 +183,7 @@ def _run(
     from aml_train.core.errors import InvalidError
     from aml_train.core.events import Broadcast
     from aml_train.core.streams import lasting_output
-    from aml_train.pipeline.prepare import json_listener
-    from aml_train.pipeline.promotion import carry_out, open_promoter
+    from aml_train.pipeline import carry_out, json_listener, open_promoter
 
     if not yes and not request.dry_run:
         if not sys.stdin.isatty():

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 if TYPE_CHECKING:
-    from aml_train.pipeline.prepare import PreparedRun
-    from aml_train.pipeline.result import Options
+    from aml_train.pipeline import Options, PreparedRun
 
 events_file = click.option(
     "--json",
@@ -28,7 +27,7 @@ def execute(prepared: PreparedRun, options: Options, json_file: Path | None, *, 
     """Execute the plan on the console; return the exit code."""
     from aml_train.cli.console import ConsoleListener
     from aml_train.core.streams import lasting_output
-    from aml_train.pipeline.prepare import json_listener, run_prepared
+    from aml_train.pipeline import json_listener, run_prepared
 
     console = ConsoleListener(lasting_output(sys.stdout, sys.stderr), color=False if no_color else None)
     with json_listener(json_file) as recorders, contextlib.closing(console):

@@ -69,11 +69,8 @@ def submit(
     aml-train submit -c gpu -- python train.py --data data/imagenet
     aml-train submit -- sh -c 'nvidia-smi | tee outputs/gpus.txt'
     """
-    from aml_train.config.job.command_line import CommandLine
-    from aml_train.config.load import load_command
-    from aml_train.pipeline.prepare import prepare_run
-    from aml_train.pipeline.result import Options
-    from aml_train.pipeline.run_files import own_output
+    from aml_train.config import CommandLine, load_command
+    from aml_train.pipeline import Options, own_output, prepare_run
 
     if not arguments:
         raise click.UsageError("Which command? Such as: aml-train submit -- python train.py")
@@ -90,7 +87,7 @@ def submit(
         if len(arguments) == 1 and len(arguments[0].split()) > 1:
             click.echo("note: a single argument is the name of a program; for a shell write: -- sh -c '…'", err=True)
         if dry_run:
-            from aml_train.pipeline.plan import render_plan
+            from aml_train.pipeline import render_plan
 
             click.echo(render_plan(prepared.plan))
             return

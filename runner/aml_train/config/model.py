@@ -12,9 +12,7 @@ from typing import Any, Literal
 
 from aml_train.config.sections.image_model import ImageConfig as ImageConfig
 from aml_train.config.sections.image_model import PipConfig as PipConfig
-from aml_train.gate.data_policy import DataPolicy
-from aml_train.gate.decide import Policies
-from aml_train.gate.rules import Rule
+from aml_train.gate import DataPolicy, Policies, Rule
 
 
 @dataclass(frozen=True, kw_only=True)

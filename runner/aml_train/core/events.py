@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from aml_train.core.checks import Finding
 from aml_train.core.tables import Table
-from aml_train.gate.comparison import Comparison
-from aml_train.jobs.logs.tracebacks import Traceback
+from aml_train.gate import Comparison
+from aml_train.jobs import Traceback
 
 Stage = Literal[
     "resolve",

@@ -19,7 +19,7 @@ from typing import Final
 
 from aml_train.core.events import Listener, Notice
 from aml_train.core.machine import machine_errors
-from aml_train.image.leftovers import Owner, life, start_of, this_machine
+from aml_train.image import Owner, life, start_of, this_machine
 
 _NAME: Final = re.compile(r"aml-train-(?P<kind>[a-z]+)-(?P<owner>[0-9a-f]{12}\.\d+\.\d+\.host)-[^/]+")
 _KINDS: Final = {"build": "build context", "check": "build context", "code": "copy of code"}

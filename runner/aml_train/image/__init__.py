@@ -1,1 +1,112 @@
 """The training image: render, address, build, push, and the record of its tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aml_train.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from aml_train.image.base import MovedTags as MovedTags
+    from aml_train.image.base import docker_login as docker_login
+    from aml_train.image.base import docker_registries as docker_registries
+    from aml_train.image.base import network as network
+    from aml_train.image.base import registry_url as registry_url
+    from aml_train.image.base import resolve_base as resolve_base
+    from aml_train.image.build.build import build_image as build_image
+    from aml_train.image.build.context import write_context as write_context
+    from aml_train.image.build.secret_files import SECRET_PATH_VARIABLE as SECRET_PATH_VARIABLE
+    from aml_train.image.build.secret_files import WORKSPACE_VARIABLE as WORKSPACE_VARIABLE
+    from aml_train.image.build.secret_files import secret_access as secret_access
+    from aml_train.image.collect import BaseResolver as BaseResolver
+    from aml_train.image.collect import OsReader as OsReader
+    from aml_train.image.collect import collect_inputs as collect_inputs
+    from aml_train.image.collect import read_file as read_file
+    from aml_train.image.collect import unresolved as unresolved
+    from aml_train.image.disk import check_disk as check_disk
+    from aml_train.image.ensure import ensure_image as ensure_image
+    from aml_train.image.ensure import find_image as find_image
+    from aml_train.image.inputs import ImageInputs as ImageInputs
+    from aml_train.image.leftovers import Owner as Owner
+    from aml_train.image.leftovers import candidate_tag as candidate_tag
+    from aml_train.image.leftovers import life as life
+    from aml_train.image.leftovers import start_of as start_of
+    from aml_train.image.leftovers import sweep as sweep
+    from aml_train.image.leftovers import this_machine as this_machine
+    from aml_train.image.os_release import read_os as read_os
+    from aml_train.image.readiness.facts import Facts as Facts
+    from aml_train.image.readiness.judge import failure as failure
+    from aml_train.image.readiness.judge import judge as judge
+    from aml_train.image.readiness.run import look_into as look_into
+    from aml_train.image.records import load_record as load_record
+    from aml_train.image.registry.auth import Login as Login
+    from aml_train.image.registry.auth import RegistryAuth as RegistryAuth
+    from aml_train.image.registry.auth import is_acr as is_acr
+    from aml_train.image.registry.client import Registry as Registry
+    from aml_train.image.registry.client import RegistryLocation as RegistryLocation
+    from aml_train.image.spec import BaseImage as BaseImage
+    from aml_train.image.spec import CheckPolicy as CheckPolicy
+    from aml_train.image.spec import Given as Given
+    from aml_train.image.spec import ImageSpec as ImageSpec
+    from aml_train.image.spec import JobImage as JobImage
+    from aml_train.image.spec import Release as Release
+    from aml_train.image.spec import Tested as Tested
+    from aml_train.image.spec import TestSpec as TestSpec
+    from aml_train.image.spec import plan_image as plan_image
+    from aml_train.image.tags import DEFAULT_TAGS as DEFAULT_TAGS
+    from aml_train.image.tags import complaint as complaint
+    from aml_train.image.tags import release_tags as release_tags
+
+_MODULES = {
+    "MovedTags": "base",
+    "docker_login": "base",
+    "docker_registries": "base",
+    "network": "base",
+    "registry_url": "base",
+    "resolve_base": "base",
+    "build_image": "build.build",
+    "write_context": "build.context",
+    "SECRET_PATH_VARIABLE": "build.secret_files",
+    "WORKSPACE_VARIABLE": "build.secret_files",
+    "secret_access": "build.secret_files",
+    "BaseResolver": "collect",
+    "OsReader": "collect",
+    "collect_inputs": "collect",
+    "read_file": "collect",
+    "unresolved": "collect",
+    "check_disk": "disk",
+    "ensure_image": "ensure",
+    "find_image": "ensure",
+    "ImageInputs": "inputs",
+    "Owner": "leftovers",
+    "candidate_tag": "leftovers",
+    "life": "leftovers",
+    "start_of": "leftovers",
+    "sweep": "leftovers",
+    "this_machine": "leftovers",
+    "read_os": "os_release",
+    "Facts": "readiness.facts",
+    "failure": "readiness.judge",
+    "judge": "readiness.judge",
+    "look_into": "readiness.run",
+    "load_record": "records",
+    "Login": "registry.auth",
+    "RegistryAuth": "registry.auth",
+    "is_acr": "registry.auth",
+    "Registry": "registry.client",
+    "RegistryLocation": "registry.client",
+    "BaseImage": "spec",
+    "CheckPolicy": "spec",
+    "Given": "spec",
+    "ImageSpec": "spec",
+    "JobImage": "spec",
+    "Release": "spec",
+    "TestSpec": "spec",
+    "Tested": "spec",
+    "plan_image": "spec",
+    "DEFAULT_TAGS": "tags",
+    "complaint": "tags",
+    "release_tags": "tags",
+}
+__all__ = list(_MODULES)
+__getattr__ = lazily(__name__, _MODULES)

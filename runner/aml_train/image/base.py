@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.config.sections.image_model import PullPolicy
+from aml_train.config import PullPolicy
 from aml_train.core.background import in_background
 from aml_train.core.docker_configuration import read_docker_configuration
 from aml_train.core.errors import AmlTrainError, ImageError

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from aml_train.config.sections.image_model import CopyConfig, DockerfileConfig, ImageConfig
+from aml_train.config import CopyConfig, DockerfileConfig, ImageConfig
 from aml_train.core.boundary import boundaries
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.files import CACHES, SECRETS, FileEntry, FileId, FileSet

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from aml_train.config.model import ContainerLimits
-from aml_train.config.sections.image_model import ImageConfig, ProtectConfig, SecretConfig
+from aml_train.config import ContainerLimits, ImageConfig, ProtectConfig, SecretConfig
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef, is_digest
 from aml_train.image.address import content_address

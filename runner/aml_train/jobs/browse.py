@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from aml_train.azure.workspace import AzureRest
+from aml_train.azure import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.core.tables import Table

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.config.model import ClusterConfig
+from aml_train.config import ClusterConfig
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from aml_train.config.model import CodeConfig
+from aml_train.config import CodeConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileEntry, FileSet
 from aml_train.core.units import size

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.config.model import CostConfig
+from aml_train.config import CostConfig
 from aml_train.core.errors import InvalidError
 from aml_train.jobs.timing import Cap
 from aml_train.jobs.workspace import NodeKind, Placement

@@ -8,8 +8,7 @@ from typing import Final, Protocol
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.tables import Table
-from aml_train.gate.logged import LoggedSet, columns_of
-from aml_train.gate.logged_tables import MOST_BYTES, file_of, is_json, tables_of
+from aml_train.gate import MOST_BYTES, LoggedSet, columns_of, file_of, is_json, tables_of
 
 _READS: Final = 6
 _MOST_FILES: Final = 10

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aml_train.core.files import FileSet
-from aml_train.image.spec import Given, JobImage, Tested
+from aml_train.image import Given, JobImage, Tested
 from aml_train.jobs.parts import part_tags, parts_of
 
 #: Part of every job's name, so that a change of what the name covers never attaches to a job of older make.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aml_train.config.model import ClusterConfig, CostConfig
+from aml_train.config import ClusterConfig, CostConfig
 from aml_train.core.errors import ServiceError
 from aml_train.jobs.attempts import retries_of
 from aml_train.jobs.cost import Cost, Usage, cap_of, total

@@ -10,7 +10,7 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import JobStatusChanged, Listener, Notice
 from aml_train.core.masking import Masker
-from aml_train.gate.history import MetricPoint
+from aml_train.gate import MetricPoint
 from aml_train.jobs.cancel import await_end, tell_to_cancel
 from aml_train.jobs.endings import failure_of
 from aml_train.jobs.logs.report import JobLogs, told

@@ -29,7 +29,7 @@ _SYSTEM_BUNDLES: Final = (
 _MARK: Final = "# What follows was added by aml-train: the CA of a local AzureML."
 
 
-def environment(
+def client_environment(
     info: EmulatorInfo, base_environment: Mapping[str, str], *, cache: Path | None = None
 ) -> dict[str, str]:
     """Return the variables to add to *base_environment*, after the CA bundle that they name was written.

@@ -10,7 +10,7 @@ from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.local import container as containers
 from aml_train.local.admin import ask, healthy, read_info, read_problems
-from aml_train.local.environment import environment, shell_exports
+from aml_train.local.environment import client_environment, shell_exports
 from aml_train.local.reach import reached
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EmulatorInfo",
     "EmulatorSettings",
-    "environment",
+    "client_environment",
     "find_running",
     "info",
     "logs",

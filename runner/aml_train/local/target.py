@@ -9,24 +9,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from aml_train.azure.http import Workspace
-from aml_train.azure.sdk_v2 import AzureV2
-from aml_train.azure.sign_in import SignIn, sign_in
+from aml_train.azure import AzureV2, SignIn, Workspace, sign_in_to_azure
 from aml_train.core.clock import Clock
 from aml_train.core.events import Listener
-from aml_train.image.spec import ImageSpec, Tested, TestSpec
-from aml_train.jobs.target_names import TargetNames
-from aml_train.jobs.watch import Pace
-from aml_train.jobs.workspace import JobView
+from aml_train.image import ImageSpec, Tested, TestSpec
+from aml_train.jobs import JobView, Pace, TargetNames
 from aml_train.local.admin import name_environments
-from aml_train.local.lifecycle import EmulatorInfo, EmulatorSettings, environment, start
+from aml_train.local.lifecycle import EmulatorInfo, EmulatorSettings, client_environment, start
 from aml_train.local.presence import Presence, how_stopped
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.config.model import ClusterConfig
-    from aml_train.image.registry.client import RegistryLocation
+    from aml_train.config import ClusterConfig
+    from aml_train.image import RegistryLocation
 
 #: The emulator answers within milliseconds and has no rate limit.
 _PACE = Pace(shortest=0.2, longest=1.0, share=0.05)
@@ -61,7 +57,7 @@ class LocalTarget:
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Have the image built, tested and released in the loopback registry, or find that it is."""
         from aml_train.core.engine import buildkit_cli
-        from aml_train.image.ensure import ensure_image
+        from aml_train.image import ensure_image
 
         return ensure_image(
             spec,
@@ -76,18 +72,18 @@ class LocalTarget:
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
         """Have the cluster that the job is to run on: find it, or make it."""
-        from aml_train.azure.compute import ensure_cluster
+        from aml_train.azure import ensure_cluster
 
         ensure_cluster(self.service, cluster, listener=self.listener, clock=clock)
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image where the loopback registry has it."""
-        from aml_train.image.ensure import find_image
+        from aml_train.image import find_image
 
         return find_image(spec, location=self._location())
 
     def _location(self) -> RegistryLocation:
-        from aml_train.image.registry.client import RegistryLocation
+        from aml_train.image import RegistryLocation
 
         return RegistryLocation(
             push_name=self.names.registry_for_engine,
@@ -160,9 +156,11 @@ class LocalAzureML(AzureV2):
 
 def connect_local(info: EmulatorInfo, outer: Mapping[str, str], *, page: str) -> LocalAzureML:
     """Point this process at the local AzureML, and return its workspace; *page* is the origin of its page."""
-    variables = environment(info, outer)
+    variables = client_environment(info, outer)
     os.environ.update(variables)
     workspace = Workspace(
         subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
     )
-    return LocalAzureML(workspace, sign_in({**variables, "AML_TRAIN_SIGN_IN": "secret"}), page=page, name=info.name)
+    return LocalAzureML(
+        workspace, sign_in_to_azure({**variables, "AML_TRAIN_SIGN_IN": "secret"}), page=page, name=info.name
+    )

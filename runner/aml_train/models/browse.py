@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.jobs.spec import TAG_GATE
-from aml_train.jobs.workspace import JobService, ModelView
+from aml_train.jobs import TAG_GATE, JobService, ModelView
 from aml_train.models.promotion.catalogue import Catalogue
 from aml_train.models.promotion.record import Change, Record
 from aml_train.models.register import TAG_METRIC, TAG_PARAMETER

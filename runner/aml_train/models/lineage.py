@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.core.references import ImageRef
-from aml_train.jobs.inputs import data_of
-from aml_train.jobs.spec import (
+from aml_train.jobs import (
     TAG_BASE,
     TAG_BRANCH,
     TAG_COMMIT,
@@ -20,14 +19,17 @@ from aml_train.jobs.spec import (
     TAG_REPOSITORY,
     TAG_RUN_URL,
     TAG_TESTED,
+    JobService,
+    JobStatus,
+    JobView,
+    ModelView,
+    data_of,
 )
-from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobService, JobView, ModelView
 from aml_train.models.promotion.catalogue import Catalogue
 from aml_train.models.register import FIXED, TAG_SOURCE
 
 if TYPE_CHECKING:
-    from aml_train.image.registry.client import Registry
+    from aml_train.image import Registry
 
 State = Literal["verified", "recorded", "unknown", "broken"]
 """``verified``: looked up, and as it is written down. ``recorded``: written down, and nothing here can confirm it.
@@ -196,7 +198,7 @@ class Tracer:
         return Step(kind="image", name=digest, state="verified", detail=f"in {registry.host}/{repository}")
 
     def _tests(self, registry: Registry, reference: ImageRef, digest: str, tags: Mapping[str, str]) -> Step:
-        from aml_train.image.records import load_record
+        from aml_train.image import load_record
 
         key = tags.get(TAG_TESTED, "")
         if not key or " " in key:

@@ -13,9 +13,8 @@ from typing import Final
 
 from aml_train import __version__
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
-from aml_train.gate.decide import Decision
-from aml_train.jobs.inputs import data_of
-from aml_train.jobs.spec import (
+from aml_train.gate import Decision
+from aml_train.jobs import (
     KEY_LENGTH,
     TAG_ADDRESS,
     TAG_BASE,
@@ -33,8 +32,12 @@ from aml_train.jobs.spec import (
     TAG_TESTED,
     TAG_VERSION,
     VALUE_LENGTH,
+    JobService,
+    JobView,
+    ModelView,
+    NewModel,
+    data_of,
 )
-from aml_train.jobs.workspace import JobService, JobView, ModelView, NewModel
 from aml_train.models.layout import ML_MODEL, fault_of_layout, fault_of_ml_model
 
 TAG_EXPERIMENT: Final = "aml-train.experiment"
@@ -98,7 +101,7 @@ class ModelSpec:
         return f"azureml://jobs/{job}/outputs/artifacts/paths/{(self.artifact or '').strip('/')}"
 
 
-def lineage(job: JobView, *, metrics: Mapping[str, float], decision: Decision) -> dict[str, str]:
+def lineage_tags(job: JobView, *, metrics: Mapping[str, float], decision: Decision) -> dict[str, str]:
     """Return the tags that tell what a model was trained in, from what, and how the gate judged it; the most important first.
 
     They tell no secrets: of a parameter that is called like one, only that it was given.
@@ -203,7 +206,7 @@ def check_written(service: JobService, spec: ModelSpec, job: str) -> str | None:
     return None
 
 
-def register(
+def register_model(
     service: JobService,
     spec: ModelSpec,
     *,

@@ -7,19 +7,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn
 
-from aml_train.config.model import BaselineConfig
+from aml_train.config import BaselineConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.origin import Origin
-from aml_train.gate.baseline import RunBaseline, ValuesBaseline, read_values
-from aml_train.gate.comparison import Side
-from aml_train.gate.decide import Baseline
-from aml_train.gate.history import last_value
-from aml_train.gate.logged import columns_of
-from aml_train.jobs.inputs import data_of
-from aml_train.jobs.spec import TAG_BASELINE, TAG_COMMIT, TAG_DATA, TAG_DIGEST, VALUE_LENGTH
-from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobService, JobView, ModelView
-from aml_train.models.register import TAG_METRIC, TAG_PARAMETER
+from aml_train.gate import Baseline, RunBaseline, Side, ValuesBaseline, columns_of, last_value, read_values
+from aml_train.jobs import (
+    TAG_BASELINE,
+    TAG_COMMIT,
+    TAG_DATA,
+    TAG_DIGEST,
+    VALUE_LENGTH,
+    JobService,
+    JobStatus,
+    JobView,
+    ModelView,
+    data_of,
+)
+from aml_train.models import TAG_METRIC, TAG_PARAMETER
 from aml_train.pipeline.branch_verdicts import latest_passed
 
 NOT_CONFIGURED: Final = "no `baseline` is configured"

@@ -14,10 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Final, get_args
 
 from aml_train.core.origin import Origin
-from aml_train.gate.decide import GateWord as GateWord
-from aml_train.jobs.spec import KEY_LENGTH, TAG_GATE
-from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobService, JobView
+from aml_train.gate import GateWord as GateWord
+from aml_train.jobs import KEY_LENGTH, TAG_GATE, JobService, JobStatus, JobView
 
 #: Followed by the branch's name.
 TAG_VERDICT: Final = "aml-train.verdict."

@@ -6,14 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from aml_train.azure.blob.datastores import DataWorkspace, workspace_of
-from aml_train.azure.clouds import cloud_named
-from aml_train.azure.http import Workspace
-from aml_train.azure.sign_in import sign_in
-from aml_train.azure.transport import HttpWay
-from aml_train.azure.workspace import AzureRest
-from aml_train.config.model import TargetConfig
-from aml_train.config.targets import Targets
+from aml_train.azure import AzureRest, DataWorkspace, HttpWay, Workspace, cloud_named, sign_in_to_azure, workspace_of
+from aml_train.config import TargetConfig, Targets
 from aml_train.core.events import Listener
 
 _LOCAL: Final = "local"
@@ -53,22 +47,22 @@ class DataTargets:
         return self._opened[target.name]
 
     def _local(self, target: TargetConfig) -> DataWorkspace:
-        from aml_train.local.lifecycle import EmulatorSettings, environment, info, start
+        from aml_train.local import EmulatorSettings, client_environment, info, start
 
         settings = EmulatorSettings.from_environment(self._environment)
         found = info(settings) or start(settings, self._listener)
-        variables = environment(found, self._environment)
+        variables = client_environment(found, self._environment)
         way = HttpWay(proxy=variables["HTTPS_PROXY"], ca_bundle=variables["REQUESTS_CA_BUNDLE"])
-        credential = sign_in({**variables, "AML_TRAIN_SIGN_IN": "secret"}, options=way.azure_options())
+        credential = sign_in_to_azure({**variables, "AML_TRAIN_SIGN_IN": "secret"}, options=way.azure_options())
         place = Workspace(
             subscription_id=found.subscription_id, resource_group=found.resource_group, name=found.workspace
         )
         return workspace_of(AzureRest(place, credential, session=way.session()), credential, way, target.name)
 
     def _azure(self, target: TargetConfig, directory: Path) -> DataWorkspace:
-        from aml_train.azure.names import find_workspace
+        from aml_train.azure import find_workspace
 
         place = find_workspace(target, directory, self._environment)
         cloud = cloud_named(self._environment.get("AZURE_ENVIRONMENT", ""))
-        credential = sign_in(self._environment, cloud=cloud)
+        credential = sign_in_to_azure(self._environment, cloud=cloud)
         return workspace_of(AzureRest(place, credential, cloud), credential, HttpWay(), target.name)

@@ -20,10 +20,9 @@ from aml_train.core.events import (
 from aml_train.core.masking import Masker
 from aml_train.core.origin import origin_of_tags
 from aml_train.core.tables import masked
-from aml_train.gate.decide import Decision
-from aml_train.gate.history import MetricPoint, late_text, written_after
-from aml_train.jobs.workspace import JobService, JobView
-from aml_train.models.register import check_written, lineage, register
+from aml_train.gate import Decision, MetricPoint, late_text, written_after
+from aml_train.jobs import JobService, JobView
+from aml_train.models import check_written, lineage_tags, register_model
 from aml_train.pipeline.baselines import Found, earlier_baseline
 from aml_train.pipeline.branch_verdicts import GateWord, record_verdict
 from aml_train.pipeline.evaluate import courses, decide_gate, report
@@ -151,8 +150,8 @@ class Verdict:
                 summary.append(f"{spec.name} is written, and not registered: {why}")
             return
         with self._stage("register", f"Register the model {spec.name}") as summary:
-            tags = lineage(job, metrics=self._outcome.metrics, decision=decision)
-            model, found = register(service, spec, job=job.name, tags=tags, remark=self._warn)
+            tags = lineage_tags(job, metrics=self._outcome.metrics, decision=decision)
+            model, found = register_model(service, spec, job=job.name, tags=tags, remark=self._warn)
             self._outcome.model = model
             self._listener(ModelRegistered(model=model.name, version=model.version, found=found))
             summary.append(

@@ -6,21 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from aml_train.config.model import BaselineConfig, GateRule, JsonValue
+from aml_train.config import BaselineConfig, GateRule, JsonValue
 from aml_train.core.clock import Clock
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Listener, RuleDecided
 from aml_train.core.origin import Origin
 from aml_train.core.tables import Table
-from aml_train.gate.baseline import RunBaseline, read_value
-from aml_train.gate.comparison import Comparison, Side
-from aml_train.gate.data_policy import decide_data
-from aml_train.gate.decide import Decision, Evidence, decide_rule
-from aml_train.gate.history import MetricPoint, last_value
-from aml_train.gate.logged import LoggedSet, columns_of, problem_of
-from aml_train.jobs.logged_reads import read_tables, settle_logged
-from aml_train.jobs.watch import settle_metrics
-from aml_train.jobs.workspace import JobService
+from aml_train.gate import (
+    Comparison,
+    Decision,
+    Evidence,
+    LoggedSet,
+    MetricPoint,
+    RunBaseline,
+    Side,
+    columns_of,
+    decide_data,
+    decide_rule,
+    last_value,
+    problem_of,
+    read_value,
+)
+from aml_train.jobs import JobService, read_tables, settle_logged, settle_metrics
 from aml_train.pipeline.baselines import Earlier, Found, find_baseline, side_of_job
 
 #: Bytes of a file that a value is read from.

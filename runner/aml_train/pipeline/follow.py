@@ -18,14 +18,24 @@ from aml_train.core.events import (
     Notice,
 )
 from aml_train.core.masking import Masker
-from aml_train.jobs.attempts import attempt_of, follow, may_follow, next_name, number_of, retries_of
-from aml_train.jobs.live import LiveJob
-from aml_train.jobs.logs.report import JobLogs
-from aml_train.jobs.spec import JobSpec
-from aml_train.jobs.spending import Spending
-from aml_train.jobs.states import JobStatus
-from aml_train.jobs.watch import Limits, Pace, Watch
-from aml_train.jobs.workspace import JobService, JobView
+from aml_train.jobs import (
+    JobLogs,
+    JobService,
+    JobSpec,
+    JobStatus,
+    JobView,
+    Limits,
+    LiveJob,
+    Pace,
+    Spending,
+    Watch,
+    attempt_of,
+    follow,
+    may_follow,
+    next_name,
+    number_of,
+    retries_of,
+)
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import Outcome
 

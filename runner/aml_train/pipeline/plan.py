@@ -10,24 +10,30 @@ from typing import Any
 import yaml
 
 from aml_train import __version__
-from aml_train.config.model import (
+from aml_train.config import (
     BaselineConfig,
     ClusterConfig,
     Config,
     CostConfig,
     GateRule,
+    ImageConfig,
     RetryConfig,
     WaitConfig,
 )
-from aml_train.config.sections.image_model import ImageConfig
 from aml_train.core.origin import Origin
-from aml_train.image.spec import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image
-from aml_train.image.tags import release_tags
-from aml_train.jobs.run_logging import notice
-from aml_train.jobs.setup import prepare
-from aml_train.jobs.spec import TAG_BASE, TAG_RUN_URL, TAG_VERSION, JobTemplate, job_name, stem_of
-from aml_train.jobs.target_names import TargetNames
-from aml_train.models.register import ModelSpec
+from aml_train.image import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image, release_tags
+from aml_train.jobs import (
+    TAG_BASE,
+    TAG_RUN_URL,
+    TAG_VERSION,
+    JobTemplate,
+    TargetNames,
+    job_name,
+    notice,
+    prepare,
+    stem_of,
+)
+from aml_train.models import ModelSpec
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved
 

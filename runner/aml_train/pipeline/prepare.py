@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from aml_train.config.model import Config, TargetConfig
-from aml_train.config.secrets import secrets_in
-from aml_train.config.sections.image_model import PullPolicy
+from aml_train.config import Config, PullPolicy, TargetConfig, secrets_in
 from aml_train.core.clock import Clock, elapsed
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Event, Listener, to_json
 from aml_train.core.files import FileId
 from aml_train.core.masking import Masker, known_secrets
 from aml_train.core.streams import lasting_output
-from aml_train.image.build.secret_files import secret_access
-from aml_train.jobs.target_names import TargetNames
+from aml_train.image import secret_access
+from aml_train.jobs import TargetNames
 from aml_train.pipeline.plan import Plan, make_plan
 from aml_train.pipeline.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, Commit, read_commit, read_project, resolve
 from aml_train.pipeline.result import Options, Outcome
@@ -33,13 +31,10 @@ from aml_train.pipeline.sdk import with_sdk
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.azure.sdk_v2 import AzureV2
-    from aml_train.azure.sign_in import Assertion, Fetched, SignIn
+    from aml_train.azure import Assertion, AzureV2, Fetched, SignIn
     from aml_train.core.references import ImageRef
-    from aml_train.image.base import MovedTags
-    from aml_train.image.registry.auth import Login
-    from aml_train.image.spec import BaseImage, ImageSpec
-    from aml_train.jobs.workspace import JobService
+    from aml_train.image import BaseImage, ImageSpec, Login, MovedTags
+    from aml_train.jobs import JobService
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,8 +126,7 @@ def plan_image_only(
         InvalidError: if there is no ``image:``, or a file cannot be used.
         ImageError: if an image is nowhere to be found.
     """
-    from aml_train.image.collect import collect_inputs, unresolved
-    from aml_train.image.spec import plan_image
+    from aml_train.image import collect_inputs, plan_image, unresolved
 
     image = config.image
     if image is None:
@@ -180,7 +174,7 @@ class _Look:
     remark: Callable[[str], object]
 
     def base(self, reference: ImageRef, platform: str) -> BaseImage:
-        from aml_train.image.base import docker_registries, resolve_base
+        from aml_train.image import docker_registries, resolve_base
 
         return resolve_base(
             reference,
@@ -194,13 +188,12 @@ class _Look:
 
     @functools.cached_property
     def _check(self) -> MovedTags:
-        from aml_train.image.base import MovedTags, docker_registries
+        from aml_train.image import MovedTags, docker_registries
 
         return MovedTags(docker_registries(self.environment, self.logins, attempts=1), remark=self.remark)
 
     def os(self, base: BaseImage, platform: str) -> str:
-        from aml_train.image.base import docker_registries
-        from aml_train.image.os_release import read_os
+        from aml_train.image import docker_registries, read_os
 
         registries = docker_registries(self.environment, self.logins)
         return read_os(base, platform=platform, engine=self.engine(), registries=registries)
@@ -212,14 +205,12 @@ def _logins(
     """Return what gives the credentials for a base's registry by the target's identity, where the target has one."""
     if config.target.kind != "azure":
         return lambda _registry: None
-    from aml_train.azure.acr import logins_by_identity
-    from aml_train.azure.clouds import cloud_named
-    from aml_train.azure.sign_in import sign_in
+    from aml_train.azure import cloud_named, logins_by_identity, sign_in_to_azure
 
     cloud = cloud_named(environment.get("AZURE_ENVIRONMENT", ""))
 
     def identity() -> SignIn:
-        return sign_in(environment, cloud=cloud, assertion=assertion, fetched=fetched)
+        return sign_in_to_azure(environment, cloud=cloud, assertion=assertion, fetched=fetched)
 
     return logins_by_identity(identity, cloud.registry_scope, outer=environment, fetched=fetched)
 
@@ -245,11 +236,10 @@ def _platform(engine: DockerClient) -> str:
 
 def _names(config: Config, environment: Mapping[str, str]) -> TargetNames:
     if config.target.kind == "azure":
-        from aml_train.azure.names import azure_names
+        from aml_train.azure import azure_names
 
         return azure_names(config, environment)
-    from aml_train.local.lifecycle import EmulatorSettings
-    from aml_train.local.target import local_names
+    from aml_train.local import EmulatorSettings, local_names
 
     return local_names(EmulatorSettings.from_environment(environment), config.target.name)
 
@@ -322,14 +312,12 @@ def open_service(
         ServiceError: the sign-in fails.
     """
     if config.target.kind == "azure":
-        from aml_train.azure.names import find_workspace
-        from aml_train.azure.target import connect_azure
+        from aml_train.azure import connect_azure, find_workspace
 
         where = find_workspace(config.target, config.directory, environment)
         service, _ = connect_azure(where, outer=environment, assertion=assertion, fetched=fetched)
         return service
-    from aml_train.local.lifecycle import EmulatorSettings, find_running
-    from aml_train.local.target import connect_local
+    from aml_train.local import EmulatorSettings, connect_local, find_running
 
     settings = EmulatorSettings.from_environment(environment)
     info = find_running(settings)
@@ -352,13 +340,11 @@ def open_workspace(
         ServiceError: the sign-in fails, or the local AzureML does not start.
     """
     if target.kind == "azure":
-        from aml_train.azure.names import find_workspace
-        from aml_train.azure.target import connect_azure
+        from aml_train.azure import connect_azure, find_workspace
 
         where = find_workspace(target, directory, environment)
         return connect_azure(where, outer=environment, assertion=None, fetched=lambda _token: None)[0]
-    from aml_train.local.lifecycle import EmulatorSettings, find_running, start
-    from aml_train.local.target import connect_local
+    from aml_train.local import EmulatorSettings, connect_local, find_running, start
 
     settings = EmulatorSettings.from_environment(environment)
     info = find_running(settings) or start(settings, listener)
@@ -373,7 +359,7 @@ def sweep_engine(environment: Mapping[str, str], listener: Listener) -> None:
     """
     from aml_train.core.engine import connect
     from aml_train.core.temporary import sweep_folders
-    from aml_train.image.leftovers import sweep
+    from aml_train.image import sweep
 
     sweep_folders(listener)
     engine = connect(environment)
@@ -388,12 +374,11 @@ def _open_target(prepared: PreparedRun, listener: Listener) -> OpenTarget:
 
     sweep_folders(listener)
     if prepared.plan.image is not None:
-        from aml_train.image.leftovers import sweep
+        from aml_train.image import sweep
 
         sweep(prepared.engine(), listener)
     if prepared.config.target.kind == "azure":
-        from aml_train.azure.names import find_workspace
-        from aml_train.azure.target import open_azure
+        from aml_train.azure import find_workspace, open_azure
 
         return open_azure(
             prepared.config.target,
@@ -405,9 +390,8 @@ def _open_target(prepared: PreparedRun, listener: Listener) -> OpenTarget:
             fetched=prepared.fetched,
             listener=listener,
         )
-    from aml_train.azure.sign_in import without_secrets
-    from aml_train.local.lifecycle import EmulatorSettings
-    from aml_train.local.target import open_local
+    from aml_train.azure import without_secrets
+    from aml_train.local import EmulatorSettings, open_local
 
     return open_local(
         EmulatorSettings.from_environment(prepared.outer),

@@ -8,21 +8,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aml_train.azure.transport import HttpWay
-from aml_train.config.model import TargetConfig
+from aml_train.azure import HttpWay
+from aml_train.config import TargetConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Listener, RunFinished
-from aml_train.models.lineage import Tracer
-from aml_train.models.promotion.promote import Promoter
-from aml_train.models.promotion.request import Promotion
-from aml_train.models.promotion.store import Held
+from aml_train.models import Held, Promoter, Promotion, Tracer
 
 if TYPE_CHECKING:
-    from aml_train.azure.blob.lease import AzureLeases
-    from aml_train.azure.sdk_v2 import AzureV2
-    from aml_train.azure.sign_in import Assertion, Fetched
-    from aml_train.image.registry.client import Registry
+    from aml_train.azure import Assertion, AzureLeases, AzureV2, Fetched
+    from aml_train.image import Registry
 
 _STATUS: Final = {"promote": "promoted", "rollback": "rolled-back"}
 
@@ -49,7 +44,7 @@ def open_promoter(
         InvalidError: the target's workspace is not said, or the password of the registry's user is missing.
         ServiceError: the sign-in fails, or the local AzureML does not start.
     """
-    from aml_train.azure.models import AzureCatalogue
+    from aml_train.azure import AzureCatalogue
 
     opened = _azure if target.kind == "azure" else _local
     service, registry = opened(target, directory, environment, listener, assertion, fetched)
@@ -74,15 +69,14 @@ def _local(
     fetched: Fetched,
 ) -> tuple[AzureV2, Callable[[str], Registry | None]]:
     del target, directory, assertion, fetched
-    from aml_train.local.lifecycle import EmulatorSettings, find_running, start
-    from aml_train.local.target import connect_local, local_names
+    from aml_train.local import EmulatorSettings, connect_local, find_running, local_names, start
 
     settings = EmulatorSettings.from_environment(environment)
     info = find_running(settings) or start(settings, listener)
     ours = local_names(settings).registry_for_jobs
 
     def registry(host: str) -> Registry | None:
-        from aml_train.image.registry.client import Registry
+        from aml_train.image import Registry
 
         return Registry(f"http://{info.registry_address}", same_machine=True) if host == ours else None
 
@@ -97,10 +91,7 @@ def _azure(
     assertion: Assertion | None,
     fetched: Fetched,
 ) -> tuple[AzureV2, Callable[[str], Registry | None]]:
-    from aml_train.azure.acr import location_of, password_of
-    from aml_train.azure.names import find_workspace
-    from aml_train.azure.sign_in import without_secrets
-    from aml_train.azure.target import connect_azure
+    from aml_train.azure import connect_azure, find_workspace, location_of, password_of, without_secrets
 
     workspace = find_workspace(target, directory, environment)
     service, sign_in = connect_azure(workspace, outer=environment, assertion=assertion, fetched=fetched)
@@ -133,8 +124,7 @@ class DefaultDatastore:
 
     def _store(self) -> AzureLeases:
         if self._made is None:
-            from aml_train.azure.blob.datastores import workspace_of
-            from aml_train.azure.blob.lease import AzureLeases
+            from aml_train.azure import AzureLeases, workspace_of
 
             service, way = self._service, HttpWay()
             data = workspace_of(service, service.credential, way, service.workspace.name)

@@ -12,16 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from aml_train.config.model import CommandJob, Config, TestsConfig
+from aml_train.config import CommandJob, Config, TestsConfig
 from aml_train.core import git
 from aml_train.core.files import GIT_IGNORE_FILES, IGNORE_FILES, FileId, FileSet
 from aml_train.core.origin import DIRTY
-from aml_train.image.collect import BaseResolver, OsReader, collect_inputs, read_file
-from aml_train.image.inputs import ImageInputs
-from aml_train.image.spec import BaseImage
-from aml_train.jobs.code import check_code
-from aml_train.jobs.run_logging import unsent_metrics
-from aml_train.jobs.setup import check_links
+from aml_train.image import BaseImage, BaseResolver, ImageInputs, OsReader, collect_inputs, read_file
+from aml_train.jobs import check_code, check_links, unsent_metrics
 from aml_train.pipeline.project_name import ProjectName, name_project, repository_of
 from aml_train.pipeline.run_files import not_code
 

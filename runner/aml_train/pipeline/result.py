@@ -7,12 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aml_train.core.events import LogsEnded
-from aml_train.gate.comparison import Comparison
-from aml_train.gate.decide import Decision
-from aml_train.image.spec import JobImage, Tested
-from aml_train.jobs.attempts import Attempt
-from aml_train.jobs.cost import Cost
-from aml_train.jobs.workspace import JobView, ModelView
+from aml_train.gate import Comparison, Decision
+from aml_train.image import JobImage, Tested
+from aml_train.jobs import Attempt, Cost, JobView, ModelView
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from aml_train.config.model import ClusterConfig
+from aml_train.config import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, CancelledError, ServiceError
 from aml_train.core.events import (
@@ -27,16 +27,24 @@ from aml_train.core.events import (
 from aml_train.core.machine import expected
 from aml_train.core.masking import Masker
 from aml_train.core.units import size
-from aml_train.image.spec import Given, ImageSpec, JobImage, Tested, TestSpec
-from aml_train.jobs.attempts import number_of
-from aml_train.jobs.cancel import tell_to_cancel
-from aml_train.jobs.inputs import data_to_be, pin_data
-from aml_train.jobs.live import LiveJob
-from aml_train.jobs.spec import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, JobSpec
-from aml_train.jobs.spending import Spending, placement_of
-from aml_train.jobs.states import JobStatus
-from aml_train.jobs.watch import Pace
-from aml_train.jobs.workspace import JobService, JobView
+from aml_train.image import Given, ImageSpec, JobImage, Tested, TestSpec
+from aml_train.jobs import (
+    TAG_ADDRESS,
+    TAG_DIGEST,
+    TAG_IMAGE,
+    JobService,
+    JobSpec,
+    JobStatus,
+    JobView,
+    LiveJob,
+    Pace,
+    Spending,
+    data_to_be,
+    number_of,
+    pin_data,
+    placement_of,
+    tell_to_cancel,
+)
 from aml_train.pipeline.baselines import Found, baseline_tags
 from aml_train.pipeline.decide import Verdict
 from aml_train.pipeline.evaluate import check_baseline, look_up_baseline

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from aml_train.config.model import Config
+from aml_train.config import Config
 from aml_train.core.boundary import repository_top
 from aml_train.core.files import FileId
 

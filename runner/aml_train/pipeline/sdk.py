@@ -7,7 +7,7 @@ import importlib.util
 from dataclasses import replace
 from typing import Final, Literal
 
-from aml_train.config.model import Config
+from aml_train.config import Config
 from aml_train.core.errors import InvalidError
 
 INSTALL: Final = "pip install 'aml-train[azure,azure-v1]'"

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from aml_train.config.model import BaselineConfig, Config
+from aml_train.config import BaselineConfig, Config
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.origin import Origin
-from aml_train.gate.baseline import read_values
-from aml_train.gate.comparison import Side
-from aml_train.jobs.workspace import JobService
+from aml_train.gate import Side, read_values
+from aml_train.jobs import JobService
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 
 Kind = Literal["job", "model", "stage", "branch", "file", "baseline"]

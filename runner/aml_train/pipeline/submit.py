@@ -11,20 +11,22 @@ from typing import Final
 from aml_train.core.clock import Clock
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
-from aml_train.image.spec import JobImage
-from aml_train.jobs.cancel import tell_to_cancel
-from aml_train.jobs.parts import difference, in_one_line
-from aml_train.jobs.spec import (
+from aml_train.image import JobImage
+from aml_train.jobs import (
     TAG_FINGERPRINT,
     TAG_GROUP,
     TAG_SEQUENCE,
+    JobService,
     JobSpec,
+    JobStatus,
     JobTemplate,
+    JobView,
+    difference,
+    in_one_line,
     job_parts,
     make_job,
+    tell_to_cancel,
 )
-from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobService, JobView
 from aml_train.pipeline.result import Group
 
 _MOST_ATTEMPTS: Final = 1000

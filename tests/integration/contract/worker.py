@@ -21,7 +21,7 @@ from aml_train.azure.compute import ensure_cluster
 from aml_train.azure.http import Workspace
 from aml_train.azure.models import AzureCatalogue
 from aml_train.azure.sdk_v2 import AzureV2
-from aml_train.azure.sign_in import sign_in
+from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.config.model import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError
@@ -53,12 +53,12 @@ def services(workspace: Workspace) -> dict[str, Any]:
         subscription_id=workspace.subscription_id, resource_group=workspace.resource_group, name="nowhere"
     )
     wrong = {**os.environ, "AZURE_CLIENT_SECRET": "wrong"}
-    service = AzureV2(workspace, sign_in(os.environ))
+    service = AzureV2(workspace, sign_in_to_azure(os.environ))
     return {
         "service": service,
         "catalogue": AzureCatalogue(service, CLOCK),
-        "elsewhere": AzureV2(nowhere, sign_in(os.environ)),
-        "signed_out": AzureV2(workspace, sign_in(wrong)),
+        "elsewhere": AzureV2(nowhere, sign_in_to_azure(os.environ)),
+        "signed_out": AzureV2(workspace, sign_in_to_azure(wrong)),
     }
 
 

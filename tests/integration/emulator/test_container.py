@@ -100,7 +100,7 @@ class User:
 
     def __call__(self, *arguments: str) -> object:
         base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        variables = base | emulator.environment(self.info, os.environ, cache=self.folder / "cache")
+        variables = base | emulator.client_environment(self.info, os.environ, cache=self.folder / "cache")
         done = subprocess.run(
             [sys.executable, str(CLIENT), *arguments], env=variables, capture_output=True, text=True, timeout=900
         )
@@ -248,7 +248,7 @@ def test_one_that_does_not_get_ready_shows_its_log(settings: EmulatorSettings) -
 def test_a_job_of_the_container_reaches_azures_services_alone(settings: EmulatorSettings, tmp_path: Path) -> None:
     """The emulator's container is on the job's network with all its ports."""
     info = emulator.start(settings, lambda _event: None)
-    variables = emulator.environment(info, os.environ, cache=tmp_path)
+    variables = emulator.client_environment(info, os.environ, cache=tmp_path)
     with rest.signed_in(variables) as session:
         assert reached(session, dataclasses.asdict(info), registry_port=INSIDE_REGISTRY_PORT) == WANTED
     assert emulator.info(settings) == info

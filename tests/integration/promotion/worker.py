@@ -38,7 +38,7 @@ from aml_train.jobs.submission import Submission
 from aml_train.models.promotion.promote import Promoter
 from aml_train.models.promotion.request import Request
 from aml_train.models.promotion.store import Held
-from aml_train.models.register import ModelSpec, lineage, register
+from aml_train.models.register import ModelSpec, lineage_tags, register_model
 from aml_train.pipeline.promotion import carry_out, open_promoter
 
 MODEL = "digits"
@@ -122,10 +122,10 @@ def prepare(*, port: int, versions: int, folder: str) -> object:
             time.sleep(0.05)
         view = service.find(job)
         assert view is not None
-        tags = lineage(view, metrics={"acc": accuracy}, decision=Decision(rules=()))
+        tags = lineage_tags(view, metrics={"acc": accuracy}, decision=Decision(rules=()))
         for number in range(count):
             spec = ModelSpec(name=MODEL, artifact=f"outputs/m{number}", output=None, type="custom_model")
-            register(service, spec, job=job, tags=tags)
+            register_model(service, spec, job=job, tags=tags)
     return {"digest": image.digest, "jobs": [name for name, _, _ in jobs]}
 
 
@@ -176,7 +176,7 @@ def register_race(*, job: str, same: int, others: int) -> object:
         service.prepare()
         spec = ModelSpec(name="raced", artifact=artifact, output=None, type="custom_model")
         barrier.wait()
-        view, _ = register(service, spec, job=job, tags={})
+        view, _ = register_model(service, spec, job=job, tags={})
         results.put((artifact, view.version))
 
     artifacts = ["outputs/m0"] * same + [f"outputs/m{number + 1}" for number in range(others)]

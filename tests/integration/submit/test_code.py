@@ -15,7 +15,7 @@ from aml_train.azure import code_hash, code_upload
 from aml_train.azure.code_hash import read_snapshot
 from aml_train.azure.code_upload import ensure_code
 from aml_train.azure.http import Workspace
-from aml_train.azure.sign_in import sign_in
+from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError
 from aml_train.core.files import FileSet
@@ -34,7 +34,7 @@ class Recording(AzureRest):
         workspace = Workspace(
             subscription_id=info["subscription_id"], resource_group=info["resource_group"], name=info["workspace"]
         )
-        super().__init__(workspace, sign_in({**os.environ, "AML_TRAIN_SIGN_IN": "secret"}))
+        super().__init__(workspace, sign_in_to_azure({**os.environ, "AML_TRAIN_SIGN_IN": "secret"}))
         self.asked: list[str] = []
 
     def _called(self, method: str, url: str, *given: Any, **options: Any) -> Any:

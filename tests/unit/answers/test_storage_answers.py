@@ -18,7 +18,7 @@ from requests.adapters import HTTPAdapter
 from aml_train.azure.blob.container import AzureBlobs
 from aml_train.azure.blob.datastores import Access
 from aml_train.azure.blob.lease import AzureLeases
-from aml_train.azure.sign_in import sign_in
+from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.azure.transport import HttpWay
 from aml_train.core.clock import Clock
 from tests.answer_cases import CASES, Answering, Reply, as_json, tries
@@ -121,7 +121,7 @@ def held() -> bytes:
 
 
 def signed_in() -> str:
-    return sign_in(PRINCIPAL).token("https://management.azure.com/.default")
+    return sign_in_to_azure(PRINCIPAL).token("https://management.azure.com/.default")
 
 
 OPERATIONS: Mapping[str, Callable[[], object]] = {

@@ -14,7 +14,7 @@ from aml_train.core.references import ImageRef
 from aml_train.image.base import MovedTags, Registries, docker_login, docker_registries, resolve_base
 from aml_train.image.registry.client import Registry
 from aml_train.image.spec import BaseImage
-from tests.unit.image.fake_registry import FakeRegistry
+from tests.unit.image.registry.fake_registry import FakeRegistry
 
 
 def _config(folder: Path, document: object) -> dict[str, str]:

@@ -12,7 +12,7 @@ from aml_train.image.ensure import _Stage
 from aml_train.image.registry.client import Registry
 from aml_train.image.work import Work
 from tests.image_cases import plan
-from tests.unit.image.test_registry_http import Script, answer
+from tests.unit.image.registry.test_http import Script, answer
 
 
 def notices(url: str, status: int) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ from typing import Literal
 from aml_train.cli.scaffold.documents import Document
 from aml_train.cli.scaffold.draft import Item
 from aml_train.cli.scaffold.project import Project, TextFile
-from aml_train.config.yaml.nodes import ListNode, MapNode, Mark, ScalarNode
+from aml_train.config import ListNode, MapNode, Mark, ScalarNode
 
 _MAIN = re.compile(r"""^if __name__ == ["']__main__["']""", re.MULTILINE)
 _TRAINING = re.compile(r"train\w*\.py|\w*_?train(ing)?\.py|main\.py|fit\.py")

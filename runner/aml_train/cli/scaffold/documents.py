@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from aml_train.config.yaml.nodes import ListNode, MapNode, Mark, Node, ScalarNode, find, place
+from aml_train.config import ListNode, MapNode, Mark, Node, ScalarNode, find, place
 
 Kind = Literal["command", "other job", "component", "environment", "runconfig", "conda", "workflow"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from aml_train.config.yaml.nodes import Mark
+from aml_train.config import Mark
 
 Value = str | int | float | bool
 

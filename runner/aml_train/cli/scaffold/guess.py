@@ -10,7 +10,7 @@ from aml_train.cli.scaffold.candidates import Candidate, job_item
 from aml_train.cli.scaffold.draft import Draft, Item
 from aml_train.cli.scaffold.guess_image import Image, guess_image
 from aml_train.cli.scaffold.project import Project, TextFile, nearness
-from aml_train.config.yaml.nodes import MapNode, Mark
+from aml_train.config import MapNode, Mark
 
 MOST_METRICS = 8
 _METRIC = r"""\blog_metric\(\s*(?:key\s*=\s*)?["']([^"'{}]+)["']|\brun\.log\(\s*["']([^"'{}]+)["']"""

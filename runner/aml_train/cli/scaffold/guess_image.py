@@ -10,7 +10,7 @@ from aml_train.cli.scaffold.candidates import Candidate
 from aml_train.cli.scaffold.documents import Document
 from aml_train.cli.scaffold.draft import Item
 from aml_train.cli.scaffold.project import Project, TextFile, nearness
-from aml_train.config.yaml.nodes import Mark
+from aml_train.config import Mark
 
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 DEFAULT_PYTHON = "3.11"

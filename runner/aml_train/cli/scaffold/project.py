@@ -11,9 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from aml_train.cli.scaffold.documents import Document, Kind, kind_of, looks_like_azureml
-from aml_train.config.yaml.nodes import Faults, MapNode, Mark
-from aml_train.config.yaml.source import MAX_BYTES, read_text
-from aml_train.config.yaml.tree import parse
+from aml_train.config import MAX_BYTES, Faults, MapNode, Mark, parse, read_text
 from aml_train.core.errors import Fault
 
 MAX_DEPTH: Final = 6

@@ -10,7 +10,7 @@ from aml_train.config.yaml.nodes import Faults, Node, ScalarNode, shown
 from aml_train.config.yaml.shapes import Choice, Duration, Flag, Text, Variable, mismatch, needs_quotes
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
 from aml_train.core.references import ImageRef
-from aml_train.image.tags import complaint
+from aml_train.image import complaint
 
 VARIABLES: Final = Table(
     value=Variable(),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from aml_train.core.references import ImageRef
-from aml_train.image.tags import DEFAULT_TAGS
+from aml_train.image import DEFAULT_TAGS
 
 OfedSource = Literal["mlnx_ofed", "doca", "distro"]
 

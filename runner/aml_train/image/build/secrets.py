@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
 
-from aml_train.config.sections.image_model import SecretConfig
+from aml_train.config import SecretConfig
 from aml_train.core.errors import Fault, ImageError, InvalidError
 from aml_train.image.build.secret_files import SecretAccess, read_secret_file
 

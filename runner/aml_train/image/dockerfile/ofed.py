@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.config.sections.image_model import OfedConfig
+from aml_train.config import OfedConfig
 from aml_train.core.errors import Fault, InvalidError
 
 MLNX_OFED_SERVER: Final = "https://content.mellanox.com/ofed"

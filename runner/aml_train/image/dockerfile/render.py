@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from aml_train.config.sections.image_grammar import SECRET_IN_URL
-from aml_train.config.sections.image_model import CopyConfig, ImageConfig, PipConfig, ProtectConfig, RunConfig
+from aml_train.config import SECRET_IN_URL, CopyConfig, ImageConfig, PipConfig, ProtectConfig, RunConfig
 from aml_train.image.dockerfile.ofed import DOCA_PACKAGE, AptRepository, OfedPlan, Tarball
 from aml_train.image.dockerfile.shell import check, env_value, quote, words
 from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, LARGE_PINS, PROTECT, ImageInputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from aml_train.jobs.workspace import ModelView
+from aml_train.jobs import ModelView
 
 
 class Catalogue(Protocol):

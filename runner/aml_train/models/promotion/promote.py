@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.config.model import BaselineConfig
+from aml_train.config import BaselineConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import GateFailedError, ServiceError
 from aml_train.core.events import (
@@ -25,8 +25,8 @@ from aml_train.core.events import (
     StageFinished,
     StageStarted,
 )
-from aml_train.gate.decide import Decision
-from aml_train.jobs.workspace import JobService, ModelView
+from aml_train.gate import Decision
+from aml_train.jobs import JobService, ModelView
 from aml_train.models.lineage import Step, Tracer
 from aml_train.models.promotion.catalogue import Catalogue
 from aml_train.models.promotion.change import apply, decoded, finish, new_change, title
@@ -42,7 +42,7 @@ from aml_train.models.promotion.choose import (
 from aml_train.models.promotion.record import Change, Record, encode
 from aml_train.models.promotion.request import Promotion, Request
 from aml_train.models.promotion.store import PromotionStore
-from aml_train.pipeline.evaluate import courses, decide_gate, report
+from aml_train.pipeline import courses, decide_gate, report
 
 _METRIC_PAUSE: Final = 0.05
 

@@ -27,7 +27,7 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.pipeline.branch_verdicts import GateWord, record_verdict
 from tests.fake_service import FakeService, lost
-from tests.unit.test_pipeline import make_plan, run
+from tests.unit.pipeline.test_run import make_plan, run
 
 NAN, INF = math.nan, math.inf
 S = JobStatus

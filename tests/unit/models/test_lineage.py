@@ -20,7 +20,7 @@ from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.models.lineage import Step, Tracer, render
 from tests.fake_promotion import FakeCatalogue
 from tests.fake_service import FakeService
-from tests.unit.image.fake_registry import FakeRegistry
+from tests.unit.image.registry.fake_registry import FakeRegistry
 
 KEY = "k" * 40
 HOST = "amllocal.azurecr.io"

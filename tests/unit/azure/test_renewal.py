@@ -12,7 +12,7 @@ import azure.identity
 import pytest
 from azure.core.pipeline.transport import HttpTransport
 
-from aml_train.azure.sign_in import sign_in
+from aml_train.azure.sign_in import sign_in_to_azure
 
 HOUR = 3600
 LIFETIME = 3599
@@ -74,7 +74,9 @@ def test_a_day_needs_a_new_assertion_about_every_hour(monkeypatch: pytest.Monkey
         "ClientAssertionCredential",
         partial(azure.identity.ClientAssertionCredential, transport=entra),
     )
-    identity = sign_in({"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c"}, assertion=lambda _audience: str(now[0]))
+    identity = sign_in_to_azure(
+        {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c"}, assertion=lambda _audience: str(now[0])
+    )
     tokens = []
     end = now[0] + 24 * HOUR
     while now[0] < end:

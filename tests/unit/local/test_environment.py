@@ -9,7 +9,7 @@ import pytest
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.local.container import container_environment, fingerprint
-from aml_train.local.environment import environment, no_proxy, shell_exports
+from aml_train.local.environment import client_environment, no_proxy, shell_exports
 from aml_train.local.settings import IMAGE, EmulatorInfo, EmulatorSettings
 
 ANSWER: dict[str, Any] = {
@@ -61,7 +61,7 @@ def test_an_answer_of_something_else_is_told(missing: str) -> None:
 
 def test_the_variables_lead_to_the_emulator(user_bundle: Path, tmp_path: Path) -> None:
     base = {"SSL_CERT_FILE": str(user_bundle), "NO_PROXY": "intra.net,.azure.com", "no_proxy": "other.net"}
-    variables = environment(INFO, base, cache=tmp_path / "cache")
+    variables = client_environment(INFO, base, cache=tmp_path / "cache")
     bundle = tmp_path / "cache/ca-bundle.pem"
     assert variables == {
         "HTTPS_PROXY": "http://127.0.0.1:1234",
@@ -86,13 +86,13 @@ def test_the_variables_lead_to_the_emulator(user_bundle: Path, tmp_path: Path) -
 
 def test_the_bundle_does_not_grow_when_the_variables_are_taken_over_again(user_bundle: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    variables = environment(INFO, {"REQUESTS_CA_BUNDLE": str(user_bundle)}, cache=cache)
+    variables = client_environment(INFO, {"REQUESTS_CA_BUNDLE": str(user_bundle)}, cache=cache)
     before = written(cache / "ca-bundle.pem")
-    again = environment(INFO, variables, cache=cache)
+    again = client_environment(INFO, variables, cache=cache)
     assert again == variables
     assert written(cache / "ca-bundle.pem") == before
     other = EmulatorInfo.from_answer(ANSWER | {"ca_pem": "NEW CA"}, EmulatorSettings(port=1234))
-    environment(other, variables, cache=cache)
+    client_environment(other, variables, cache=cache)
     text = (cache / "ca-bundle.pem").read_text()
     assert "OUR CA" not in text
     assert text.count("USER CA") == text.count("NEW CA") == 1
@@ -100,7 +100,7 @@ def test_the_bundle_does_not_grow_when_the_variables_are_taken_over_again(user_b
 
 def test_a_bundle_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidError, match=r"The CA bundle CURL_CA_BUNDLE=/nowhere\.pem cannot be read"):
-        environment(INFO, {"CURL_CA_BUNDLE": "/nowhere.pem"}, cache=tmp_path)
+        client_environment(INFO, {"CURL_CA_BUNDLE": "/nowhere.pem"}, cache=tmp_path)
 
 
 @pytest.mark.parametrize(

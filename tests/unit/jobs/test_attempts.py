@@ -14,7 +14,7 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from tests.fake_service import FakeClock, FakeService, lost
 from tests.unit.jobs.test_endings import PREEMPTED, SCRIPT
-from tests.unit.test_pipeline import good_service, make_plan, run
+from tests.unit.pipeline.test_run import good_service, make_plan, run
 
 S = JobStatus
 

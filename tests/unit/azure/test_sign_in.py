@@ -20,7 +20,7 @@ from azure.core.exceptions import (
 )
 
 from aml_train.azure.clouds import AZURE_PUBLIC, cloud_named
-from aml_train.azure.sign_in import SignIn, sign_in, without_secrets
+from aml_train.azure.sign_in import SignIn, sign_in_to_azure, without_secrets
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.user_agent import PRODUCT
 
@@ -75,7 +75,7 @@ def assertion(_audience: str) -> str:
 def test_what_is_given_chooses(
     environment: Mapping[str, str], with_assertion: bool, expected: str, title: str, made: Made
 ) -> None:
-    chosen = sign_in(environment, assertion=assertion if with_assertion else None)
+    chosen = sign_in_to_azure(environment, assertion=assertion if with_assertion else None)
     assert ([name for name, _, _ in made], chosen.title) == ([expected], title)
 
 
@@ -86,7 +86,7 @@ def test_a_cloud_has_its_own_authority_and_audience(made: Made) -> None:
         asked.append(audience)
         return assertion(audience)
 
-    sign_in(IDS, cloud=cloud_named("azureusgovernment"), assertion=record)
+    sign_in_to_azure(IDS, cloud=cloud_named("azureusgovernment"), assertion=record)
     ((_, (tenant, client, fetch), options),) = made
     wanted = {"authority": "login.microsoftonline.us", "user_agent": PRODUCT}
     assert (tenant, client, options) == ("the-tenant", "the-client", wanted)
@@ -97,7 +97,7 @@ def test_a_cloud_has_its_own_authority_and_audience(made: Made) -> None:
 
 @pytest.mark.parametrize(("client", "expected"), [("", None), ("the-client", "the-client")])
 def test_a_managed_identity_may_be_named(client: str, expected: str | None, made: Made) -> None:
-    sign_in({"AML_TRAIN_SIGN_IN": "managed-identity", "AZURE_CLIENT_ID": client})
+    sign_in_to_azure({"AML_TRAIN_SIGN_IN": "managed-identity", "AZURE_CLIENT_ID": client})
     assert made[0][2] == {"client_id": expected, "user_agent": PRODUCT}
 
 
@@ -118,13 +118,13 @@ def test_a_managed_identity_may_be_named(client: str, expected: str | None, made
 )
 def test_what_cannot_work_is_told(environment: Mapping[str, str], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message) as caught:
-        sign_in(environment)
+        sign_in_to_azure(environment)
     assert "the-secret" not in str(caught.value)
 
 
 def test_a_workflow_that_names_nobody_is_told_the_inputs() -> None:
     with pytest.raises(ServiceError, match="AZURE_TENANT_ID, AZURE_CLIENT_ID not set") as caught:
-        sign_in({}, assertion=assertion)
+        sign_in_to_azure({}, assertion=assertion)
     assert "give the action the inputs client-id and tenant-id" in str(caught.value.hint)
 
 

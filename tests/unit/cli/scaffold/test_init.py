@@ -21,7 +21,7 @@ from aml_train.config.load import load_config
 from aml_train.config.yaml.nodes import Mark
 from aml_train.core.errors import InvalidError
 
-PROJECTS = Path(__file__).parents[2] / "projects"
+PROJECTS = Path(__file__).parents[3] / "projects"
 
 
 class Ran:

@@ -15,7 +15,7 @@ from aml_train.config.load import load_config
 from aml_train.core.errors import InvalidError
 from tests.unit.config.test_runconfig import CASES, write
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "sdk-v1.md"
+DOCUMENTATION = Path(__file__).parents[3] / "docs" / "sdk-v1.md"
 
 
 @pytest.mark.parametrize("name", CASES)

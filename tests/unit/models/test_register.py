@@ -12,7 +12,7 @@ from aml_train.gate.decide import Decision, RuleDecision
 from aml_train.gate.rules import parse_rule
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView, NewModel
-from aml_train.models.register import ModelSpec, check_written, fitting, lineage, next_version, register
+from aml_train.models.register import ModelSpec, check_written, fitting, lineage_tags, next_version, register_model
 from tests.fake_service import FakeService
 
 SPEC = ModelSpec(name="m", artifact="outputs/model", output=None, type="custom_model", tags={"team": "a"})
@@ -43,16 +43,16 @@ def test_where_the_model_lies(spec: ModelSpec, uri: str) -> None:
 
 def test_a_model_is_registered_once_for_a_job() -> None:
     service = FakeService(artifacts=["outputs/model/a"])
-    first, found = register(service, SPEC, job="j", tags={})
+    first, found = register_model(service, SPEC, job="j", tags={})
     assert (first.version, found) == ("1", False)
     assert first.tags == {
         "team": "a",
         "aml-train.job": "j",
         "aml-train.model-source": "azureml://jobs/j/outputs/artifacts/paths/outputs/model",
     }
-    again, found = register(service, SPEC, job="j", tags={})
+    again, found = register_model(service, SPEC, job="j", tags={})
     assert (again.version, found) == ("1", True)
-    other, _ = register(service, SPEC, job="k", tags={})
+    other, _ = register_model(service, SPEC, job="k", tags={})
     assert other.version == "2"
     assert len(service.registered) == 2
 
@@ -62,28 +62,28 @@ def test_a_version_of_the_same_job_from_another_path_is_another_model() -> None:
     service.registered.append(
         ModelView(name="m", version="1", path="p", tags={"aml-train.job": "j", "aml-train.model-source": "best"})
     )
-    view, found = register(service, SPEC, job="j", tags={})
+    view, found = register_model(service, SPEC, job="j", tags={})
     assert (view.version, found) == ("2", False)
 
 
 def test_a_new_version_is_in_its_stage_and_one_that_exists_keeps_its_own() -> None:
     service = FakeService(artifacts=["outputs/model/a"])
     spec = replace(SPEC, stage="candidate")
-    view, _ = register(service, spec, job="j", tags={"aml-train.stage": "of the job"})
+    view, _ = register_model(service, spec, job="j", tags={"aml-train.stage": "of the job"})
     assert view.tags["aml-train.stage"] == "candidate"
     service.registered[0] = replace(view, tags={**view.tags, "aml-train.stage": "production"})
-    again, found = register(service, spec, job="j", tags={})
+    again, found = register_model(service, spec, job="j", tags={})
     assert (found, again.tags["aml-train.stage"]) == (True, "production")
 
 
 def test_a_job_without_the_model_is_an_error() -> None:
     with pytest.raises(JobFailedError, match="completed, but wrote nothing at 'outputs/model'"):
-        register(FakeService(artifacts=["outputs/modell"]), SPEC, job="j", tags={})
+        register_model(FakeService(artifacts=["outputs/modell"]), SPEC, job="j", tags={})
 
 
 def test_lineage_says_when_the_environment_was_only_given() -> None:
     job = JobView(name="j", status=JobStatus.COMPLETED, tags={"aml-train.tested": "given, not tested", "team": "a"})
-    tags = lineage(job, metrics={"a/b": 1 / 3}, decision=Decision(rules=()))
+    tags = lineage_tags(job, metrics={"a/b": 1 / 3}, decision=Decision(rules=()))
     assert tags["aml-train.tested"] == "given, not tested"
     assert "team" not in tags
     assert tags["aml-train.gate"] == "none"
@@ -114,7 +114,7 @@ def test_lineage_tells_all_and_no_secret() -> None:
     decided = RuleDecision(
         metric="acc", rule=rule, where="f:1", value=float("nan"), limit=0.5, verdict="warned", reason=""
     )
-    tags = lineage(job, metrics={"acc": 0.75, "loss": 0.25}, decision=Decision(rules=(decided,)))
+    tags = lineage_tags(job, metrics={"acc": 0.75, "loss": 0.25}, decision=Decision(rules=(decided,)))
     told = {name.removeprefix("aml-train."): value for name, value in tags.items() if name != "aml-train.version"}
     assert told == {
         "commit": "c",
@@ -143,7 +143,7 @@ def test_a_long_decision_fits_a_tag() -> None:
         )
         for number in range(100)
     )
-    text = lineage(job_view(), metrics={}, decision=Decision(rules=rules))["aml-train.gate-rules"]
+    text = lineage_tags(job_view(), metrics={}, decision=Decision(rules=rules))["aml-train.gate-rules"]
     assert len(text) <= 1000
     *kept, rest = json.loads(text)
     assert rest == f"{100 - len(kept)} more"
@@ -160,7 +160,7 @@ def test_no_more_tags_than_azureml_allows_and_what_is_left_out_is_counted() -> N
 
 def test_what_identifies_a_version_is_fixed_in_its_properties() -> None:
     service = FakeService(artifacts=["outputs/model/a"])
-    view, _ = register(service, SPEC, job="j", tags={"aml-train.commit": "c", "aml-train.gate": "passed"})
+    view, _ = register_model(service, SPEC, job="j", tags={"aml-train.commit": "c", "aml-train.gate": "passed"})
     source = "azureml://jobs/j/outputs/artifacts/paths/outputs/model"
     assert view.properties == {"aml-train.job": "j", "aml-train.model-source": source, "aml-train.commit": "c"}
 
@@ -186,7 +186,7 @@ def test_another_job_takes_the_version_meanwhile() -> None:
         FakeService.register(service, replace(model, tags={"aml-train.job": "k"}))
 
     service.meanwhile += [other, other]
-    view, found = register(service, SPEC, job="j", tags={})
+    view, found = register_model(service, SPEC, job="j", tags={})
     assert (view.version, found) == ("3", False)
     assert [one.tags["aml-train.job"] for one in service.registered] == ["k", "k", "j"]
 
@@ -198,7 +198,7 @@ def test_two_runs_of_one_job_register_one_version() -> None:
         FakeService.register(service, model)
 
     service.meanwhile.append(other)
-    view, found = register(service, SPEC, job="j", tags={})
+    view, found = register_model(service, SPEC, job="j", tags={})
     assert (view.version, found, len(service.registered)) == ("1", False, 1)
 
 
@@ -210,7 +210,7 @@ def test_a_refusal_that_is_no_conflict_stays_one() -> None:
 
     service.meanwhile.append(refuse)
     with pytest.raises(ServiceError, match="AzureML answered 403"):
-        register(service, SPEC, job="j", tags={})
+        register_model(service, SPEC, job="j", tags={})
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_a_model_is_one_of_its_type(type_: str, files: list[str], content: bytes
         assert check_written(service, replace(spec, artifact=None, output="best"), "j") is None
     else:
         with pytest.raises(JobFailedError) as caught:
-            register(service, spec, job="j", tags={})
+            register_model(service, spec, job="j", tags={})
         assert reason in caught.value.message
         assert service.registered == []
 
@@ -261,14 +261,14 @@ def test_a_model_is_one_of_its_type(type_: str, files: list[str], content: bytes
 def test_an_output_that_is_empty_or_may_not_be_read() -> None:
     spec = replace(SPEC, artifact=None, output="best")
     with pytest.raises(JobFailedError, match="wrote nothing into its output 'best'"):
-        register(FakeService(), spec, job="j", tags={})
+        register_model(FakeService(), spec, job="j", tags={})
 
     class Refusing(FakeService):
         def output_paths(self, name: str, output: str) -> Iterator[str]:
             raise ServiceError("the storage answered 403")
 
     remarks: list[str] = []
-    view, _ = register(Refusing(), spec, job="j", tags={}, remark=remarks.append)
+    view, _ = register_model(Refusing(), spec, job="j", tags={}, remark=remarks.append)
     assert view.version == "1"
     assert remarks == [
         "Whether the job wrote a model into its output 'best' could not be looked up: the storage answered 403"

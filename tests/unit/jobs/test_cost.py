@@ -14,8 +14,8 @@ from aml_train.jobs.spending import Spending, placement_of
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, NodeKind, Placement
 from tests.fake_service import FakeClock, FakeService
-from tests.unit.test_attempts import preempted
-from tests.unit.test_pipeline import good_service, make_plan, run
+from tests.unit.jobs.test_attempts import preempted
+from tests.unit.pipeline.test_run import good_service, make_plan, run
 
 S = JobStatus
 A100 = NodeKind(size="Standard_ND96asr_v4", gpus=8)

@@ -18,7 +18,7 @@ from aml_train.core.events import Event, Notice
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import RegistryLocation
 from tests.answers import answered
-from tests.unit.targets.test_azure import WORKSPACE, identity
+from tests.unit.azure.test_target import WORKSPACE, identity
 
 ARM = "https://management.azure.com"
 GROUP = "/subscriptions/sub/resourceGroups/group"

@@ -16,7 +16,7 @@ from aml_train.image.registry.auth import Login, RegistryAuth, is_loopback, pars
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 from aml_train.image.spec import TestRecord
-from tests.unit.image.fake_registry import FakeRegistry
+from tests.unit.image.registry.fake_registry import FakeRegistry
 
 URL = "https://registry.test"
 REALM = "https://auth.test/token"

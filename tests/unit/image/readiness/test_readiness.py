@@ -253,7 +253,7 @@ def test_the_probe_is_python_3_6_and_imports_nothing_of_ours() -> None:
 
 
 def test_the_documentation_names_every_check() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "image-checks.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[4] / "docs" / "image-checks.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)
     assert rows == list(CHECKS)
 

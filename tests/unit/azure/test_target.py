@@ -48,7 +48,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Any]) -> li
         return answered(answer)
 
     monkeypatch.setattr(AzureRest, "read", read)
-    monkeypatch.setattr(target, "sign_in", lambda *_args, **_options: identity())
+    monkeypatch.setattr(target, "sign_in_to_azure", lambda *_args, **_options: identity())
     return asked
 
 

@@ -21,7 +21,7 @@ from aml_train.image.dockerfile.ofed import (
     plan_ofed,
 )
 
-DOCUMENTATION = Path(__file__).parents[3] / "docs/image.md"
+DOCUMENTATION = Path(__file__).parents[4] / "docs/image.md"
 
 
 def ofed(**values: Any) -> OfedConfig:
