@@ -91,7 +91,7 @@ def fresh_engine(session: nox.Session) -> None:
     _install(session)
     paths = {"PATH": os.pathsep.join((session.bin, _SERVICES, os.environ.get("PATH", os.defpath)))}
     tests = session.posargs or ["tests/unit", "tests/integration", "tests/e2e"]
-    session.run("python", "-m", "tests.fresh_engine", *_SIDE_BY_SIDE, *tests, env=paths)
+    session.run("python", "-m", "tests.support.fresh_engine", *_SIDE_BY_SIDE, *tests, env=paths)
 
 
 @nox.session

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.emulator.crash_load import TERMINAL, VERSION, Client
-from tests.integration.emulator.service import Emulator
+from tests.support.emulator_process import Emulator
 
 HOST = "management.azure.com"
 INTERVAL_SECONDS = 1.0

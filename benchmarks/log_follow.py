@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.measuring import AML_TRAIN
-from tests.integration.emulator.service import ROOT, Emulator
 from tests.integration.logs.following import Following, ranks
+from tests.support.emulator_process import ROOT, Emulator
 
 STD: Final = "user_logs/std_log.txt"
 MB: Final = 1_000_000

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.measuring import AML_TRAIN, Row, make_row, print_table
-from tests.integration.emulator.service import Emulator
+from tests.support.emulator_process import Emulator
 
 _IMAGE: Final = "python:3.11-slim-bookworm"
 _BARE: Final = """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.side_by_side import FOLDER, as_utf8, group_of, place_of, room_for
+from tests.support.scheduling import FOLDER, as_utf8, group_of, place_of, room_for
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import requests
 
-from tests.bridge import bridge_address
 from tests.e2e.oidc import ISSUER, Provider
+from tests.support.docker_bridge import bridge_address
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Local

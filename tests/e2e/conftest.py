@@ -21,8 +21,8 @@ from aml_train.local.settings import IMAGE
 from tests.e2e.azure import Azure, address_of, bridge
 from tests.e2e.hosted_runner import HostedRunner
 from tests.e2e.oidc import Provider, serving
-from tests.ports import free_port
-from tests.side_by_side import one_at_a_time
+from tests.support.ports import free_port
+from tests.support.scheduling import one_at_a_time
 
 ROOT = Path(__file__).parents[2]
 #: Which local AzureML is meant.

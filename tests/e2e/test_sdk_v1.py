@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT, Local
 from tests.e2e.hosted_runner import HostedRunner
-from tests.integration.emulator.service import python_of_v1
+from tests.support.emulator_process import python_of_v1
 
 #: azureml-defaults is hundreds of megabytes.
 pytestmark = pytest.mark.timeout(1800)

@@ -13,7 +13,7 @@ import pytest
 from aml_train.core.engine import BuildCli, buildkit_cli, connect
 from aml_train.core.events import Event
 from aml_train.image.registry.client import Registry, RegistryLocation
-from tests.integration.registry_process import serve_registry
+from tests.support.registry_process import serve_registry
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.emulator import distributed_example as example
-from tests.integration.emulator.service import Emulator, python_of_v1
+from tests.support.emulator_process import Emulator, python_of_v1
 
 IMAGE = os.environ.get("AML_TRAIN_TORCH_IMAGE", "")
 LAST = "slope 3.000 offset -1.000"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.integration.emulator.service import ROOT, Emulator
+from tests.support.emulator_process import ROOT, Emulator
 
 REQUEST_TOKEN = "the-request-token"
 REPOSITORY = "octo/digits"

@@ -18,8 +18,8 @@ from cryptography.x509.oid import NameOID
 
 from aml_train.core.engine import connect
 from tests.integration.azure.stand_in import REQUEST_TOKEN, GitHub, Workflow, assertion, serve
-from tests.integration.emulator.service import Emulator
-from tests.integration.engine_names import forget
+from tests.support.emulator_process import Emulator
+from tests.support.engine_images import forget
 
 BASE = "python:3.11-slim-bookworm"
 JOB = f"""\

@@ -27,7 +27,7 @@ from tests.integration.azure.clocked_emulator import CLOCK, PRELOAD, read_clock
 from tests.integration.azure.night import HOUR, Night
 from tests.integration.azure.stand_in import GitHub, assertion, serve
 from tests.integration.azure.test_azure import BASE, configure
-from tests.integration.emulator.service import Emulator
+from tests.support.emulator_process import Emulator
 
 #: The job says what it is told, and ends when it is told to.
 JOB = f"""\

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.emulator.service import ROOT, Emulator, executing_by
+from tests.support.emulator_process import ROOT, Emulator, executing_by
 
 SECONDS = 900
 SOURCES = os.pathsep.join((str(ROOT), str(ROOT / "runner")))

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from aml_emulator.domain.jobs import from_runconfig as runconfig
-from tests.integration.emulator.service import python_of_v1
+from tests.support.emulator_process import python_of_v1
 from tests.unit.config.test_command_runconfig import CASES as OF_JOBS
 from tests.unit.config.test_runconfig import CASES, write
 

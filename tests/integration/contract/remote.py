@@ -16,7 +16,7 @@ from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobService
 from aml_train.models.promotion.catalogue import Catalogue
 from tests.integration.contract.worker import read_frame, write_frame
-from tests.integration.emulator.service import ROOT, Emulator
+from tests.support.emulator_process import ROOT, Emulator
 
 SECONDS = 600
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.data.two_targets import TwoTargets
-from tests.integration.emulator.service import Emulator
+from tests.support.emulator_process import Emulator
 
 
 @pytest.fixture(scope="package")

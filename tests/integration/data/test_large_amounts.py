@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.conftest import BASE
 from tests.integration.data.two_targets import TwoTargets
-from tests.integration.emulator.service import Emulator
+from tests.support.emulator_process import Emulator
 
 FILES: Final = 10_000
 MEBIBYTES: Final = 2048

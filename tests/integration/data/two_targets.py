@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from tests.integration.emulator.service import ROOT, Emulator
+from tests.support.emulator_process import ROOT, Emulator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ import docker
 import pytest
 
 from tests.integration.emulator.executor_bench import bench, make_bench
-from tests.integration.emulator.service import ROOT
-from tests.side_by_side import one_at_a_time
+from tests.support.emulator_process import ROOT
+from tests.support.scheduling import one_at_a_time
 
 __all__ = ["bench", "make_bench"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import requests
 
-from tests.integration.emulator.service import Emulator
-from tests.rest import MANAGEMENT, session_for, token
+from tests.support.emulator_process import Emulator
+from tests.support.emulator_rest import MANAGEMENT, session_for, token
 
 IMAGE = "python:3.11-slim-bookworm"
 VERSION = "api-version=2024-01-01-preview"

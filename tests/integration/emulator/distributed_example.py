@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from tests.integration.emulator.service import ROOT, Emulator, python_of_v1
+from tests.support.emulator_process import ROOT, Emulator, python_of_v1
 
 RANKS = (0, 1, 2, 3)
 SECONDS = 3000

@@ -17,7 +17,7 @@ from docker.models.containers import Container
 from aml_emulator.executor.engine_words import INSTANCE_LABEL, RUN_LABEL
 from aml_emulator.executor.queue import ExecutorSettings, JobRunner
 from aml_emulator.executor.spec import LOG_PATH, Folder, RunSpec
-from tests.executor_fakes import HANGING_SECONDS, MemoryBlobs, RecordingSink
+from tests.support.fake_executor import HANGING_SECONDS, MemoryBlobs, RecordingSink
 
 IMAGE = "python:3.11-slim-bookworm"
 STORE = "store"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.emulator.service import ROOT, azurite
+from tests.support.emulator_process import ROOT, azurite
 
 SCRIPT = """
 const Loki = require(process.argv[1]);

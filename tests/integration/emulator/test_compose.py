@@ -14,7 +14,7 @@ from pytest_docker.plugin import Services
 from aml_train.local import lifecycle as emulator
 from aml_train.local.lifecycle import EmulatorSettings
 from tests.integration.emulator.test_container import User
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 PORTS = ("AML_TRAIN_EMULATOR_PORT", "AML_TRAIN_EMULATOR_REGISTRY_PORT")

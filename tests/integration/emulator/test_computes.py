@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import contracts
-from tests.integration.emulator.service import Emulator
+from tests.support.emulator_process import Emulator
 
 SCRIPT = "compute_steps.py"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.emulator.service import ROOT, Emulator, azurite
+from tests.support.emulator_process import ROOT, Emulator, azurite
 
 SECONDS = 300
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.conftest import BASE
-from tests.integration.emulator.service import Emulator
+from tests.support.emulator_process import Emulator
 
 
 @pytest.fixture(scope="module")

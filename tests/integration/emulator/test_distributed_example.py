@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.emulator import distributed_example as example
 from tests.integration.emulator.executor_bench import IMAGE
-from tests.integration.emulator.service import Emulator, python_of_v1
+from tests.support.emulator_process import Emulator, python_of_v1
 
 MEETING = Path(__file__).with_name("meeting.py")
 

@@ -19,8 +19,8 @@ import docker
 import pytest
 
 from aml_emulator.executor.build import BUILD_LOG_PATH
-from tests.bridge import bridge_address
-from tests.integration.emulator.service import Emulator
+from tests.support.docker_bridge import bridge_address
+from tests.support.emulator_process import Emulator
 
 SCRIPT = "environment_steps.py"
 BASE = "python:3.11-slim-bookworm"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.integration.emulator.service import Emulator
+from tests.support.emulator_process import Emulator
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "emulator"
 

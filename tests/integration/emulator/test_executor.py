@@ -15,8 +15,8 @@ import pytest
 from aml_emulator.executor.logs import BUFFER_BYTES, flush_interval
 from aml_emulator.executor.ranks import MPI_LOG_PATH
 from aml_emulator.executor.spec import LOG_PATH, Folder, InputSpec, OutputSpec
-from tests.executor_fakes import HANGING_SECONDS
 from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean, nodes, put_on_each_node, until
+from tests.support.fake_executor import HANGING_SECONDS
 
 
 def test_a_job_gets_its_code_inputs_and_environment_and_its_outputs_are_kept(

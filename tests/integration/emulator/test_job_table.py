@@ -12,10 +12,10 @@ import docker
 import pytest
 
 from tests import contracts
-from tests.bridge import bridge_address
 from tests.integration.emulator.job_reading import differences
 from tests.integration.emulator.job_table import IMAGE, TABLE, Row
-from tests.integration.emulator.service import Emulator
+from tests.support.docker_bridge import bridge_address
+from tests.support.emulator_process import Emulator
 
 CLIENTS = ("sdk", "ours")
 JOBS_AT_ONCE = "6"

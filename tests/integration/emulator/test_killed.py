@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.emulator.crash_load import TERMINAL, Load
-from tests.integration.emulator.service import Emulator
+from tests.support.emulator_process import Emulator
 
 KILLS = 50
 MOST_KILLS = 150

@@ -16,8 +16,8 @@ from aml_emulator.executor.ranks import MPI_LOG_PATH, log_paths
 from aml_emulator.executor.spec import Folder, OutputSpec, RunSpec
 from aml_train.config.model import SetupCommand
 from aml_train.jobs.setup import script
-from tests.executor_fakes import HANGING_SECONDS
 from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean, put_on_each_node, until
+from tests.support.fake_executor import HANGING_SECONDS
 
 MEETING = Path(__file__).with_name("meeting.py")
 RANKS = (0, 1, 2, 3)

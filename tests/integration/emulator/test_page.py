@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scripts.bootstrap.probes import find_browser
-from tests.integration.emulator.service import Emulator
+from tests.support.emulator_process import Emulator
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests import contracts
-from tests.integration.emulator.service import Emulator, python_of_v1
+from tests.support.emulator_process import Emulator, python_of_v1
 
 PATIENCE_SECONDS = 3600
 """For a step that has an image built with azureml-core in it; nothing is measured by it."""

@@ -18,7 +18,7 @@ from aml_train.image.ensure import ensure_image
 from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec, plan_image
 from tests.integration.conftest import BASE, Recorder
-from tests.integration.engine_names import forget
+from tests.support.engine_images import forget
 
 if TYPE_CHECKING:
     from docker import DockerClient

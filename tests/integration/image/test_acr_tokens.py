@@ -17,8 +17,8 @@ from aml_train.image.ensure import ensure_image
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested
 from tests.integration.conftest import Recorder
-from tests.integration.engine_names import forget
 from tests.integration.image.front import Served, serve
+from tests.support.engine_images import forget
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -15,7 +15,7 @@ from aml_train.image.push import push_image
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec
 from tests.integration.conftest import BASE, Recorder
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from docker import DockerClient

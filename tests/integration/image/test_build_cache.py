@@ -21,7 +21,7 @@ from aml_train.image.push import push_image
 from aml_train.image.spec import BaseImage, plan_image
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.disposable_engine import DisposableEngine, disposable_engine, missing
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from docker import DockerClient

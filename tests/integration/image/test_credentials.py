@@ -18,8 +18,8 @@ from aml_train.image.push import pull_image, push_image
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import Registry
 from tests.integration.conftest import BASE, Recorder
-from tests.integration.engine_names import forget
-from tests.integration.registry_process import serve_registry
+from tests.support.engine_images import forget
+from tests.support.registry_process import serve_registry
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -24,7 +24,7 @@ from aml_train.image.disk import check_disk
 from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.spec import BaseImage, ImageSpec
 from tests.integration.conftest import BASE, Recorder
-from tests.integration.engine_names import forget, names
+from tests.support.engine_images import forget, names
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -17,8 +17,8 @@ from aml_train.image.ensure import ensure_image
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from tests.integration.conftest import Recorder
-from tests.integration.engine_names import forget, names
 from tests.integration.image.faulty import Fault, FaultyRegistry, serve
+from tests.support.engine_images import forget, names
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 FACTS = """
 import json, docker
 from pathlib import Path
-from tests.bridge import bridge_address, interface_address
+from tests.support.docker_bridge import bridge_address, interface_address
 engine = docker.DockerClient(base_url="unix:///var/run/docker.sock")
 network = engine.networks.get("bridge").attrs
 pids = sorted(path.name for path in Path("/run").glob("*.pid"))

@@ -29,7 +29,7 @@ from aml_train.image.readiness.run import look_into
 from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.spec import ImageSpec, TestSpec
 from tests.integration.conftest import BASE, Recorder, tidy_up
-from tests.integration.engine_names import names
+from tests.support.engine_images import names
 
 if TYPE_CHECKING:
     from docker import DockerClient

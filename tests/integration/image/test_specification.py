@@ -48,10 +48,10 @@ from aml_train.image.readiness.judge import failure, judge
 from aml_train.image.readiness.run import look_into
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import BaseImage, ImageSpec, TestSpec, plan_image
-from tests.bridge import bridge_address
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.conftest import Ensure
 from tests.integration.image.package_index import Index, serve, serve_folder, wheel
+from tests.support.docker_bridge import bridge_address
 
 if TYPE_CHECKING:
     from docker import DockerClient

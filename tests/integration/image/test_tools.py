@@ -14,7 +14,7 @@ from aml_train.config.sections.image_model import ImageConfig, PipConfig
 from aml_train.core.engine import buildkit_cli, connect
 from aml_train.core.errors import ImageError, InvalidError
 from aml_train.image.inputs import ImageInputs
-from tests.image_cases import BASE, FULL, OFED, plan
+from tests.support.image_configs import BASE, FULL, OFED, plan
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,9 +8,9 @@ import pytest
 
 from aml_train.core.events import Event, LogLines, LogsEnded, Notice
 from aml_train.core.masking import Masker
-from tests.integration.emulator.service import Emulator, executing_by
 from tests.integration.logs.following import Following, ranks
 from tests.integration.logs.writing_emulator import filling
+from tests.support.emulator_process import Emulator, executing_by
 
 STD = "user_logs/std_log.txt"
 RAISED = ("Traceback (most recent call last):", '  File "train.py", line 3, in f', "ValueError: bad label")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.emulator.service import ROOT, Emulator
+from tests.support.emulator_process import ROOT, Emulator
 
 RACERS = 20
 SECONDS = 1800

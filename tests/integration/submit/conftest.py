@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import BASE
-from tests.integration.emulator.service import Emulator
+from tests.support.emulator_process import Emulator
 
 SECONDS = 900
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.emulator.service import ROOT, Emulator, executing_by
+from tests.support.emulator_process import ROOT, Emulator, executing_by
 
 GATE = "gate: {{accuracy: '>= {bound}'}}\nmodel: {{name: again, path: outputs/model}}\n"
 

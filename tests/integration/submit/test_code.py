@@ -20,7 +20,7 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError
 from aml_train.core.files import FileSet
 from aml_train.jobs.submission import Submission
-from tests.integration.emulator.service import Emulator
+from tests.support.emulator_process import Emulator
 
 STEPS = "code_steps.py"
 STORAGE = "*.blob.core.windows.net"

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.integration.emulator.service import Emulator
 from tests.integration.submit.conftest import AmlTrain
+from tests.support.emulator_process import Emulator
 
 FILES = 1500
 SECONDS = 600

@@ -30,7 +30,7 @@ from aml_train.image.spec import Given
 from aml_train.jobs.spec import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, JobSpec
 from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobView, ModelView, NewModel
-from tests.answer_cases import CASES, Answering, Reply, as_json, tries
+from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of azure-ai-ml's own import
 #: A case takes some 20 ms, much longer than those of tests/unit/answers.

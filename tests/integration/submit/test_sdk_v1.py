@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import BASE
-from tests.integration.emulator.service import ROOT, Emulator, python_of_v1
+from tests.support.emulator_process import ROOT, Emulator, python_of_v1
 
 SECONDS = 900
 TRAIN = """\

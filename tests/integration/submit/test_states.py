@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import BASE
-from tests.integration.emulator.service import Emulator
 from tests.integration.submit.conftest import AmlTrain, Ended, Running
+from tests.support.emulator_process import Emulator
 
 #: Long enough for a machine that does ten things at once; nothing here waits for time, but for what happens.
 PATIENCE = 900

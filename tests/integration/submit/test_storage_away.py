@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.emulator.service import Emulator
 from tests.integration.submit.test_states import project, start, verdict
+from tests.support.emulator_process import Emulator
 
 COMMAND = "echo one; echo two; mkdir -p outputs; echo '{\"acc\": 0.97}' >outputs/report.json; echo three"
 GATE = {"gate": {"acc": {"file": "outputs/report.json", "rules": ">= 0.9"}}}

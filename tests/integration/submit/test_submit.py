@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.integration.emulator.service import Emulator
 from tests.integration.submit.conftest import AmlTrain
+from tests.support.emulator_process import Emulator
 
 ARGUMENTS = ("a b", "it's", '"q"', "$HOME", "`id`", "", "\\n", "ü€", "new\nline", "${{inputs.x}}", "$[[y]]", "*")
 SHOW = "import json, sys; print(json.dumps(sys.argv[1:]))"

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.integration.emulator.service import ROOT, Emulator
 from tests.integration.trust.cases import Case, write_project
+from tests.support.emulator_process import ROOT, Emulator
 
 #: Of all requests, how many in a thousand get which fault; a hundred in all.
 FAULTS: Sequence[tuple[int, dict[str, str]]] = (

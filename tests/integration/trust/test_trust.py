@@ -17,10 +17,10 @@ from urllib.parse import urlencode
 import pytest
 
 from aml_train.core.engine import connect
-from tests.integration.emulator.service import Emulator, executing_by
-from tests.integration.engine_names import forget
 from tests.integration.trust.cases import Case, case
 from tests.integration.trust.suite import add_faults, count_faults, execute, wrong
+from tests.support.emulator_process import Emulator, executing_by
+from tests.support.engine_images import forget
 
 RUNS = int(os.environ.get("AML_TRAIN_TRUST_RUNS", "30"))
 CONTAINER_RUNS = int(os.environ.get("AML_TRAIN_TRUST_CONTAINER_RUNS", "4"))

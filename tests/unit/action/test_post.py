@@ -15,7 +15,7 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from aml_train_action.github.state import abandoned_job
 from aml_train_action.post import post
-from tests.fake_service import FakeService
+from tests.support.fake_workspace import FakeService
 from tests.unit.action.runner_model import Runner
 
 S = JobStatus

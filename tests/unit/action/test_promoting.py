@@ -21,7 +21,7 @@ from aml_train_action.inputs.promotion import PROMOTION_INPUTS, PromotionInputs
 from aml_train_action.inputs.run import read_inputs, read_step
 from aml_train_action.main import main
 from aml_train_action.promoting import policy_of
-from tests.fake_promotion import Place
+from tests.support.fake_promotion import Place
 from tests.unit.action.runner_model import Runner
 from tests.unit.action.test_commands import _read_outputs
 

@@ -24,7 +24,7 @@ from aml_train.jobs.states import JobStatus
 from aml_train.local import admin as emulator_admin
 from aml_train.local.settings import EmulatorSettings
 from aml_train.models.promotion.record import Change, Record, decode, encode
-from tests.answer_cases import CASES, DECISIONS, HEADERS, PHASES, TEXTS, Choices, Reply, as_json, reply_of
+from tests.support.wrong_answers import CASES, DECISIONS, HEADERS, PHASES, TEXTS, Choices, Reply, as_json, reply_of
 from tests.unit.answers.test_registry_answers import RECORD_BLOB
 
 CHANGE = Change(

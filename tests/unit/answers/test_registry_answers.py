@@ -18,7 +18,7 @@ from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 from aml_train.image.spec import TestRecord
-from tests.answer_cases import CASES, Answering, Reply, as_json, tries
+from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 
 KEY = "b" * 64
 BLOB = b"layer" * 20

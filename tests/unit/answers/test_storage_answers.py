@@ -21,7 +21,7 @@ from aml_train.azure.blob.lease import AzureLeases
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.azure.transport import HttpWay
 from aml_train.core.clock import Clock
-from tests.answer_cases import CASES, Answering, Reply, as_json, tries
+from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 
 MD5 = "CY9rzUYh03PK3k6DJie09g=="
 BLOB = {

@@ -17,7 +17,7 @@ from aml_train.core.answers import REACH, Answer, Pages, is_within, trace_of
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import USER_AGENT, exchange, new_session
 from aml_train.core.user_agent import PRODUCT
-from tests.answer_cases import Answering, Reply, as_json, no_pauses
+from tests.support.wrong_answers import Answering, Reply, as_json, no_pauses
 
 IDS = {"x-ms-request-id": "r-1", "x-ms-correlation-request-id": "c-2", "Date": "Thu, 01 Jan 2026 00:00:00 GMT"}
 NOW = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)

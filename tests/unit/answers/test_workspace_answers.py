@@ -28,7 +28,7 @@ from aml_train.jobs.browse import Filter, describe_job, list_jobs, tables_of_job
 from aml_train.jobs.cluster import check_kind, differences
 from aml_train.jobs.workspace import JobService, LogBeganAnewError, Placement
 from aml_train.models.promotion.catalogue import Catalogue
-from tests.answer_cases import CASES, Answering, Reply, as_json, tries
+from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 
 WORKSPACE = Workspace(subscription_id="s", resource_group="g", name="w")
 ARM = "https://management.azure.com"

@@ -17,7 +17,7 @@ from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Event, Notice
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import RegistryLocation
-from tests.answers import answered
+from tests.support.plain_answers import answered
 from tests.unit.azure.test_target import WORKSPACE, identity
 
 ARM = "https://management.azure.com"

@@ -11,7 +11,7 @@ from aml_train.azure.nodes import node_kind, waiting_reason
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import ServiceError
 from aml_train.jobs.workspace import NodeKind, Placement
-from tests.answers import answered
+from tests.support.plain_answers import answered
 
 SIZES = {
     "value": [{"name": "STANDARD_NC6S_V3", "gpus": 1}, {"name": "STANDARD_DS3_V2", "gpus": 0}, {"name": "STANDARD_X"}]

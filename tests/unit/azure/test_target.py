@@ -17,7 +17,7 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.config.model import TargetConfig
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Event, Notice
-from tests.answers import answered
+from tests.support.plain_answers import answered
 
 WORKSPACE = Workspace(subscription_id="sub", resource_group="group", name="space")
 GROUP = "https://management.azure.com/subscriptions/sub/resourceGroups/group"

@@ -11,7 +11,7 @@ import pytest
 from aml_train import __main__
 from aml_train.config.targets import load_promotion
 from aml_train.pipeline import promotion as opening
-from tests.fake_promotion import Place
+from tests.support.fake_promotion import Place
 
 CONFIGURATION = """\
 job: missing.yml

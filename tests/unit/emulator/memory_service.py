@@ -9,7 +9,7 @@ from typing import IO, Any
 from azure.core.exceptions import ResourceNotFoundError
 
 from aml_emulator.store.blobs import BlobEntry, Blobs
-from tests.executor_fakes import MemoryBlobs
+from tests.support.fake_executor import MemoryBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 HISTORY = f"/history/v1.0{WS}"

@@ -10,7 +10,7 @@ import pytest
 from aml_emulator.context import Services
 from aml_emulator.domain.cleaning import clean, overlap
 from aml_emulator.executor.spec import Folder
-from tests.executor_fakes import MemoryBlobs
+from tests.support.fake_executor import MemoryBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 DAY = 86400

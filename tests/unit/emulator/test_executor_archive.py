@@ -11,7 +11,7 @@ import pytest
 from aml_emulator.executor import archive
 from aml_emulator.executor.layout import UnsafePathError
 from aml_emulator.executor.spec import Folder
-from tests.executor_fakes import MemoryBlobs
+from tests.support.fake_executor import MemoryBlobs
 
 TARGET = Folder(container="out", prefix="runs/1")
 

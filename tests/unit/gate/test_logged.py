@@ -25,7 +25,7 @@ from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import LIST, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, columns_of, in_order, problem_of
 from aml_train.gate.logged_tables import MOST_BYTES, file_of, tables_of
 from aml_train.jobs.logged_reads import read_tables, settle_logged
-from tests.fake_service import FakeClock, FakeService
+from tests.support.fake_workspace import FakeClock, FakeService
 
 
 def logged(

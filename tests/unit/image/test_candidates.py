@@ -11,7 +11,7 @@ from aml_train.core.events import Event, Notice
 from aml_train.image.ensure import _Stage
 from aml_train.image.registry.client import Registry
 from aml_train.image.work import Work
-from tests.image_cases import plan
+from tests.support.image_configs import plan
 from tests.unit.image.registry.test_http import Script, answer
 
 

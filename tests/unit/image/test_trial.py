@@ -18,7 +18,7 @@ from aml_train.image.readiness.facts import Facts
 from aml_train.image.spec import TestSpec
 from aml_train.image.trial import Trial
 from aml_train.image.work import Work
-from tests.image_cases import plan
+from tests.support.image_configs import plan
 
 
 def _fails(error: Exception) -> Any:

@@ -12,7 +12,7 @@ from aml_train.jobs.attempts import next_name, number_of
 from aml_train.jobs.spec import TAG_RESUBMITTED, TAG_RETRIES
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
-from tests.fake_service import FakeClock, FakeService, lost
+from tests.support.fake_workspace import FakeClock, FakeService, lost
 from tests.unit.jobs.test_endings import PREEMPTED, SCRIPT
 from tests.unit.pipeline.test_run import good_service, make_plan, run
 

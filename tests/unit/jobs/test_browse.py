@@ -18,7 +18,7 @@ from aml_train.jobs.browse import Filter, describe_job, list_jobs, table_facts, 
 from aml_train.jobs.setup import script
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
-from tests.answers import answered
+from tests.support.plain_answers import answered
 
 
 def item(name: str, status: str = "Completed", **properties: Any) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from aml_train.config.model import ClusterConfig, SshConfig
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.events import Event, Notice
 from aml_train.jobs.cluster import differences, iso_seconds
-from tests.answers import answered
-from tests.fake_service import FakeClock
+from tests.support.fake_workspace import FakeClock
+from tests.support.plain_answers import answered
 
 CLUSTER = ClusterConfig(name="gpu", size="Standard_NC6s_v3", max_nodes=4, where="aml-train.yml:7")
 SUBNET = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/net/subnets/sub"

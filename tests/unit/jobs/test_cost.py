@@ -13,7 +13,7 @@ from aml_train.jobs.spec import TAG_RESUBMITTED, TAG_RETRIES
 from aml_train.jobs.spending import Spending, placement_of
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, NodeKind, Placement
-from tests.fake_service import FakeClock, FakeService
+from tests.support.fake_workspace import FakeClock, FakeService
 from tests.unit.jobs.test_attempts import preempted
 from tests.unit.pipeline.test_run import good_service, make_plan, run
 

@@ -11,7 +11,7 @@ from aml_train.core.errors import InvalidError
 from aml_train.image.spec import Given
 from aml_train.jobs.inputs import data_of, data_to_be, pin_data, version_of
 from aml_train.jobs.spec import JobTemplate, job_name
-from tests.fake_service import FakeService
+from tests.support.fake_workspace import FakeService
 
 _SCOPE = "subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningServices/workspaces/w"
 

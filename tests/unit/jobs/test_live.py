@@ -19,7 +19,7 @@ from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobView
-from tests.fake_service import FakeClock, FakeService, lost
+from tests.support.fake_workspace import FakeClock, FakeService, lost
 
 JOB = JobSpec(
     name="j-1",

@@ -21,7 +21,7 @@ from aml_train.jobs.spec import VALUE_LENGTH, JobTemplate, job_parts, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.submit import why_submitted
-from tests.fake_service import FakeService
+from tests.support.fake_workspace import FakeService
 
 DIGEST = "sha256:" + "1" * 64
 IMAGE = Tested(

@@ -12,7 +12,7 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.timing import Cap
 from aml_train.jobs.watch import Limits, Pace, settle_metrics, watch
 from aml_train.jobs.workspace import JobView, Placement
-from tests.fake_service import NAN, FakeClock, FakeService, lost
+from tests.support.fake_workspace import NAN, FakeClock, FakeService, lost
 
 S = JobStatus
 

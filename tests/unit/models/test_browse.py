@@ -11,7 +11,7 @@ from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.browse import Filter, describe_model, find_model, list_models, version_facts
 from aml_train.models.promotion.request import Request
-from tests.fake_promotion import Place
+from tests.support.fake_promotion import Place
 
 
 def filled() -> Place:

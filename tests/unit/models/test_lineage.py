@@ -18,8 +18,8 @@ from aml_train.image.spec import TestRecord
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.models.lineage import Step, Tracer, render
-from tests.fake_promotion import FakeCatalogue
-from tests.fake_service import FakeService
+from tests.support.fake_promotion import FakeCatalogue
+from tests.support.fake_workspace import FakeService
 from tests.unit.image.registry.fake_registry import FakeRegistry
 
 KEY = "k" * 40

@@ -15,7 +15,7 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from aml_train.models.promotion.request import Request
 from aml_train.pipeline.promotion import carry_out
-from tests.fake_promotion import KilledError, Place, rules
+from tests.support.fake_promotion import KilledError, Place, rules
 
 POLICY = StagePolicy(rules=rules(">= baseline"), bootstrap=True, where="aml-train.yml:8")
 

@@ -13,7 +13,7 @@ from aml_train.core.origin import Origin
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.branch_verdicts import GateWord, latest_passed, read_verdict, record_verdict
-from tests.fake_service import FakeService
+from tests.support.fake_workspace import FakeService
 
 ORIGIN = Origin(repository="github.com/o/r", configuration="aml-train.yml", branch="main", commit="a" * 40)
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)

@@ -16,7 +16,7 @@ from aml_train.gate.rules import parse_rule
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.pipeline.evaluate import Gated, check_baseline, decide_gate
-from tests.fake_service import FakeClock, FakeService
+from tests.support.fake_workspace import FakeClock, FakeService
 
 
 def rule(text: str, metric: str = "m", source: JsonValue | None = None) -> GateRule:

@@ -14,7 +14,7 @@ from aml_train.core.events import Event, JobStatusChanged, Notice
 from aml_train.gate.history import MetricPoint, written_after
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
-from tests.fake_service import FakeService
+from tests.support.fake_workspace import FakeService
 from tests.unit.pipeline.test_run import good_service, make_plan, of_main, run
 
 PRODUCTION = BaselineConfig(model="digits", stage="production", bootstrap=True, where="aml-train.yml:3")

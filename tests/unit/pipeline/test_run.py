@@ -38,7 +38,7 @@ from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.resolve import Commit
 from aml_train.pipeline.result import Group, Options, Outcome
 from aml_train.pipeline.run import Execution, Prewarm
-from tests.fake_service import FakeClock, FakeService, lost
+from tests.support.fake_workspace import FakeClock, FakeService, lost
 
 S = JobStatus
 DIGEST = "sha256:" + "d" * 64

@@ -26,7 +26,7 @@ from aml_train.gate.rules import parse_rule
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.pipeline.branch_verdicts import GateWord, record_verdict
-from tests.fake_service import FakeService, lost
+from tests.support.fake_workspace import FakeService, lost
 from tests.unit.pipeline.test_run import make_plan, run
 
 NAN, INF = math.nan, math.inf

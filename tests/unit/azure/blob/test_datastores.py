@@ -14,8 +14,8 @@ from aml_train.azure.blob.storage import Storage
 from aml_train.azure.http import Workspace
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import InvalidError, ServiceError
-from tests.answers import answered
-from tests.memory_storage import MemoryStorage
+from tests.support.memory_storage import MemoryStorage
+from tests.support.plain_answers import answered
 
 LONG = "azureml://subscriptions/sub/resourcegroups/rg/workspaces/ws"
 

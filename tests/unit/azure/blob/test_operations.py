@@ -13,7 +13,7 @@ from aml_train.azure.blob.local_files import PartFile, walk
 from aml_train.azure.blob.operations import Place, check_removal, copy, count, download, listing, remove, upload
 from aml_train.azure.blob.transfer import Tally, block_id, block_size
 from aml_train.core.errors import InvalidError, ServiceError
-from tests.memory_storage import MemoryStorage, md5
+from tests.support.memory_storage import MemoryStorage, md5
 
 
 def place(storage: MemoryStorage, path: str) -> Place:

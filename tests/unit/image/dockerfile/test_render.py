@@ -13,7 +13,7 @@ from aml_train.core.files import FileEntry, FileSet
 from aml_train.image.dockerfile.render import render_dockerfile
 from aml_train.image.dockerfile.shell import quote
 from aml_train.image.inputs import ImageInputs
-from tests.image_cases import BASE, DIGEST, FULL, INPUTS, OFED, plan
+from tests.support.image_configs import BASE, DIGEST, FULL, INPUTS, OFED, plan
 
 SMALL = ImageConfig(base=BASE.reference, repository="r", where="f:1")
 

@@ -10,7 +10,7 @@ from aml_train.core.lines import LONGEST_LINE, Piece
 from aml_train.core.masking import Masker
 from aml_train.jobs.logs.follow import TAIL_LINES, LogFollower, LogText, Tail
 from aml_train.jobs.logs.names import log_name
-from tests.fake_service import FakeService, lost
+from tests.support.fake_workspace import FakeService, lost
 
 STD = "user_logs/std_log.txt"
 

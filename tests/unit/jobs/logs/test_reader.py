@@ -20,7 +20,7 @@ from aml_train.core.events import Event, JobStatusChanged, LogLines, Notice
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.watch import Limits, Pace, watch
 from aml_train.jobs.workspace import JobView, StorageUnreachableError
-from tests.fake_service import FakeClock, FakeService
+from tests.support.fake_workspace import FakeClock, FakeService
 from tests.unit.pipeline.test_run import good_service, make_plan, run
 
 S = JobStatus

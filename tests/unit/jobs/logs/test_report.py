@@ -8,7 +8,7 @@ from aml_train.jobs.logs.report import JobLogs, best, told
 from aml_train.jobs.logs.tracebacks import Traceback
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, NodeKind, Placement
-from tests.fake_service import FakeService, lost
+from tests.support.fake_workspace import FakeService, lost
 
 SOCKETS = b"n:1:1 [0] NCCL INFO NET/IB : No device found.\nn:1:1 [0] NCCL INFO Using network Socket\n"
 RAISED = 'Traceback (most recent call last):\n  File "train.py", line 3, in f\n{}: {}\n'

@@ -15,7 +15,7 @@ from aml_train.jobs.spec import TAG_GATE, TAG_STAGE
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.lineage import Tracer
 from aml_train.models.promotion.promote import Promoter
-from tests.fake_service import FakeClock, FakeService
+from tests.support.fake_workspace import FakeClock, FakeService
 from tests.support.memory_models import MemoryCatalogue
 
 

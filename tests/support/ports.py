@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from tests.side_by_side import FOLDER
+from tests.support.scheduling import FOLDER
 
 #: Below what systems give to outgoing connections and to port 0 (32768 and up on Linux, 49152 on others), so that nobody gets it by chance.
 _RANGE: Final = range(20_000, 32_000)

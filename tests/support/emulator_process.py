@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import requests
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
+_STEPS = ROOT / "tests/integration/emulator"
 CLIENT_SECONDS = 900
 """For a step of a client. Only what hangs takes so long, even on a machine under load; so do the waits below."""
 
@@ -176,7 +177,7 @@ class Emulator:
         done = subprocess.run(
             [
                 python,
-                str(Path(__file__).with_name(script)),
+                str(_STEPS / script),
                 step,
                 json.dumps({**scope, **arguments}),
             ],

@@ -1,4 +1,4 @@
-"""``python -m tests.fresh_engine [PYTEST'S ARGUMENTS]``: run tests as on a machine whose engine has started once, and has nothing.
+"""``python -m tests.support.fresh_engine [PYTEST'S ARGUMENTS]``: run tests as on a machine whose engine has started once, and has nothing.
 
 The engine's data root is new, and so are its network, its firewall and ``/run``: no service runs, no port is taken, no image and no build cache is
 there, and what an engine learns at its second start it does not know yet. The bootstrap makes it ready, as it does on a user's machine.

@@ -9,10 +9,20 @@ from pathlib import Path
 import execnet
 import pytest
 
-from tests import side_by_side
-from tests.side_by_side import APART, FOLDER, LONG, as_utf8, group_of, one_at_a_time, place_of, room_for, together
+from tests.support import scheduling
+from tests.support.scheduling import (
+    APART,
+    FOLDER,
+    LONG,
+    as_utf8,
+    group_of,
+    one_at_a_time,
+    place_of,
+    room_for,
+    together,
+)
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_modules_that_are_named_are_there() -> None:
@@ -20,13 +30,13 @@ def test_the_modules_that_are_named_are_there() -> None:
 
 
 def test_a_module_is_one_group_unless_its_tests_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_by_side, "APART", frozenset({"tests/e2e/test_b.py"}))
+    monkeypatch.setattr(scheduling, "APART", frozenset({"tests/e2e/test_b.py"}))
     assert group_of("tests/e2e/test_a.py::test_one[x::y]") == "tests/e2e/test_a.py"
     assert group_of("tests/e2e/test_b.py::test_one[x::y]") == "tests/e2e/test_b.py::test_one"
 
 
 def test_unit_tests_come_first_and_then_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_by_side, "LONG", ("tests/integration/test_b.py", "tests/e2e/test_b.py"))
+    monkeypatch.setattr(scheduling, "LONG", ("tests/integration/test_b.py", "tests/e2e/test_b.py"))
     tests = [
         f"tests/{folder}/test_{name}.py::test_one" for folder in ("unit", "integration", "e2e") for name in ("a", "b")
     ]

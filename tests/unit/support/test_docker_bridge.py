@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.bridge import bridge_address
+from tests.support.docker_bridge import bridge_address
 
 OPTIONS = {"com.docker.network.bridge.name": "docker0"}
 

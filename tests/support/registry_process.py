@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 import requests
 
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 PATIENCE: Final = 120.0
 _TRIES: Final = 5
