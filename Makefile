@@ -45,7 +45,7 @@ e2e: ## only the tests of the whole command: each way that a run can end
 	@$(BOOTSTRAP) --for tests
 	$(WITH_SERVICES) $(PYTEST) tests/e2e
 
-lint: ## ruff, mypy, the import contracts
+lint: ## ruff, mypy, the import contracts, the words
 	@$(BOOTSTRAP) --for venv
 	@$(MAKE) --no-print-directory _lint
 
@@ -55,6 +55,7 @@ _lint:
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m scripts.check_words
 
 format: ## put the code into its shape
 	@$(BOOTSTRAP) --for venv

@@ -36,12 +36,13 @@ def _make_ready(session: nox.Session, profile: str) -> dict[str, str]:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Run ruff, mypy and the import contracts."""
+    """Run ruff, mypy, the import contracts and the word check."""
     _install(session)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("lint-imports")
+    session.run("python", "-m", "scripts.check_words")
 
 
 @nox.session
