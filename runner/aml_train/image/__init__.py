@@ -53,9 +53,6 @@ if TYPE_CHECKING:
     from aml_train.image.spec import Tested as Tested
     from aml_train.image.spec import TestSpec as TestSpec
     from aml_train.image.spec import plan_image as plan_image
-    from aml_train.image.tags import DEFAULT_TAGS as DEFAULT_TAGS
-    from aml_train.image.tags import complaint as complaint
-    from aml_train.image.tags import release_tags as release_tags
 
 _MODULES = {
     "MovedTags": "base",
@@ -104,9 +101,6 @@ _MODULES = {
     "TestSpec": "spec",
     "Tested": "spec",
     "plan_image": "spec",
-    "DEFAULT_TAGS": "tags",
-    "complaint": "tags",
-    "release_tags": "tags",
 }
 __all__ = list(_MODULES)
 __getattr__ = lazily(__name__, _MODULES)

@@ -99,7 +99,7 @@ class Release:
     """What becomes of an image after push and tests, beside its address and its digest. Enters no address.
 
     Attributes:
-        tags: more tags, see :mod:`aml_train.image.tags`.
+        tags: more tags, see :mod:`aml_train.core.release_tags`.
         lock: the tag of its digest is made immutable, where the registry can do that.
     """
 

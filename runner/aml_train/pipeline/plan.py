@@ -21,7 +21,8 @@ from aml_train.config import (
     WaitConfig,
 )
 from aml_train.core.origin import Origin
-from aml_train.image import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image, release_tags
+from aml_train.core.release_tags import release_tags
+from aml_train.image import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs import (
     TAG_BASE,
     TAG_RUN_URL,

@@ -10,7 +10,7 @@ from aml_train.config.yaml.nodes import Faults, Node, ScalarNode, shown
 from aml_train.config.yaml.shapes import Choice, Duration, Flag, Text, Variable, mismatch, needs_quotes
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
 from aml_train.core.references import ImageRef
-from aml_train.image import complaint
+from aml_train.core.release_tags import template_fault
 
 VARIABLES: Final = Table(
     value=Variable(),
@@ -53,7 +53,7 @@ def _below_root(text: str) -> None:
 
 
 def _release_tag(text: str) -> None:
-    if wrong := complaint(text):
+    if wrong := template_fault(text):
         raise ValueError(f"`{shown(text)}` is no tag: {wrong}")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from aml_train.core.references import ImageRef
-from aml_train.image import DEFAULT_TAGS
+from aml_train.core.release_tags import DEFAULT_TAGS
 
 OfedSource = Literal["mlnx_ofed", "doca", "distro"]
 
@@ -185,7 +185,7 @@ class ImageConfig:
         protect: packages of the base that must not change.
         dockerfile: the user's own Dockerfile.
         repository: the repository in the registry; None for the one that is called like the project.
-        tags: templates of release tags, see :mod:`aml_train.image.tags`.
+        tags: templates of release tags, see :mod:`aml_train.core.release_tags`.
         lock: the tag of the image's digest is made immutable, where the registry can do that.
         pull: when the registry is asked for a base that the engine has.
         platform: ``linux/amd64`` or ``linux/arm64``; None for the engine's own.

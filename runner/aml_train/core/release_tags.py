@@ -1,4 +1,4 @@
-"""The tags that a released image gets beside its address and its digest. Pure.
+"""The tags that a released image gets in addition to its address and digest.
 
 Tags as in the OCI distribution specification 1.1: a letter, digit or underscore, and 127 more of these, dots and hyphens.
 """
@@ -11,19 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 DEFAULT_TAGS: Final = ("git-{commit}", "branch-{branch}")
-"""What is taken where the configuration says nothing."""
+"""The templates if the configuration has none."""
 
 FIELDS: Final = ("commit", "short-commit", "branch", "address")
-"""What a template may name."""
+"""The fields of a template."""
 
 RESERVED: Final = ("addr-", "dig-", "test-", "candidate-", "facts-", "cache")
-"""How the tags begin that mean something to aml-train itself."""
+"""Prefixes of the tags that aml-train itself writes."""
 
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _SAMPLE: Final = {"commit": "0" * 40, "short-commit": "0" * 7, "branch": "b", "address": "0" * 40}
 
 
-def complaint(template: str) -> str | None:
+def template_fault(template: str) -> str | None:
     """Return what is wrong with a template, None if nothing is."""
     try:
         fields = _fields(template)
@@ -43,12 +43,12 @@ def complaint(template: str) -> str | None:
 def release_tags(
     templates: Sequence[str], *, commit: str | None, branch: str | None, address: str
 ) -> tuple[str, ...]:
-    """Return the tags that *templates* make, each once. Those are left out of which a part is not known.
+    """Return the tags that *templates* make, each once; a template with an unknown field makes none.
 
     Args:
-        templates: such as ``git-{commit}``; without a :func:`complaint`.
-        commit: the commit that is checked out, None where files differ from it, or there is none.
-        branch: its branch, None where that is not known; what a tag cannot have becomes ``-``.
+        templates: such as ``git-{commit}``; without a :func:`template_fault`.
+        commit: the commit that is checked out, None if files differ from it, or there is none.
+        branch: its branch, None if it is unknown; what a tag cannot have becomes ``-``.
         address: the content address.
     """
     values: dict[str, str] = {"address": address[:40]}
@@ -68,7 +68,7 @@ def _fields(template: str) -> list[str]:
 
 
 def _fill(template: str, values: Mapping[str, str]) -> str | None:
-    """Return *template* with its fields filled in, None where one is not known."""
+    """Return *template* with its fields filled in, None if one is unknown."""
     if any(field not in values for field in _fields(template)):
         return None
     return "".join(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.image.tags import DEFAULT_TAGS, complaint, release_tags
+from aml_train.core.release_tags import DEFAULT_TAGS, release_tags, template_fault
 
 COMMIT, ADDRESS = "0123456789abcdef0123456789abcdef01234567", "f" * 64
 
@@ -47,5 +47,5 @@ def test_what_is_not_known_makes_no_tag() -> None:
     ],
 )
 def test_templates(template: str, expected: str | None) -> None:
-    found = complaint(template)
+    found = template_fault(template)
     assert (found is None) if expected is None else (found is not None and expected in found)
