@@ -9,9 +9,13 @@ WITH_SERVICES = PATH="$(CURDIR)/.aml-train/bin:$$PATH"
 # How many tests run side by side; 0: one after the other, in one process.
 TEST_WORKERS ?= 3
 PYTEST = $(BIN)/pytest -n $(TEST_WORKERS) --max-worker-restart=1
+# Options of pytest for every test run: make test PYTEST_ARGS="--durations=30".
+PYTEST_ARGS ?=
+# The core: every test that is not marked `full`; see CONTRIBUTING.md.
+CORE = -m "not full"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-v1 act-demo test unit integration e2e lint format lock emulator-image bench clean
+.PHONY: help demo demo-v1 act-demo test test-all unit integration e2e lint format lock emulator-image bench clean
 
 help: ## show this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,22 +32,31 @@ act-demo: ## the example's workflow under act: uses: org/aml-train@v1, mapped to
 	@$(BOOTSTRAP) --for demo
 	@$(BIN)/python -m scripts.act_demo
 
-test: ## lint, then every test; TEST_WORKERS=0 runs them one after the other
+test: ## lint and unit tests side by side, then the core of the tests with containers
 	@$(BOOTSTRAP) --for tests
-	@$(MAKE) --no-print-directory _lint
-	$(WITH_SERVICES) $(PYTEST) tests/unit tests/integration tests/e2e
+	@$(MAKE) --no-print-directory -j2 _lint _unit
+	$(WITH_SERVICES) $(PYTEST) $(CORE) tests/integration tests/e2e $(PYTEST_ARGS)
+
+test-all: ## the same with every test there is: before a release, and each night
+	@$(BOOTSTRAP) --for tests
+	@$(MAKE) --no-print-directory -j2 _lint _unit AML_TRAIN_ANSWERS=20000
+	$(WITH_SERVICES) AML_TRAIN_ANSWERS=20000 $(PYTEST) tests/integration tests/e2e $(PYTEST_ARGS)
 
 unit: ## only the unit tests: no Docker, no sockets
 	@$(BOOTSTRAP) --for venv
-	$(PYTEST) tests/unit
+	@$(MAKE) --no-print-directory _unit
 
-integration: ## only the tests with real Docker, registry, Azurite and SDKs
-	@$(BOOTSTRAP) --for tests
-	$(WITH_SERVICES) $(PYTEST) tests/integration
+.PHONY: _unit
+_unit:
+	$(PYTEST) tests/unit $(PYTEST_ARGS)
 
-e2e: ## only the tests of the whole command: each way that a run can end
+integration: ## every test with real Docker, registry, Azurite and SDKs
 	@$(BOOTSTRAP) --for tests
-	$(WITH_SERVICES) $(PYTEST) tests/e2e
+	$(WITH_SERVICES) $(PYTEST) tests/integration $(PYTEST_ARGS)
+
+e2e: ## every test of the whole command and of the action
+	@$(BOOTSTRAP) --for tests
+	$(WITH_SERVICES) $(PYTEST) tests/e2e $(PYTEST_ARGS)
 
 lint: ## ruff, mypy, the import contracts, the words
 	@$(BOOTSTRAP) --for venv
@@ -69,16 +82,9 @@ lock: ## write requirements/*.txt from pyproject.toml; UPGRADE=1 takes the newes
 emulator-image: ## build the local AzureML's image, if its sources changed
 	@$(BOOTSTRAP) --for emulator-image
 
-bench: ## measure start-up, the warm run, the action's image (each against a plain baseline), and the emulator under load
-	@$(BOOTSTRAP) --for demo
-	$(BIN)/python -m benchmarks.startup
-	$(BIN)/python -m benchmarks.warm_run
-	$(BIN)/python -m benchmarks.image_found
-	$(BIN)/python -m benchmarks.image_changed
-	$(BIN)/python -m benchmarks.action_image
-	$(BIN)/python -m benchmarks.emulator_load
-	$(BIN)/python -m benchmarks.submit
-	$(BIN)/python -m benchmarks.log_follow
+bench: ## measure start-up, runs, images, submissions and logs against plain baselines; BENCHMARKS="startup submit" only these
+	@$(BOOTSTRAP) --for bench
+	@$(WITH_SERVICES) $(BIN)/python -m benchmarks $(BENCHMARKS)
 
 clean: ## remove what this project made: its containers, volumes, images, .venv, .aml-train
 	@$(PYTHON) -m scripts.clean

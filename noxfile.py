@@ -1,6 +1,6 @@
 """The sessions are CI's jobs: ``nox -s unit``. Each installs the lock file, and nothing else, into its own environment.
 
-On one's own machine `make test` does the same in `.venv`, without the wait for a second environment.
+On a developer's machine `make test` does the same in `.venv`, without a second environment.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ nox.options.error_on_external_run = True
 _SERVICES = str(Path(__file__).parent / ".aml-train/bin")
 #: No engine is needed; azure-ai-ml takes seconds to import, so that it is no unit test.
 _SDK_ANSWERS = "tests/integration/submit/test_sdk_answers.py"
-#: As in the Makefile.
-_SIDE_BY_SIDE = ("-n", os.environ.get("TEST_WORKERS", "3"), "--max-worker-restart=1")
+_WITH_CONTAINERS = ("tests/integration", "tests/e2e")
+#: As in the Makefile, for every test that there is.
+_ALL_ANSWERS = {"AML_TRAIN_ANSWERS": "20000"}
+_WORKERS = ("-n", os.environ.get("TEST_WORKERS", "3"), "--max-worker-restart=1")
 
 
 def _install(session: nox.Session) -> None:
@@ -29,7 +31,7 @@ def _install(session: nox.Session) -> None:
 
 
 def _make_ready(session: nox.Session, profile: str) -> dict[str, str]:
-    """Make the machine ready, and return the environment in which the tests' services are found."""
+    """Prepare the machine; return the environment variables by which the tests find its services."""
     session.run("python", "-m", "scripts.bootstrap", "--for", profile)
     return {"PATH": os.pathsep.join((session.bin, _SERVICES, os.environ.get("PATH", os.defpath)))}
 
@@ -49,24 +51,32 @@ def lint(session: nox.Session) -> None:
 def unit(session: nox.Session) -> None:
     """Run the unit tests: no Docker, no sockets."""
     _install(session)
-    session.run("pytest", *_SIDE_BY_SIDE, "tests/unit", *session.posargs)
+    session.run("pytest", *_WORKERS, "tests/unit", *session.posargs)
 
 
 @nox.session
-def integration(session: nox.Session) -> None:
-    """Run the tests with real Docker, registry, Azurite and SDKs."""
+def core(session: nox.Session) -> None:
+    """Run the core of the tests with real Docker, registry, Azurite and SDKs: those that are not marked ``full``."""
     _install(session)
-    environment = _make_ready(session, "services")
-    session.run("pytest", *_SIDE_BY_SIDE, "tests/integration", *session.posargs, env=environment)
+    environ = _make_ready(session, "services")
+    session.run("pytest", *_WORKERS, "-m", "not full", *_WITH_CONTAINERS, *session.posargs, env=environ)
+
+
+@nox.session
+def full(session: nox.Session) -> None:
+    """Run every test with real Docker, registry, Azurite and SDKs."""
+    _install(session)
+    environ = _make_ready(session, "services")
+    session.run("pytest", *_WORKERS, *_WITH_CONTAINERS, *session.posargs, env={**_ALL_ANSWERS, **environ})
 
 
 @nox.session
 def trust(session: nox.Session) -> None:
     """Run 500 runs on an instant executor and 20 in containers while a tenth of all answers fails."""
     _install(session)
-    environment = _make_ready(session, "services")
+    environ = _make_ready(session, "services")
     wanted = {"AML_TRAIN_TRUST_RUNS": "500", "AML_TRAIN_TRUST_CONTAINER_RUNS": "20"}
-    session.run("pytest", "-s", "tests/integration/trust", *session.posargs, env={**wanted, **environment})
+    session.run("pytest", "-s", "tests/integration/trust", *session.posargs, env={**wanted, **environ})
 
 
 @nox.session
@@ -75,15 +85,7 @@ def answers(session: nox.Session) -> None:
     _install(session)
     tried = {"AML_TRAIN_ANSWERS": "1000000", **os.environ}["AML_TRAIN_ANSWERS"]
     options = ("--hypothesis-profile=search", "--timeout=14400", "tests/unit/answers", _SDK_ANSWERS)
-    session.run("pytest", *_SIDE_BY_SIDE, *options, *session.posargs, env={"AML_TRAIN_ANSWERS": tried})
-
-
-@nox.session
-def e2e(session: nox.Session) -> None:
-    """Run the whole command to each of its ends."""
-    _install(session)
-    environment = _make_ready(session, "services")
-    session.run("pytest", *_SIDE_BY_SIDE, "tests/e2e", *session.posargs, env=environment)
+    session.run("pytest", *_WORKERS, *options, *session.posargs, env={"AML_TRAIN_ANSWERS": tried})
 
 
 @nox.session
@@ -91,17 +93,17 @@ def fresh_engine(session: nox.Session) -> None:
     """Run every test on an engine whose data root is new and that has started once. As root, on Linux."""
     _install(session)
     paths = {"PATH": os.pathsep.join((session.bin, _SERVICES, os.environ.get("PATH", os.defpath)))}
-    tests = session.posargs or ["tests/unit", "tests/integration", "tests/e2e"]
-    session.run("python", "-m", "tests.support.fresh_engine", *_SIDE_BY_SIDE, *tests, env=paths)
+    tests = session.posargs or ["tests/unit", *_WITH_CONTAINERS]
+    session.run("python", "-m", "tests.support.fresh_engine", *_WORKERS, *tests, env={**_ALL_ANSWERS, **paths})
 
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """Run the example from nothing, and once more: the second run attaches."""
+    """Run the example from nothing, and again: the second run attaches."""
     _install(session)
-    environment = _make_ready(session, "emulator-image")
+    environ = _make_ready(session, "emulator-image")
     for _ in range(2):
-        session.run("aml-train", "run", "-C", "examples/digits", env=environment)
+        session.run("aml-train", "run", "-C", "examples/digits", env=environ)
 
 
 @nox.session
@@ -109,7 +111,7 @@ def distributed_torch(session: nox.Session) -> None:
     """Train on two nodes by PyTorch, submitted by both SDKs. Its build for processors is some 200 MB: of pip's own sources, or of PyTorch's index."""
     _install(session)
     session.install("pip")
-    environment = _make_ready(session, "services")
+    environ = _make_ready(session, "services")
     context = Path(session.create_tmp()) / "torch"
     shutil.copytree("examples/distributed/torch", context, dirs_exist_ok=True)
     wheels = ("--dest", str(context / "wheels"), "--only-binary=:all:", "--python-version=3.11")
@@ -118,7 +120,7 @@ def distributed_torch(session: nox.Session) -> None:
     image = "aml-train-test-torch:1"
     session.run("docker", "build", "--quiet", "--tag", image, str(context), external=True)
     session.run(
-        "pytest", "tests/large/test_torch.py", *session.posargs, env={**environment, "AML_TRAIN_TORCH_IMAGE": image}
+        "pytest", "tests/large/test_torch.py", *session.posargs, env={**environ, "AML_TRAIN_TORCH_IMAGE": image}
     )
 
 
@@ -126,13 +128,12 @@ def distributed_torch(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """Print the ratios; nothing is judged."""
     _install(session)
-    environment = _make_ready(session, "emulator-image")
-    for name in ("startup", "warm_run", "action_image", "emulator_load"):
-        session.run("python", "-m", f"benchmarks.{name}", env=environment)
+    environ = _make_ready(session, "services")
+    session.run("python", "-m", "benchmarks", *session.posargs, env=environ)
 
 
 @nox.session(name="lock-check")
 def lock_check(session: nox.Session) -> None:
-    """Tell whether the lock files agree with pyproject.toml."""
+    """Check that the lock files agree with pyproject.toml."""
     session.install("--require-hashes", "-r", "requirements/tools.txt")
     session.run("python", "-m", "scripts.lock", "--check")

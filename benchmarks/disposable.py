@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -107,32 +106,6 @@ class Disposable:
             self._engine.send_signal(signal.SIGTERM)
             self._engine.wait(timeout=60)
             self._engine = None
-
-
-@contextlib.contextmanager
-def plain_registry(folder: Path) -> Iterator[str]:
-    """Run a registry on loopback, in this machine's own network, for the time of a block; give its host and port."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = int(probe.getsockname()[1])
-    folder.mkdir()
-    config = _registry_configuration(folder, port)
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(["docker-registry", "serve", str(config)], stdout=log, stderr=subprocess.STDOUT)
-    try:
-        deadline = time.monotonic() + READY_SECONDS
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            except OSError:
-                if time.monotonic() > deadline or process.poll() is not None:
-                    raise
-                time.sleep(0.05)
-            else:
-                break
-        yield f"localhost:{port}"
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
 
 
 def _registry_configuration(folder: Path, port: int) -> Path:

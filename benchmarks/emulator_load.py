@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.integration.emulator.crash_load import TERMINAL, VERSION, Client
+from tests.support.emulator_client import TERMINAL, VERSION, Client
 from tests.support.emulator_process import Emulator
 
 HOST = "management.azure.com"

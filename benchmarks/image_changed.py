@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aml_train.core.engine import buildkit_cli
-from benchmarks.disposable import plain_registry
 from benchmarks.measuring import ROOT, Row, make_row, print_table
+from tests.support.registry_process import serve_registry
 
 BASE = "python:3.11-slim-bookworm"
 PROJECT = ROOT / "examples/digits"
@@ -115,7 +115,8 @@ class _Bench:
 
 @contextlib.contextmanager
 def _bench() -> Iterator[_Bench]:
-    with tempfile.TemporaryDirectory() as folder, plain_registry(Path(folder, "registry")) as registry:
+    with tempfile.TemporaryDirectory() as folder, serve_registry(Path(folder)) as port:
+        registry = f"localhost:{port}"
         bench = _Bench(Path(folder), registry)
         try:
             yield bench

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.measuring import AML_TRAIN
-from tests.integration.logs.following import Following, ranks
 from tests.support.emulator_process import ROOT, Emulator
+from tests.support.log_follower import Following, ranks
 
 STD: Final = "user_logs/std_log.txt"
 MB: Final = 1_000_000
@@ -192,7 +192,7 @@ def writing_emulator(folder: Path) -> Iterator[Emulator]:
     """Give a local AzureML whose jobs only write logs."""
     emulator = Emulator(
         folder,
-        command=("-m", "tests.integration.logs.writing_emulator"),
+        command=("-m", "tests.support.writing_emulator"),
         environment={"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner")))},
     )
     emulator.start()

@@ -41,6 +41,7 @@ PROFILES: Final[Mapping[str, tuple[str, ...]]] = {
     "demo": ("venv", "engine", "base-image", "emulator-image"),
     "demo-v1": ("client-v1", "engine", "base-image", "emulator-image"),
     "tests": ("venv", "client-v1", "engine", "base-image", "emulator-image", "services", "browser"),
+    "bench": ("venv", "engine", "base-image", "emulator-image", "services"),
     "services": ("client-v1", "engine", "base-image", "emulator-image", "services", "browser"),
     "client-v1": ("client-v1",),
     "emulator-image": ("engine", "base-image", "emulator-image"),

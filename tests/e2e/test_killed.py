@@ -24,7 +24,7 @@ from aml_train.local.lifecycle import EmulatorSettings, info
 from tests.e2e.conftest import Local, started
 from tests.e2e.hosted_runner import HostedRunner, Step
 from tests.integration.conftest import BASE, engine
-from tests.support.emulator_rest import signed_in
+from tests.support.emulator_client import signed_in
 
 if TYPE_CHECKING:
     from docker import DockerClient

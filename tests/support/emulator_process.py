@@ -1,4 +1,4 @@
-"""A real emulator as a process, and real clients as processes that know nothing but the environment."""
+"""The local AzureML as a process, and clients as processes that know nothing but the environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import requests
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +26,9 @@ def azurite() -> str:
     local = ROOT / ".aml-train" / "bin" / "azurite-blob"
     found = os.environ.get("AML_EMULATOR_AZURITE") or shutil.which("azurite-blob") or (str(local) * local.exists())
     if not found:
-        pytest.fail("Azurite is not installed: run `make bootstrap`, or set AML_EMULATOR_AZURITE to azurite-blob")
+        raise RuntimeError(
+            "Azurite is not installed: python3 -m scripts.bootstrap --for services, or set AML_EMULATOR_AZURITE"
+        )
     return found
 
 
@@ -36,7 +37,7 @@ def python_of_v1() -> str:
     local = ROOT / ".aml-train" / "client-v1" / "bin" / "python"
     found = os.environ.get("AML_TRAIN_CLIENT_V1") or (str(local) * local.exists())
     if not found:
-        pytest.fail(
+        raise RuntimeError(
             "azureml-core is not installed: python3 -m scripts.bootstrap --for client-v1, or set AML_TRAIN_CLIENT_V1"
         )
     return found
@@ -101,7 +102,7 @@ class Emulator:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            pytest.fail(f"the emulator does not start: {self.log.read_text()}")
+            raise RuntimeError(f"the emulator does not start: {self.log.read_text()}")
         ready: dict[str, Any] = json.loads(line)
         self.port, self.registry_port = ready["port"], ready["registry_port"]
         self.registry_tls_port = ready["registry_tls_port"]
@@ -189,7 +190,7 @@ class Emulator:
         )
         if done.returncode != 0:
             tail = self.log.read_text()[-4000:]
-            pytest.fail(
+            raise RuntimeError(
                 f"the client failed:\n{done.stdout[-4000:]}\n{done.stderr[-6000:]}\nthe emulator's log:\n{tail}"
             )
         value: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""A real registry as a process."""
+"""A container registry as a process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import pytest
 import requests
 
 from tests.support.ports import free_port
@@ -23,7 +22,7 @@ def executable() -> str:
     """Return the command that is a registry."""
     found = shutil.which("docker-registry") or shutil.which("registry")
     if found is None:
-        pytest.fail("no registry is installed: apt-get install docker-registry")
+        raise RuntimeError("no registry is installed: apt-get install docker-registry")
     return found
 
 
@@ -43,7 +42,7 @@ def serve_registry(folder: Path, *, settings: str = "", deletes: bool = False) -
             break
         process.wait()  # somebody else may have taken the port meanwhile
     else:
-        pytest.fail(f"the registry does not start: {(folder / 'log').read_text()}")
+        raise RuntimeError(f"the registry does not start: {(folder / 'log').read_text()}")
     try:
         yield port
     finally:
@@ -68,10 +67,10 @@ def _answers(process: subprocess.Popen[bytes], port: int, folder: Path) -> bool:
     while process.poll() is None:
         try:
             requests.get(f"http://127.0.0.1:{port}/v2/", timeout=10)
-        except requests.RequestException:
+        except requests.RequestException as error:
             if time.monotonic() > deadline:
                 process.kill()
-                pytest.fail(f"the registry does not answer: {(folder / 'log').read_text()}")
+                raise RuntimeError(f"the registry does not answer: {(folder / 'log').read_text()}") from error
             time.sleep(0.05)
         else:
             return process.poll() is None

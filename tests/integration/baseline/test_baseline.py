@@ -22,7 +22,7 @@ GIT = ("-c", "user.name=t", "-c", "user.email=t@example.com")
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with executing_by("tests.integration.trust.instant_emulator", tmp_path_factory.mktemp("instant")) as service:
+    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("instant")) as service:
         yield service
 
 

@@ -87,7 +87,7 @@ class BySdkV1(InAzure):
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     """An emulator whose jobs need no containers."""
-    with executing_by("tests.integration.trust.instant_emulator", tmp_path_factory.mktemp("contract")) as service:
+    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("contract")) as service:
         yield service
 
 

@@ -13,7 +13,7 @@ import pytest
 from azure.storage.blob import generate_container_sas
 
 from tests.integration.data.two_targets import TwoTargets
-from tests.support.emulator_rest import signed_in
+from tests.support.emulator_client import signed_in
 
 STORE = "azureml://datastores/workspaceblobstore/paths"
 

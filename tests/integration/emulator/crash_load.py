@@ -5,71 +5,15 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import requests
 
+from tests.support.emulator_client import TERMINAL, Client, LostError
 from tests.support.emulator_process import Emulator
-from tests.support.emulator_rest import MANAGEMENT, session_for, token
 
 IMAGE = "python:3.11-slim-bookworm"
-VERSION = "api-version=2024-01-01-preview"
-TERMINAL = ("Completed", "Failed", "Canceled")
-SECONDS = 120
-"""For an answer; whoever is killed breaks its connections at once."""
-
-
-class LostError(Exception):
-    """No answer: the connection broke, or could not be made."""
-
-
-class Client:
-    """One client with a connection of its own; it signs in as often as it must.
-
-    Args:
-        emulator: whose ports and identity stay as they are over restarts.
-        environment: what a client is told.
-        info: the emulator's names.
-    """
-
-    def __init__(self, environment: Mapping[str, str], info: Mapping[str, Any]) -> None:
-        self._environment = environment
-        self._session = session_for(environment)
-        group = f"/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
-        self.scope = f"{group}/providers/Microsoft.MachineLearningServices/workspaces/{info['workspace']}"
-        self.api = f"https://{info['api_host']}"
-
-    def ask(self, method: str, url: str, **given: Any) -> requests.Response:
-        """Return the answer; raises LostError where there is none."""
-        try:
-            if "Authorization" not in self._session.headers:
-                signed = token(self._session, self._environment, seconds=SECONDS)
-                self._session.headers["Authorization"] = f"Bearer {signed}"
-            return self._session.request(method, url, timeout=SECONDS, **given)
-        except (requests.exceptions.RequestException, OSError) as error:
-            raise LostError(repr(error)) from error
-
-    def blob(self, method: str, url: str, **given: Any) -> requests.Response:
-        """Ask Blob storage, which takes the signed address and no token."""
-        try:
-            return self._session.request(
-                method, url, timeout=SECONDS, headers={"Authorization": None, **given.pop("headers", {})}, **given
-            )
-        except (requests.exceptions.RequestException, OSError) as error:
-            raise LostError(repr(error)) from error
-
-    def arm(self, path: str) -> str:
-        """Return the address of something in the workspace."""
-        return f"{MANAGEMENT}{self.scope}/{path}?{VERSION}"
-
-    def mlflow(self, path: str) -> str:
-        """Return the address of an operation of MLflow's."""
-        return f"{self.api}/mlflow/v2.0{self.scope}/api/2.0/mlflow/{path}"
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._session.close()
 
 
 class Load:

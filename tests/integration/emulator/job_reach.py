@@ -12,7 +12,7 @@ import requests
 
 from aml_emulator.executor.spec import LOG_PATH
 from tests.integration.conftest import BASE
-from tests.support import emulator_rest
+from tests.support import emulator_client
 
 SECONDS = 600.0
 SCRIPT = """
@@ -78,7 +78,7 @@ def reached(session: requests.Session, info: Mapping[str, Any], *, registry_port
         registry_port: of the emulator, as a job finds it.
     """
     workspace = (
-        f"{emulator_rest.MANAGEMENT}/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
+        f"{emulator_client.MANAGEMENT}/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
         f"/providers/Microsoft.MachineLearningServices/workspaces/{info['workspace']}"
     )
     query = {"api-version": "2024-04-01"}
@@ -88,7 +88,7 @@ def reached(session: requests.Session, info: Mapping[str, Any], *, registry_port
         assert answer.ok, answer.text
 
     put("environments/plain/versions/1", {"image": BASE})
-    scope = workspace.removeprefix(emulator_rest.MANAGEMENT)
+    scope = workspace.removeprefix(emulator_client.MANAGEMENT)
     put(
         "jobs/reach",
         {

@@ -25,8 +25,8 @@ from aml_train.local.lifecycle import EmulatorInfo, EmulatorSettings
 from aml_train.local.settings import INSIDE_REGISTRY_PORT
 from scripts.bootstrap.sources import SOURCE_LABEL, emulator_reference, emulator_source, project_version
 from tests.integration.emulator.job_reach import WANTED, reached
-from tests.support import emulator_rest
-from tests.support.emulator_rest import SECONDS
+from tests.support import emulator_client
+from tests.support.emulator_client import SECONDS
 from tests.support.ports import free_port
 from tests.support.scheduling import one_at_a_time
 
@@ -249,6 +249,6 @@ def test_a_job_of_the_container_reaches_azures_services_alone(settings: Emulator
     """The emulator's container is on the job's network with all its ports."""
     info = emulator.start(settings, lambda _event: None)
     variables = emulator.client_environment(info, os.environ, cache=tmp_path)
-    with emulator_rest.signed_in(variables) as session:
+    with emulator_client.signed_in(variables) as session:
         assert reached(session, dataclasses.asdict(info), registry_port=INSIDE_REGISTRY_PORT) == WANTED
     assert emulator.info(settings) == info

@@ -16,7 +16,7 @@ SECONDS = 300
 
 
 def _start(folder: Path) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "tests.integration.trust.instant_emulator", "serve", "--data", str(folder / "data")]
+    argv = [sys.executable, "-m", "tests.support.instant_emulator", "serve", "--data", str(folder / "data")]
     return subprocess.run(
         [*argv, "--port", "0", "--registry-port", "0", "--azurite", azurite()],
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner")))},
@@ -32,7 +32,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("emulator")
     emulator = Emulator(
         folder,
-        command=("-m", "tests.integration.trust.instant_emulator"),
+        command=("-m", "tests.support.instant_emulator"),
         environment={"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner")))},
     )
     for _ in range(2):

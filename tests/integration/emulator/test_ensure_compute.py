@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.emulator_client import SECONDS, signed_in
 from tests.support.emulator_process import CLIENT_SECONDS, Emulator
-from tests.support.emulator_rest import SECONDS, signed_in
 
 JOB = """\
 command: echo trained

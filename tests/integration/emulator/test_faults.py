@@ -12,8 +12,8 @@ from azure.core.exceptions import AzureError, HttpResponseError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import BlobServiceClient
 
+from tests.support.emulator_client import MANAGEMENT, SECONDS, signed_in
 from tests.support.emulator_process import Emulator
-from tests.support.emulator_rest import MANAGEMENT, SECONDS, signed_in
 
 VERSION = "api-version=2024-01-01-preview"
 

@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from tests.integration.emulator.job_reach import WANTED, reached
-from tests.support import emulator_rest
+from tests.support import emulator_client
 from tests.support.emulator_process import Emulator
 
 
@@ -23,7 +23,7 @@ def emulator(tmp_path: Path) -> Iterator[Emulator]:
 
 
 def test_a_job_reaches_azures_services_and_nothing_of_the_emulators_own(emulator: Emulator) -> None:
-    with emulator_rest.signed_in(emulator.environment()) as session:
+    with emulator_client.signed_in(emulator.environment()) as session:
         assert reached(session, emulator.info, registry_port=emulator.registry_port) == WANTED
     # The machine itself has all of it, as ever.
     assert emulator.admin("GET", "info").json()["client_secret"]

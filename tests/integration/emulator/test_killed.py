@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.emulator.crash_load import TERMINAL, Load
+from tests.integration.emulator.crash_load import Load
+from tests.support.emulator_client import TERMINAL
 from tests.support.emulator_process import Emulator
 
 KILLS = 50

@@ -15,7 +15,7 @@ from aml_train.image.push import pull_image, push_image, read_back, release
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import Registry, RegistryLocation
 from tests.integration.conftest import BASE, Recorder
-from tests.support import emulator_rest
+from tests.support import emulator_client
 from tests.support.emulator_process import Emulator
 from tests.support.engine_images import forget
 
@@ -37,7 +37,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
 def session(emulator: Emulator) -> Iterator[requests.Session]:
     """Reaches Azure's host names."""
     environment = emulator.environment()
-    with emulator_rest.session_for(environment) as session:
+    with emulator_client.session_for(environment) as session:
         yield session
 
 
@@ -46,7 +46,7 @@ def location(emulator: Emulator, session: requests.Session) -> RegistryLocation:
     """The registry by both its names, signed in to with a token of Entra ID."""
 
     def token() -> str:
-        return emulator_rest.token(session, emulator.environment(), audience="https://containerregistry.azure.net")
+        return emulator_client.token(session, emulator.environment(), audience="https://containerregistry.azure.net")
 
     return RegistryLocation(
         push_name=f"localhost:{emulator.registry_tls_port}",
@@ -115,12 +115,12 @@ def test_the_engine_pushes_and_pulls_with_a_token_of_entra_id(
 def test_the_admin_user(emulator: Emulator, session: requests.Session) -> None:
     """Its password is where Azure keeps it, and docker login's way in."""
     info = emulator.info
-    management = emulator_rest.token(session, emulator.environment())
+    management = emulator_client.token(session, emulator.environment())
     group = f"https://management.azure.com/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
     found = session.post(
         f"{group}/providers/Microsoft.ContainerRegistry/registries/amllocal/listCredentials?api-version=2023-07-01",
         headers={"Authorization": f"Bearer {management}"},
-        timeout=emulator_rest.SECONDS,
+        timeout=emulator_client.SECONDS,
     )
     assert found.status_code == 200, found.text
     auth = RegistryAuth(username=found.json()["username"], password=found.json()["passwords"][0]["value"])

@@ -17,7 +17,7 @@ import requests
 
 from aml_emulator.executor.engine_words import RUN_LABEL
 from tests import contracts
-from tests.support import emulator_rest
+from tests.support import emulator_client
 from tests.support.emulator_process import Emulator
 
 SCOPE = "azureml://subscriptions/"
@@ -142,14 +142,16 @@ def test_the_proxy_keeps_real_clouds_out_and_tokens_are_checked(emulator: Emulat
         session.proxies = {"https": environment["HTTPS_PROXY"], "http": environment["HTTPS_PROXY"]}
         session.verify = environment["REQUESTS_CA_BUNDLE"]
         with pytest.raises(requests.exceptions.ProxyError, match=r"403.*other\.blob\.core\.windows\.net"):
-            session.get("https://other.blob.core.windows.net/", timeout=emulator_rest.SECONDS)
-        assert session.get("http://169.254.169.254/metadata", timeout=emulator_rest.SECONDS).status_code == 403
+            session.get("https://other.blob.core.windows.net/", timeout=emulator_client.SECONDS)
+        assert session.get("http://169.254.169.254/metadata", timeout=emulator_client.SECONDS).status_code == 403
         path = f"/subscriptions/{emulator.info['subscription_id']}/resourceGroups/aml-local"
         for header in ({}, {"Authorization": "Bearer x.y.z"}):
-            answer = session.get(f"https://management.azure.com{path}", headers=header, timeout=emulator_rest.SECONDS)
+            answer = session.get(
+                f"https://management.azure.com{path}", headers=header, timeout=emulator_client.SECONDS
+            )
             assert answer.status_code == 401
             assert answer.json()["error"]["code"].startswith(("AuthenticationFailed", "InvalidAuthentication"))
-        answer = session.get("https://amllocal.azurecr.io/v2/", timeout=emulator_rest.SECONDS)
+        answer = session.get("https://amllocal.azurecr.io/v2/", timeout=emulator_client.SECONDS)
         assert (answer.status_code, answer.headers["Docker-Distribution-Api-Version"]) == (401, "registry/2.0")
         assert answer.headers["WWW-Authenticate"].startswith(
             'Bearer realm="https://amllocal.azurecr.io/oauth2/token"'
@@ -159,10 +161,10 @@ def test_the_proxy_keeps_real_clouds_out_and_tokens_are_checked(emulator: Emulat
 def test_a_second_emulator_on_the_same_data_is_told_so(emulator: Emulator, tmp_path: Path) -> None:
     second = Emulator(tmp_path)
     (tmp_path / "data").symlink_to(emulator.folder / "data")
-    with pytest.raises(pytest.fail.Exception, match="in use by another emulator"):
+    with pytest.raises(RuntimeError, match="in use by another emulator"):
         second.start()
     assert second.process is not None
-    assert second.process.wait(timeout=emulator_rest.SECONDS) == 1
+    assert second.process.wait(timeout=emulator_client.SECONDS) == 1
     assert second.process.stdout is not None
     second.process.stdout.close()
 
@@ -171,10 +173,10 @@ def test_a_taken_port_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         service = Emulator(tmp_path)
         service.port = taken.getsockname()[1]
-        with pytest.raises(pytest.fail.Exception, match="Address already in use"):
+        with pytest.raises(RuntimeError, match="Address already in use"):
             service.start()
     assert service.process is not None
-    assert service.process.wait(timeout=emulator_rest.SECONDS) == 1
+    assert service.process.wait(timeout=emulator_client.SECONDS) == 1
     assert service.process.stdout is not None
     service.process.stdout.close()
 
@@ -182,10 +184,10 @@ def test_a_taken_port_is_told(tmp_path: Path) -> None:
 def test_no_container_engine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     service = Emulator(tmp_path)
-    with pytest.raises(pytest.fail.Exception, match="the container engine does not answer"):
+    with pytest.raises(RuntimeError, match="the container engine does not answer"):
         service.start()
     assert service.process is not None
-    assert service.process.wait(timeout=emulator_rest.SECONDS) == 1
+    assert service.process.wait(timeout=emulator_client.SECONDS) == 1
     assert service.process.stdout is not None
     service.process.stdout.close()
 
@@ -199,6 +201,6 @@ def test_a_child_that_dies_ends_the_service_and_is_told(tmp_path: Path) -> None:
         ["pgrep", "-P", str(service.process.pid), "-f", "registry.json"], capture_output=True, text=True, check=True
     )
     os.kill(int(registry.stdout), signal.SIGKILL)
-    assert service.process.wait(timeout=emulator_rest.SECONDS) == 1
+    assert service.process.wait(timeout=emulator_client.SECONDS) == 1
     service.process.stdout.close()
     assert "the registry ended unexpectedly with code -9" in service.log.read_text()

@@ -8,9 +8,9 @@ import pytest
 
 from aml_train.core.events import Event, LogLines, LogsEnded, Notice
 from aml_train.core.masking import Masker
-from tests.integration.logs.following import Following, ranks
-from tests.integration.logs.writing_emulator import filling
 from tests.support.emulator_process import Emulator, executing_by
+from tests.support.log_follower import Following, ranks
+from tests.support.writing_emulator import filling
 
 STD = "user_logs/std_log.txt"
 RAISED = ("Traceback (most recent call last):", '  File "train.py", line 3, in f', "ValueError: bad label")
@@ -18,7 +18,7 @@ RAISED = ("Traceback (most recent call last):", '  File "train.py", line 3, in f
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with executing_by("tests.integration.logs.writing_emulator", tmp_path_factory.mktemp("writing")) as service:
+    with executing_by("tests.support.writing_emulator", tmp_path_factory.mktemp("writing")) as service:
         yield service
 
 

@@ -16,7 +16,7 @@ from tests.support.emulator_process import ROOT, Emulator
 
 RACERS = 20
 SECONDS = 1800
-INSTANT = str(ROOT / "tests/integration/trust/instant_emulator.py")
+INSTANT = str(ROOT / "tests/support/instant_emulator.py")
 
 
 class Workspace:

@@ -19,7 +19,7 @@ GATE = "gate: {{accuracy: '>= {bound}'}}\nmodel: {{name: again, path: outputs/mo
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    with executing_by("tests.integration.trust.instant_emulator", tmp_path_factory.mktemp("emulator")) as emulator:
+    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("emulator")) as emulator:
         yield emulator
 
 

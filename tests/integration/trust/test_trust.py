@@ -36,7 +36,7 @@ pytestmark = pytest.mark.timeout(4 * 3600)
 @pytest.fixture(scope="module")
 def instant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     """An emulator whose jobs need no containers."""
-    with executing_by("tests.integration.trust.instant_emulator", tmp_path_factory.mktemp("instant")) as service:
+    with executing_by("tests.support.instant_emulator", tmp_path_factory.mktemp("instant")) as service:
         yield service
 
 

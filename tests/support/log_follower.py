@@ -21,9 +21,8 @@ from aml_train.core.events import Event, LogLines
 from aml_train.core.masking import Masker
 from aml_train.jobs.watch import Limits, Pace, watch
 from aml_train.jobs.workspace import JobService
-from tests.integration.emulator.crash_load import Client
+from tests.support.emulator_client import Client, session_for, token
 from tests.support.emulator_process import Emulator
-from tests.support.emulator_rest import session_for, token
 
 
 class _Token:

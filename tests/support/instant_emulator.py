@@ -17,10 +17,12 @@ same sink: lines go into the job's log, metrics into the store, files among the 
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import io
 import json
 import logging
+import os
 import sys
 import threading
 import uuid
@@ -28,12 +30,13 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from aml_emulator import settings as settings_module
 from aml_emulator.context import Services
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import LOG_PATH, Ending, RunError, RunSink, RunSpec, SinkFor
+from aml_emulator.server import MakeRunner, serve
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.v1 import MetricRow
-from tests.integration.emulator.as_process import serve_with
 
 LOGGER = logging.getLogger(__name__)
 THREADS = 4
@@ -194,6 +197,14 @@ def _table_row(name: str, columns: dict[str, Any]) -> MetricRow:
         step=None,
         data=columns,
     )
+
+
+def serve_with(make_runner: MakeRunner) -> None:
+    """Serve until the process is told to end; *make_runner* makes what executes jobs."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    asyncio.run(serve(settings_module.parse(sys.argv[1:], os.environ), make_runner=make_runner))
 
 
 def run_at_once(services: Services, _settings: ExecutorSettings, sink_for: SinkFor) -> InstantRunner:

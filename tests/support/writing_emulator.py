@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from aml_emulator.context import Services
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import Ending, RunError, RunSink, RunSpec, SinkFor
-from tests.integration.emulator.as_process import serve_with
-from tests.integration.trust.instant_emulator import InstantRunner
+from tests.support.instant_emulator import InstantRunner, serve_with
 
 BLOCK = 2 * 1024 * 1024
 
