@@ -185,12 +185,12 @@ def _run(
     branch: str | None,
 ) -> None:
     """Run or attach; *seen* is the environment with what the inputs say of Azure, *branch* the only one whose named job registers."""
-    from aml_train.pipeline import Options, run_prepared
+    from aml_train.pipeline import RunOptions, run_prepared
 
     attach = inputs.command == "attach"
     with _listeners(here, inputs, config) as listeners:
         prepared = _prepare(here, config, seen, checkout, image=inputs.job_name is None)
-        options = Options(
+        options = RunOptions(
             fresh=inputs.fresh,
             force_build=inputs.force_build,
             wait=inputs.wait or attach,

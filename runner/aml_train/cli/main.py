@@ -174,7 +174,7 @@ def run(
     aml-train run --fresh                           train again
     aml-train run --config job.yml                  a bare AzureML command job
     """
-    from aml_train.pipeline import Group, Options, own_output, prepare_run
+    from aml_train.pipeline import Group, RunOptions, own_output, prepare_run
 
     if supersede and group is None:
         raise click.UsageError("--supersede needs --group: whose older runs are meant?")
@@ -189,7 +189,7 @@ def run(
 
             click.echo(render_plan(prepared.plan))
             return
-        options = Options(
+        options = RunOptions(
             fresh=fresh,
             force_build=force_build,
             keep_tests=keep_tests,
@@ -230,14 +230,14 @@ def attach(
     aml-train run --no-wait            in one workflow
     aml-train attach                   in another one, later
     """
-    from aml_train.pipeline import Options, own_output, prepare_run
+    from aml_train.pipeline import RunOptions, own_output, prepare_run
 
     loaded = load(directory, config, job, target, sets)
     with terminate_like_interrupt():
         prepared = prepare_run(
             loaded, environment=dict(os.environ), image=job_name is None, own=own_output(json_file)
         )
-        options = Options(attach=True, job=job_name, register=not no_register)
+        options = RunOptions(attach=True, job=job_name, register=not no_register)
         code = execute(prepared, options, json_file, no_color=no_color)
     sys.exit(code)
 

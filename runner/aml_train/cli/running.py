@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 if TYPE_CHECKING:
-    from aml_train.pipeline import Options, PreparedRun
+    from aml_train.pipeline import PreparedRun, RunOptions
 
 events_file = click.option(
     "--json",
@@ -23,7 +23,7 @@ events_file = click.option(
 colors = click.option("--no-color", is_flag=True, help="No colours on a terminal.  [also: NO_COLOR=1]")
 
 
-def execute(prepared: PreparedRun, options: Options, json_file: Path | None, *, no_color: bool) -> int:
+def execute(prepared: PreparedRun, options: RunOptions, json_file: Path | None, *, no_color: bool) -> int:
     """Execute the plan on the console; return the exit code."""
     from aml_train.cli.console import ConsoleListener
     from aml_train.core.streams import lasting_output

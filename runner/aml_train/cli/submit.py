@@ -70,7 +70,7 @@ def submit(
     aml-train submit -- sh -c 'nvidia-smi | tee outputs/gpus.txt'
     """
     from aml_train.config import CommandLine, load_command
-    from aml_train.pipeline import Options, own_output, prepare_run
+    from aml_train.pipeline import RunOptions, own_output, prepare_run
 
     if not arguments:
         raise click.UsageError("Which command? Such as: aml-train submit -- python train.py")
@@ -91,7 +91,7 @@ def submit(
 
             click.echo(render_plan(prepared.plan))
             return
-        options = Options(
+        options = RunOptions(
             fresh=True,
             name=command.name or _random_name(prepared.plan.job.stem),
             decide=command.gate,

@@ -5,12 +5,14 @@ A stage emits events through a :data:`Listener`; it prints nothing itself.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import enum
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
@@ -400,3 +402,18 @@ class Broadcast:
         with self._lock:
             for listener in self._listeners:
                 listener(event)
+
+
+@contextlib.contextmanager
+def report_stage(
+    name: Stage, title: str, *, emit: Listener, now: Callable[[], float] = time.monotonic
+) -> Iterator[list[str]]:
+    """Report that a stage begins and, unless the block fails, that it ended.
+
+    The block appends its summary, one line, to the list that it receives.
+    """
+    emit(StageStarted(stage=name, title=title))
+    began = now()
+    summary: list[str] = []
+    yield summary
+    emit(StageFinished(stage=name, summary=" ".join(summary), seconds=now() - began))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
+    from aml_train.gate.baseline import EarlierBaseline as EarlierBaseline
+    from aml_train.gate.baseline import FoundBaseline as FoundBaseline
     from aml_train.gate.baseline import RunBaseline as RunBaseline
     from aml_train.gate.baseline import ValuesBaseline as ValuesBaseline
     from aml_train.gate.baseline import read_value as read_value
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from aml_train.gate.decide import Baseline as Baseline
     from aml_train.gate.decide import Decision as Decision
     from aml_train.gate.decide import Evidence as Evidence
+    from aml_train.gate.decide import GateResult as GateResult
     from aml_train.gate.decide import GateWord as GateWord
     from aml_train.gate.decide import Policies as Policies
     from aml_train.gate.decide import decide_rule as decide_rule
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from aml_train.gate.rules import parse_rule as parse_rule
 
 _MODULES = {
+    "EarlierBaseline": "baseline",
+    "FoundBaseline": "baseline",
     "RunBaseline": "baseline",
     "ValuesBaseline": "baseline",
     "read_value": "baseline",
@@ -55,6 +60,7 @@ _MODULES = {
     "Baseline": "decide",
     "Decision": "decide",
     "Evidence": "decide",
+    "GateResult": "decide",
     "GateWord": "decide",
     "Policies": "decide",
     "decide_rule": "decide",

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aml_train.gate.comparison import Side
+from aml_train.gate.decide import Baseline
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.rules import Aggregate
 
@@ -52,6 +54,34 @@ class ValuesBaseline:
         if not self.stands_for_all and how.name != "last":
             return ()
         return (MetricPoint(step=0, value=self.values[metric], timestamp=0),) * int(how.argument or 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundBaseline:
+    """A baseline that was looked up.
+
+    Attributes:
+        values: what rules compare with.
+        side: everything that a comparison shows of it.
+    """
+
+    values: Baseline
+    side: Side
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierBaseline:
+    """A baseline that existed before the job was judged.
+
+    Attributes:
+        title: what it is, for people.
+        when: the time, for people: "when the run began".
+        job: the job whose metrics it has; None if it is no job.
+    """
+
+    title: str
+    when: str
+    job: str | None = None
 
 
 def read_values(content: bytes) -> dict[str, float]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args
 
+from aml_train.core.tables import Table
+from aml_train.gate.comparison import Comparison
 from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
 from aml_train.gate.rules import Aggregate, Reference, Rule
 
@@ -131,6 +133,31 @@ class Decision:
     def missed(self) -> tuple[RuleDecision, ...]:
         """The rules that end the run."""
         return tuple(rule for rule in self.rules if rule.verdict not in ("met", "warned", "skipped"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateResult:
+    """The decision on a job, and what it was made from.
+
+    Attributes:
+        decision: the gate's.
+        metrics: every metric's last value.
+        histories: all values of the metrics that rules name.
+        comparison: the job and its baseline; None without a baseline.
+        baseline_histories: the baseline's values of the metrics that rules compare with it, if it is a job.
+        tables: what azureml-core logged as tables, lists and the like.
+        more_tables: how many others there are.
+        remark: why they are not all known; empty if they are.
+    """
+
+    decision: Decision
+    metrics: Mapping[str, float]
+    histories: Mapping[str, Sequence[MetricPoint]]
+    comparison: Comparison | None = None
+    baseline_histories: Mapping[str, Sequence[MetricPoint]] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    more_tables: int = 0
+    remark: str = ""
 
 
 class _MissingError(Exception):

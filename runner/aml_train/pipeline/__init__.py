@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aml_train.pipeline.resolve import read_commit as read_commit
     from aml_train.pipeline.resolve import read_project as read_project
     from aml_train.pipeline.result import Group as Group
-    from aml_train.pipeline.result import Options as Options
+    from aml_train.pipeline.result import RunOptions as RunOptions
     from aml_train.pipeline.run_files import mentioned as mentioned
     from aml_train.pipeline.run_files import own_output as own_output
     from aml_train.pipeline.sides import Project as Project
@@ -61,7 +61,7 @@ _MODULES = {
     "read_commit": "resolve",
     "read_project": "resolve",
     "Group": "result",
-    "Options": "result",
+    "RunOptions": "result",
     "mentioned": "run_files",
     "own_output": "run_files",
     "Project": "sides",

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn
 
 from aml_train.config import BaselineConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.origin import Origin
-from aml_train.gate import Baseline, RunBaseline, Side, ValuesBaseline, columns_of, last_value, read_values
+from aml_train.gate import (
+    EarlierBaseline,
+    FoundBaseline,
+    RunBaseline,
+    Side,
+    ValuesBaseline,
+    columns_of,
+    last_value,
+    read_values,
+)
 from aml_train.jobs import (
     TAG_BASELINE,
     TAG_COMMIT,
@@ -29,34 +38,6 @@ from aml_train.pipeline.branch_verdicts import latest_passed
 NOT_CONFIGURED: Final = "no `baseline` is configured"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """A baseline.
-
-    Attributes:
-        values: what rules compare with.
-        side: what stands beside the candidate.
-    """
-
-    values: Baseline
-    side: Side
-
-
-@dataclass(frozen=True, kw_only=True)
-class Earlier:
-    """A baseline that was there before the job was judged.
-
-    Attributes:
-        title: what it is, for people.
-        when: at what time it was there, for people: "when the run began".
-        job: the job whose metrics it has; None for none.
-    """
-
-    title: str
-    when: str
-    job: str | None = None
-
-
 def selection(config: BaselineConfig) -> str:
     """Return how *config* chooses its baseline, as text: ``model=digits stage=production``."""
     keys = ("file", "job", "model", "stage", "tag", "version", "branch")
@@ -67,7 +48,7 @@ def selection(config: BaselineConfig) -> str:
     return " ".join(f"{key}={value}" for key, value in chosen.items())
 
 
-def baseline_tags(config: BaselineConfig | None, found: Found | None) -> dict[str, str]:
+def baseline_tags(config: BaselineConfig | None, found: FoundBaseline | None) -> dict[str, str]:
     """Return the tag that says, on a job that is about to be submitted, which baseline there is. None where there is none."""
     if config is None or found is None:
         return {}
@@ -75,8 +56,8 @@ def baseline_tags(config: BaselineConfig | None, found: Found | None) -> dict[st
 
 
 def earlier_baseline(
-    config: BaselineConfig | None, at_start: Found | None, tags: Mapping[str, str], *, candidate: str
-) -> Earlier | None:
+    config: BaselineConfig | None, at_start: FoundBaseline | None, tags: Mapping[str, str], *, candidate: str
+) -> EarlierBaseline | None:
     """Return the baseline that there was before *candidate* was judged; None where there was none.
 
     Args:
@@ -88,12 +69,12 @@ def earlier_baseline(
     if config is None:
         return None
     if at_start is not None and at_start.side.job != candidate:
-        return Earlier(title=at_start.side.title, when="when the run began", job=at_start.side.job)
+        return EarlierBaseline(title=at_start.side.title, when="when the run began", job=at_start.side.job)
     before = f"{selection(config)}: "
     noted = tags.get(TAG_BASELINE, "")
     if not noted.startswith(before):
         return None
-    return Earlier(title=noted.removeprefix(before), when="when the job was submitted")
+    return EarlierBaseline(title=noted.removeprefix(before), when="when the job was submitted")
 
 
 def find_baseline(
@@ -103,7 +84,7 @@ def find_baseline(
     *,
     origin: Origin | None = None,
     candidate: str | None = None,
-) -> tuple[Found | None, str]:
+) -> tuple[FoundBaseline | None, str]:
     """Return the baseline, or None and why there is none.
 
     Only a job that completed is one: the metrics of another are those of a training that has not come to its end.
@@ -188,7 +169,7 @@ def kept_metrics(model: ModelView) -> dict[str, float]:
     return values
 
 
-def _of_file(config: BaselineConfig) -> Found | None:
+def _of_file(config: BaselineConfig) -> FoundBaseline | None:
     file = config.file
     if file is None:
         return None
@@ -203,7 +184,7 @@ def _of_file(config: BaselineConfig) -> Found | None:
     except ValueError as error:
         _unusable(config, str(error))
     baseline = ValuesBaseline(title=file.name, values=values, stands_for_all=True)
-    return Found(values=baseline, side=Side(title=file.name, metrics=values))
+    return FoundBaseline(values=baseline, side=Side(title=file.name, metrics=values))
 
 
 def _unusable(config: BaselineConfig, why: str) -> NoReturn:
@@ -213,7 +194,7 @@ def _unusable(config: BaselineConfig, why: str) -> NoReturn:
     )
 
 
-def _of_job(service: JobService, view: JobView, title: str, metrics: Sequence[str]) -> Found:
+def _of_job(service: JobService, view: JobView, title: str, metrics: Sequence[str]) -> FoundBaseline:
     last = service.last_metrics(view.name)
     histories = {metric: service.metric_history(view.name, metric) for metric in metrics if metric in last}
     if unknown := [metric for metric in metrics if metric not in last]:
@@ -221,12 +202,14 @@ def _of_job(service: JobService, view: JobView, title: str, metrics: Sequence[st
         columns = {metric: series[metric] for metric in unknown if series.get(metric)}
         histories |= columns
         last = {**last, **{metric: last_value(points) for metric, points in columns.items()}}
-    return Found(
+    return FoundBaseline(
         values=RunBaseline(title=title, histories=histories), side=replace(side_of_job(view, title), metrics=last)
     )
 
 
-def _of_model(service: JobService, config: BaselineConfig, metrics: Sequence[str]) -> tuple[Found | None, str]:
+def _of_model(
+    service: JobService, config: BaselineConfig, metrics: Sequence[str]
+) -> tuple[FoundBaseline | None, str]:
     name = config.model or ""
     wanted = next(
         f"{key} {value}" for key in ("stage", "tag", "version") if (value := getattr(config, key)) is not None
@@ -245,7 +228,7 @@ def _of_model(service: JobService, config: BaselineConfig, metrics: Sequence[str
         return replace(found, side=replace(side, metrics={**side.metrics, **found.side.metrics})), ""
     # Its job is gone, or is not what it was; what the gate read at its end is kept with the model.
     side = side_of_model(model, title, view)
-    return Found(values=ValuesBaseline(title=title, values=side.metrics, stands_for_all=False), side=side), ""
+    return FoundBaseline(values=ValuesBaseline(title=title, values=side.metrics, stands_for_all=False), side=side), ""
 
 
 def _is_wanted(model: ModelView, config: BaselineConfig) -> bool:

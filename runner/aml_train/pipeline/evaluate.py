@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from aml_train.config import BaselineConfig, GateRule, JsonValue
@@ -11,11 +11,13 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Listener, RuleDecided
 from aml_train.core.origin import Origin
-from aml_train.core.tables import Table
 from aml_train.gate import (
     Comparison,
     Decision,
+    EarlierBaseline,
     Evidence,
+    FoundBaseline,
+    GateResult,
     LoggedSet,
     MetricPoint,
     RunBaseline,
@@ -28,36 +30,11 @@ from aml_train.gate import (
     read_value,
 )
 from aml_train.jobs import JobService, read_tables, settle_logged, settle_metrics
-from aml_train.pipeline.baselines import Earlier, Found, find_baseline, side_of_job
+from aml_train.pipeline.baselines import find_baseline, side_of_job
 
 #: Bytes of a file that a value is read from.
 _MOST: Final = 16 << 20
 _BOOTSTRAP: Final = "`baseline.bootstrap: true` lets the first model pass; `no-baseline: skip` does for one rule."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gated:
-    """What a job was judged by, and how.
-
-    Attributes:
-        last: every metric's last value.
-        histories: the values of those that rules name.
-        decision: the gate's.
-        comparison: the job beside its baseline; None where there is no baseline.
-        before: the baseline's values of the metrics that rules compare with it, where it is a job.
-        tables: what azureml-core logged in forms of its own.
-        more_tables: how many others there are.
-        remark: why they are not all known; empty where they are.
-    """
-
-    last: Mapping[str, float]
-    histories: Mapping[str, Sequence[MetricPoint]]
-    decision: Decision
-    comparison: Comparison | None = None
-    before: Mapping[str, Sequence[MetricPoint]] = field(default_factory=dict)
-    tables: tuple[Table, ...] = ()
-    more_tables: int = 0
-    remark: str = ""
 
 
 def decide_gate(
@@ -69,8 +46,8 @@ def decide_gate(
     clock: Clock,
     pause: float,
     origin: Origin | None = None,
-    earlier: Earlier | None = None,
-) -> Gated:
+    earlier: EarlierBaseline | None = None,
+) -> GateResult:
     """Let the metrics of an ended job settle, and decide every rule.
 
     Args:
@@ -122,15 +99,15 @@ def decide_gate(
         if of_data is not None:
             decisions.append(of_data)
     tables, more, unread = read_tables(service, job, others)
-    return Gated(
+    return GateResult(
         tables=tables,
         more_tables=more,
         remark=remark or unread,
-        last=last,
+        metrics=last,
         histories=histories,
         decision=Decision(rules=tuple(decisions)),
         comparison=Comparison(left=candidate, right=found.side) if found and candidate else None,
-        before=found.values.histories if found and isinstance(found.values, RunBaseline) else {},
+        baseline_histories=found.values.histories if found and isinstance(found.values, RunBaseline) else {},
     )
 
 
@@ -163,7 +140,7 @@ def _baseline(
     config: BaselineConfig | None,
     origin: Origin | None,
     candidate: str | None,
-) -> tuple[Found | None, str]:
+) -> tuple[FoundBaseline | None, str]:
     """Return the baseline, or None and why there is none. A file that cannot be used counts only where a rule needs it."""
     needed = sorted({rule.metric for rule in rules if rule.rule.needs_baseline})
     try:
@@ -202,7 +179,7 @@ def check_baseline(
     *,
     origin: Origin | None = None,
     data: Mapping[str, str] | None = None,
-) -> Found | None:
+) -> FoundBaseline | None:
     """Find out before anything is trained whether the gate could be met, and return the baseline as far as it was looked up.
 
     A missing baseline fails it whatever the metrics are, and so do different data where ``baseline.data`` is ``fail``. With
@@ -245,7 +222,7 @@ def check_baseline(
 
 def look_up_baseline(
     service: JobService, rules: Sequence[GateRule], baseline: BaselineConfig | None, *, origin: Origin | None = None
-) -> Found | None:
+) -> FoundBaseline | None:
     """Return the baseline that there is before a job is followed that was submitted earlier; looked up for ``bootstrap`` alone.
 
     Raises:

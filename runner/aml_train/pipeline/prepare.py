@@ -22,11 +22,13 @@ from aml_train.core.masking import Masker, known_secrets
 from aml_train.core.streams import lasting_output
 from aml_train.image import secret_access
 from aml_train.jobs import TargetNames
+from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.plan import Plan, make_plan
 from aml_train.pipeline.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, Commit, read_commit, read_project, resolve
-from aml_train.pipeline.result import Options, Outcome
-from aml_train.pipeline.run import Execution, OpenTarget, Prewarm
-from aml_train.pipeline.sdk import with_sdk
+from aml_train.pipeline.result import RunOptions, RunResult
+from aml_train.pipeline.run import run
+from aml_train.pipeline.sdk import SdkLoader, with_sdk
+from aml_train.pipeline.target import Target
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -271,8 +273,8 @@ def json_listener(path: Path | None) -> Iterator[list[Listener]]:
 
 
 def run_prepared(
-    prepared: PreparedRun, options: Options, *, listeners: Sequence[Listener], masker: Masker | None = None
-) -> Outcome:
+    prepared: PreparedRun, options: RunOptions, *, listeners: Sequence[Listener], masker: Masker | None = None
+) -> RunResult:
     """Execute the plan; each of *listeners* is told everything that happens, in their order.
 
     *masker* knows the secrets that a job's logs are not to show: by default those of the environment and the configuration.
@@ -280,19 +282,19 @@ def run_prepared(
     if masker is None:
         known = known_secrets(prepared.outer, identifiers=False)
         masker = Masker({*known, *secrets_in(prepared.config)})
-    prewarm = Prewarm()
-    listener = Broadcast(*listeners, prewarm)
-
-    clock = Clock(now=elapsed, sleep=time.sleep)
-    return Execution(
-        prepared.plan,
-        lambda: _open_target(prepared, listener),
-        options=options,
-        clock=clock,
-        listener=listener,
-        prewarm=prewarm,
-        masker=masker,
-    ).run()
+    sdk = SdkLoader()
+    emit = Broadcast(*listeners, sdk)
+    return run(
+        RunContext(
+            plan=prepared.plan,
+            options=options,
+            open_target=lambda: _open_target(prepared, emit),
+            emit=emit,
+            clock=Clock(now=elapsed, sleep=time.sleep),
+            secrets=masker,
+            sdk=sdk,
+        )
+    )
 
 
 def open_service(
@@ -369,7 +371,7 @@ def sweep_engine(environment: Mapping[str, str], listener: Listener) -> None:
         engine.close()
 
 
-def _open_target(prepared: PreparedRun, listener: Listener) -> OpenTarget:
+def _open_target(prepared: PreparedRun, listener: Listener) -> Target:
     from aml_train.core.temporary import sweep_folders
 
     sweep_folders(listener)

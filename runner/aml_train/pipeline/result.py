@@ -1,15 +1,14 @@
-"""What may vary between executions of a plan, and how one ended."""
+"""What may vary between executions of a plan, and how one ended: the results of its stages."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aml_train.core.events import LogsEnded
-from aml_train.gate import Comparison, Decision
+from aml_train.gate import GateResult
 from aml_train.image import JobImage, Tested
-from aml_train.jobs import Attempt, Cost, JobView, ModelView
+from aml_train.jobs import Attempt, Cost, JobSpec, JobView, ModelView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +25,7 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class RunOptions:
     """What may vary between two executions of the same plan.
 
     Attributes:
@@ -39,9 +38,9 @@ class Options:
         group: what the run belongs to; the job carries it.
         supersede: cancel the jobs of older runs of the group.
         name: submit a job of exactly this name; None for the computed name, by which the same job is found again.
-        register: whether the model is registered; False only looks whether the job wrote it, as for a pull request.
-        branch: a job that is named is registered only if its tags say that it is this branch's; None for any.
-        decide: whether metrics are read and gate and model have their say after the job.
+        register: whether the model is registered; False only checks that the job wrote it, as for a pull request.
+        branch: a named job is registered only if its tags say that it is this branch's; None for any.
+        decide: whether the job's metrics are read, the gate decided and the model registered.
     """
 
     fresh: bool = False
@@ -58,33 +57,84 @@ class Options:
     decide: bool = True
 
 
-@dataclass(kw_only=True)
-class Outcome:
-    """Everything that is known of a run; filled as it goes on, so that a failure keeps what was reached."""
+@dataclass(frozen=True, kw_only=True)
+class SubmittedJob:
+    """The job of a run.
+
+    Attributes:
+        view: the job as it was when it was submitted or found.
+        spec: what it was submitted from; None if only the service knows.
+        attached: whether it was found, rather than submitted by this run.
+        ours: whether this run wanted it: then an interruption cancels it. Attaching to a job does not make it ours.
+    """
+
+    view: JobView
+    spec: JobSpec | None = None
+    attached: bool
+    ours: bool = True
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.view.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletedJob:
+    """A job that completed.
+
+    Attributes:
+        view: the job as it ended.
+        settled: it had ended before this run: its metrics do not change any more.
+    """
+
+    view: JobView
+    settled: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """How a run ended, and what its stages came to. A run that failed has the results of the stages before.
+
+    Attributes:
+        status, exit_code, message, hint: the ending; see the table of endings in docs/architecture.md.
+        image: what the job runs in.
+        job: the last attempt.
+        attempts: the attempts that have ended, also those that failed.
+        logs: what was read of the last attempt's logs.
+        cost: what all attempts cost.
+        gate: the decision, and what it was made from.
+        model: the version that was registered or found.
+    """
 
     status: str = "error"
     exit_code: int = 1
     message: str = ""
     hint: str | None = None
     image: JobImage | None = None
-    job: JobView | None = None
-    job_ended: str | None = None
-    attached: bool = False
-    attempts: list[Attempt] = field(default_factory=list)
+    job: SubmittedJob | None = None
+    attempts: tuple[Attempt, ...] = ()
     logs: LogsEnded | None = None
     cost: Cost | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    decision: Decision | None = None
-    comparison: Comparison | None = None
+    gate: GateResult | None = None
     model: ModelView | None = None
 
+    @property
+    def attached(self) -> bool:
+        """Whether the job was found, rather than submitted by this run."""
+        return self.job is not None and self.job.attached
+
     def facts(self) -> dict[str, object]:
-        """Return the outcome as plain values for the ``--json`` file and the outputs."""
-        facts: dict[str, object] = {"metrics": dict(self.metrics), "attached": self.attached}
+        """Return the result as plain values for the ``--json`` file and the outputs."""
+        job, gate = self.job, self.gate
+        facts: dict[str, object] = {
+            "metrics": dict(gate.metrics) if gate else {},
+            "attached": self.attached,
+        }
         if isinstance(self.image, Tested):
             facts |= {"image": str(self.image.reference), "digest": self.image.digest, "address": self.image.address}
-        if self.job:
-            facts |= {"job": self.job.name, "experiment": self.job.experiment, "run_url": self.job.studio_url}
+        if job:
+            facts |= {"job": job.name, "experiment": job.view.experiment, "run_url": job.view.studio_url}
         if self.attempts:
             facts["attempts"] = [dataclasses.asdict(attempt) for attempt in self.attempts]
             facts["ending"] = self.attempts[-1].ending
@@ -96,10 +146,10 @@ class Outcome:
         if self.cost:
             facts |= {"node_hours": self.cost.node_hours, "gpu_hours": self.cost.gpu_hours, "cost": self.cost.amount}
             facts["currency"] = self.cost.currency
-        if self.decision and self.decision.rules:
-            facts["gate"] = self.decision.word
-        if self.comparison:
-            compared = self.comparison.facts()
+        if gate and gate.decision.rules:
+            facts["gate"] = gate.decision.word
+        if gate and gate.comparison:
+            compared = gate.comparison.facts()
             facts |= {"candidate": compared["left"], "baseline": compared["right"]}
             facts |= {"differences": compared["metrics"], "different_data": compared["different_data"]}
         if self.model:

@@ -1,197 +1,182 @@
-"""Find the attempt of a job to attach to, or submit the next one; cancel the runs that it supersedes."""
+"""The job of a run: submitted by it, or found; and what an interruption does to it."""
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import replace
 
-from aml_train.core.clock import Clock
-from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.events import Listener, Notice
-from aml_train.image import JobImage
+from aml_train.core.errors import CancelledError, ServiceError
+from aml_train.core.events import ImageReady, JobSubmitted
+from aml_train.core.units import size
+from aml_train.gate import FoundBaseline
+from aml_train.image import Given, JobImage
 from aml_train.jobs import (
-    TAG_FINGERPRINT,
+    TAG_ADDRESS,
+    TAG_DIGEST,
     TAG_GROUP,
+    TAG_IMAGE,
     TAG_SEQUENCE,
-    JobService,
     JobSpec,
     JobStatus,
     JobTemplate,
     JobView,
-    difference,
-    in_one_line,
-    job_parts,
-    make_job,
+    number_of,
     tell_to_cancel,
 )
-from aml_train.pipeline.result import Group
-
-_MOST_ATTEMPTS: Final = 1000
-#: So many jobs of the workspace are looked at for one that this run could be compared with.
-_MOST_LOOKED_AT: Final = 200
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """The attempt of a job that is to be followed.
-
-    Attributes:
-        job: what it is, or is to be, submitted as.
-        found: the job that is attached to; None where it is to be submitted.
-        before: the latest attempt where it is not attached to.
-    """
-
-    job: JobSpec
-    found: JobView | None = None
-    before: JobView | None = None
+from aml_train.pipeline.baselines import baseline_tags
+from aml_train.pipeline.choose import choose_attempt, latest_attempt, named_job, why_submitted
+from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.result import Group, SubmittedJob
+from aml_train.pipeline.target import Target
 
 
-def attempts(template: JobTemplate, service: JobService, image: JobImage) -> Iterator[tuple[JobSpec, JobView | None]]:
-    """Yield each attempt with its job, and at last the next one, which has none.
+def submit_job(
+    ctx: RunContext, target: Target, template: JobTemplate, image: JobImage, baseline: FoundBaseline | None
+) -> SubmittedJob:
+    """Submit the job, or attach to the same job that runs or has completed.
+
+    Args:
+        ctx: the run.
+        target: where to.
+        template: the job without its image and attempt, its data pinned to versions.
+        image: what it runs in.
+        baseline: what the gate compares with, as far as it was looked up; the job's tags keep it.
 
     Raises:
-        ServiceError: if a job of that name exists which is not ours.
+        InvalidError: there is a job of the name that is asked for.
+        ServiceError: the service refuses, or a job of the computed name is another one.
     """
-    for attempt in range(1, _MOST_ATTEMPTS):
-        job = make_job(template, image, attempt)
-        found = service.find(job.name)
-        if found is not None and found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
-            raise ServiceError(
-                f"A job named {job.name} exists, but was not submitted from this configuration.",
-                hint="Give the job another name or experiment_name.",
-            )
-        yield job, found
+    code = template.code
+    files = f", with {len(code.entries)} files of code ({size(code.size)})" if code else ""
+    with ctx.stage("submit", f"Submit the job{files}") as summary:
+        spec, found = _choose(ctx, target, template, image)
+        tags = _group_tags(ctx.options.group) | baseline_tags(ctx.plan.baseline, baseline)
+        spec = _with_tags(spec, tags)
         if found is None:
-            return
-    raise ServiceError(
-        f"There are {_MOST_ATTEMPTS - 1} attempts of this job already.", hint="Change its experiment_name."
+            view = _submit(ctx, target, spec)
+            summary.append(f"submitted {spec.name}")
+        else:
+            ctx.track(found.name, target.service)
+            view = found
+            word = "which has completed" if view.status is JobStatus.COMPLETED else f"which is {view.status.value}"
+            summary.append(f"attached to {spec.name}, {word}")
+        job = SubmittedJob(view=view, spec=spec, attached=found is not None)
+        report_job(ctx, job)
+    return job
+
+
+def find_job(ctx: RunContext, target: Target, template: JobTemplate) -> SubmittedJob:
+    """Find the job that was submitted before: by its name, or the latest attempt of *template*.
+
+    Raises:
+        ServiceError: there is none.
+    """
+    wanted = ctx.options.job
+    with ctx.stage("submit", f"Find the job {wanted}" if wanted else "Find the job") as summary:
+        view = target.service.find(wanted) if wanted else _latest(ctx, target, template)
+        if view is None:
+            pinned = template.document != ctx.plan.job.document
+            newer = " It may have been submitted with an earlier version of its data." if pinned else ""
+            raise ServiceError(
+                f"There is no job {wanted} in {ctx.plan.names.description}."
+                if wanted
+                else "No job was submitted from this commit and configuration.",
+                hint=f"Submit it first: aml-train run --no-wait. Or name the job: aml-train attach JOB.{newer}",
+            )
+        job = SubmittedJob(view=view, attached=True, ours=False)
+        ctx.progress.add(job=job)
+        ctx.track(view.name, target.service)
+        _report_image(ctx, view)
+        report_job(ctx, job)
+        summary.append(f"{view.name} is {view.status.value}")
+    return job
+
+
+def report_job(ctx: RunContext, job: SubmittedJob) -> None:
+    """Report which job this run has from now on."""
+    ctx.progress.add(job=job)
+    view = job.view
+    ctx.emit(
+        JobSubmitted(job=view.name, attached=job.attached, studio_url=view.studio_url, attempt=number_of(view.name))
     )
 
 
-def choose_attempt(
-    template: JobTemplate,
-    service: JobService,
-    image: JobImage,
-    *,
-    fresh: bool,
-    lost: Callable[[JobView], None] = lambda _view: None,
-) -> Choice:
-    """Find the attempt to attach to, or the number of the next one. The latest attempt decides.
-
-    One that is running or has completed is attached to, unless *fresh*; one that failed or was cancelled is followed by
-    the next. *lost* is told of a latest attempt that does not answer and may come back.
-
-    Raises:
-        ServiceError: if a job of that name exists which is not ours.
-    """
-    *known, (job, _) = attempts(template, service, image)
-    latest, view = known[-1] if known else (job, None)
-    if view is not None and not fresh:
-        if _attachable(view.status):
-            return Choice(job=latest, found=view)
-        if view.status is JobStatus.NOT_RESPONDING:
-            lost(view)
-    return Choice(job=job, before=view)
+def interrupt(ctx: RunContext) -> CancelledError:
+    """Cancel or detach the active job, if there is one; return what the run ends with."""
+    progress, job = ctx.progress, ctx.progress.result.job
+    if progress.live is not None:
+        ours = job.ours if job is not None else not ctx.options.attach
+        return progress.live.interrupt(cancel=ours and ctx.plan.watch.on_cancel == "cancel")
+    if job is None:
+        return CancelledError("Interrupted before a job was submitted.")
+    ended = progress.ended
+    text = f"Interrupted after the end of the job {job.name}" + (f", which is {ended}" if ended else "")
+    if ended == JobStatus.COMPLETED.value and progress.result.gate is None and ctx.options.decide:
+        return CancelledError(f"{text}: it was not gated.", hint=f"Gate it: aml-train attach {job.name}")
+    return CancelledError(f"{text}.")
 
 
-def why_submitted(
-    template: JobTemplate, service: JobService, image: JobImage, before: JobView | None, *, fresh: bool
-) -> str:
-    """Tell in one line why there is no job to attach to.
+def _choose(
+    ctx: RunContext, target: Target, template: JobTemplate, image: JobImage
+) -> tuple[JobSpec, JobView | None]:
+    """Return what is to be submitted, and the same job if there is one to attach to."""
+    service, options = target.service, ctx.options
+    if options.name is not None:
+        return named_job(template, service, image, options.name), None
 
-    Args:
-        template: what is to be submitted.
-        service: the workspace; that it does not answer is no failure.
-        image: what it runs in.
-        before: the latest attempt of the same job; None where there is none.
-        fresh: whether another attempt was asked for.
-    """
-    if before is not None:
-        ended = f"{before.name}, which is {before.status.value}"
-        return (
-            f"Trains again, as --fresh says: nothing differs from {ended}."
-            if fresh
-            else f"Trains again after {ended}."
-        )
-    try:
-        last = _last_named(template.stem, service)
-    except ServiceError as error:
-        return (
-            f"Trains: there is no job of this content. What differs from the last one is not known: {error.message}"
-        )
-    if last is None:
-        return (
-            f"Trains for the first time: there is no earlier job {template.stem}-… among the last of this workspace."
-        )
-    files = template.code.contents if template.code is not None else None
-    found = difference(last.tags, job_parts(template, image), files)
-    if found is None:
-        return (
-            f"Trains: there is no job of this content. {last.name} is the last one; its tags do not say what differs."
-        )
-    if not found:
-        return (
-            f"Trains: there is no job of this content. What differs from the last one, {last.name}, is not recorded."
-        )
-    return f"Trains, as these differ from the last job, {last.name}: {in_one_line(found)}."
+    def cancel(lost: JobView) -> None:
+        # AzureML has lost contact with it, and may find it again: there must never be two.
+        ctx.warn(f"The job {lost.name} does not answer: cancelling it before the next attempt.")
+        tell_to_cancel(service, lost.name, clock=ctx.clock)
+
+    choice = choose_attempt(template, service, image, fresh=options.fresh, lost=cancel)
+    if choice.found is None:
+        ctx.notice(why_submitted(template, service, image, choice.before, fresh=options.fresh))
+    return choice.job, choice.found
 
 
-def _last_named(stem: str, service: JobService) -> JobView | None:
-    """Return the newest job whose name was computed with *stem*; None where there is none among the newest."""
-    name = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{12}}-\d+")
-    newest = itertools.islice(service.tagged_jobs(TAG_FINGERPRINT), _MOST_LOOKED_AT)
-    return next((view for view in newest if name.fullmatch(view.name)), None)
+def _submit(ctx: RunContext, target: Target, spec: JobSpec) -> JobView:
+    options, service = ctx.options, target.service
+    if ctx.plan.cluster is not None:
+        target.ensure_compute(ctx.plan.cluster, ctx.clock)
+    if options.supersede and options.group is not None:
+        _supersede(ctx, target, options.group)
+    live = ctx.track(spec.name, service)
+    ctx.sdk.start()
+    return live.submit(spec)
 
 
-def named_job(template: JobTemplate, service: JobService, image: JobImage, name: str) -> JobSpec:
-    """Return the job under a name of its own.
-
-    Raises:
-        InvalidError: there is a job of that name.
-    """
-    if service.find(name) is not None:
-        raise InvalidError(f"There is a job named {name} already.", hint="Choose another name with --name.")
-    job = make_job(template, image, 1)
-    return replace(job, name=name, document={**job.document, "name": name})
-
-
-def latest_attempt(template: JobTemplate, service: JobService, image: JobImage) -> JobView | None:
-    """Return the latest attempt's job, however it ended; None where there is none."""
-    *known, _ = attempts(template, service, image)
-    return known[-1][1] if known else None
+def _supersede(ctx: RunContext, target: Target, group: Group) -> None:
+    """Cancel the live jobs of older runs of the group that have the same stem: a group may train several things."""
+    stem = ctx.plan.job.stem
+    for view in target.service.live_jobs(TAG_GROUP):
+        sequence = view.tags.get(TAG_SEQUENCE, "")
+        older = sequence.isdecimal() and int(sequence) < group.sequence
+        if view.tags[TAG_GROUP] == group.name and older and view.name.startswith(f"{stem}-"):
+            ctx.notice(f"Superseded: cancelling the job {view.name} of an older run of {group.name}.")
+            tell_to_cancel(target.service, view.name, clock=ctx.clock)
 
 
-def _attachable(status: JobStatus) -> bool:
-    return status is JobStatus.COMPLETED or not (status.terminal or status is JobStatus.CANCEL_REQUESTED)
+def _group_tags(group: Group | None) -> dict[str, str]:
+    return {} if group is None else {TAG_GROUP: group.name, TAG_SEQUENCE: str(group.sequence)}
 
 
-def grouped(job: JobSpec, group: Group | None) -> JobSpec:
-    """Return *job* with the tags of its group."""
-    if group is None:
-        return job
-    return tagged(job, {TAG_GROUP: group.name, TAG_SEQUENCE: str(group.sequence)})
-
-
-def tagged(job: JobSpec, tags: Mapping[str, str]) -> JobSpec:
+def _with_tags(job: JobSpec, tags: Mapping[str, str]) -> JobSpec:
     """Return *job* with further tags."""
     return replace(job, document={**job.document, "tags": {**job.document["tags"], **tags}}) if tags else job
 
 
-def supersede(service: JobService, group: Group, stem: str, *, clock: Clock, listener: Listener) -> None:
-    """Cancel the live jobs of older runs of the group, so far as they are of the same make.
+def _latest(ctx: RunContext, target: Target, template: JobTemplate) -> JobView | None:
+    plan = ctx.plan
+    image = Given(environment=plan.environment) if plan.image is None else target.find_image(plan.image)
+    return None if image is None else latest_attempt(template, target.service, image)
 
-    Args:
-        stem: the beginning of the names of such jobs; one group may train several things side by side.
 
-    Raises:
-        ServiceError: the service refuses or does not answer.
-    """
-    for view in service.live_jobs(TAG_GROUP):
-        sequence = view.tags.get(TAG_SEQUENCE, "")
-        older = sequence.isdecimal() and int(sequence) < group.sequence
-        if view.tags[TAG_GROUP] == group.name and older and view.name.startswith(f"{stem}-"):
-            listener(Notice(text=f"Superseded: cancelling the job {view.name} of an older run of {group.name}."))
-            tell_to_cancel(service, view.name, clock=clock)
+def _report_image(ctx: RunContext, view: JobView) -> None:
+    """Report the image of a job that was found, from its tags."""
+    image, digest = view.tags.get(TAG_IMAGE), view.tags.get(TAG_DIGEST)
+    if image and digest:
+        address = view.tags.get(TAG_ADDRESS, "")
+        ctx.emit(ImageReady(reference=image, digest=digest, address=address, how="found"))
+    else:
+        ctx.notice("The job's environment was used as it was given, not tested.")

@@ -21,7 +21,7 @@ from aml_train.core.engine import connect
 from aml_train.core.events import Event, JobStatusChanged, JobSubmitted, LogLines, ModelRegistered, Notice
 from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.prepare import prepare_run, run_prepared
-from aml_train.pipeline.result import Options, Outcome
+from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train_action.github.oidc import github_assertion
 from tests.integration.azure.clocked_emulator import CLOCK, PRELOAD, read_clock
 from tests.integration.azure.night import HOUR, Night
@@ -89,14 +89,14 @@ class Client:
     heard: list[tuple[float, Event]] = field(default_factory=list)
     views: list[JobView] = field(default_factory=list)
 
-    def run(self) -> Outcome:
+    def run(self) -> RunResult:
         """Run the pipeline to its end."""
         assertion = github_assertion(self.environment, sleep=self.night.sleep)
         prepared = prepare_run(
             load_config(None, directory=self.project), environment=self.environment, assertion=assertion
         )
         return run_prepared(
-            prepared, Options(), listeners=[lambda event: self.heard.append((self.night.hours, event))]
+            prepared, RunOptions(), listeners=[lambda event: self.heard.append((self.night.hours, event))]
         )
 
     def of(self, kind: type[Event]) -> list[Any]:

@@ -127,7 +127,7 @@ def by_aml_train(given: dict[str, str]) -> dict[str, Any]:
     """Submit by the pipeline of aml-train, as ``aml-train run --no-wait`` does, and follow some as ``attach`` does."""
     from aml_train.config.load import load_config
     from aml_train.pipeline.prepare import prepare_run, run_prepared
-    from aml_train.pipeline.result import Options
+    from aml_train.pipeline.result import RunOptions
 
     folder = Path(given["folder"], "table")
     target = {
@@ -145,7 +145,7 @@ def by_aml_train(given: dict[str, str]) -> dict[str, Any]:
         file.write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")
         loaded = load_config(config, directory=folder, job=file)
         prepared = prepare_run(loaded, environment=dict(os.environ))
-        outcome = run_prepared(prepared, Options(wait=False), listeners=())
+        outcome = run_prepared(prepared, RunOptions(wait=False), listeners=())
         if outcome.job is None:
             raise ValueError(f"{outcome.status}: {outcome.message}")
         plans[row.name] = prepared
@@ -154,7 +154,7 @@ def by_aml_train(given: dict[str, str]) -> dict[str, Any]:
     found = run(given, "ours", submit, workers=1)
     for name in FOLLOWED:
         if name in plans:
-            outcome = run_prepared(plans[name], Options(attach=True, job=found[name]["job"]), listeners=())
+            outcome = run_prepared(plans[name], RunOptions(attach=True, job=found[name]["job"]), listeners=())
             found[name] |= {"verdict": outcome.status, "message": outcome.message}
     return found
 

@@ -18,7 +18,7 @@ from aml_train.config.load import load_config
 from aml_train.core.events import Event, LogLines
 from aml_train.image.spec import Tested
 from aml_train.pipeline.prepare import prepare_run, run_prepared
-from aml_train.pipeline.result import Options
+from aml_train.pipeline.result import RunOptions
 
 
 def run(folder: Path) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def run(folder: Path) -> dict[str, Any]:
     began = time.monotonic()
     try:
         prepared = prepare_run(load_config(None, directory=folder), environment=os.environ)
-        outcome = run_prepared(prepared, Options(), listeners=[events.append])
+        outcome = run_prepared(prepared, RunOptions(), listeners=[events.append])
     except Exception:  # noqa: BLE001 - whatever it is, it is this run's end and not that of the others
         return {"folder": folder.name, "code": 1, "status": "error", "message": traceback.format_exc()}
     return {

@@ -34,7 +34,7 @@ from aml_train.core.events import (
 )
 from aml_train.core.masking import Masker
 from aml_train.jobs.logs.tracebacks import Traceback
-from aml_train.pipeline.result import Group, Options, Outcome
+from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train_action.github.outputs import outputs_of
 from aml_train_action.github.proposals import Checkout
 from aml_train_action.main import main
@@ -96,7 +96,7 @@ def done(ran: Ran, name: str) -> list[str]:
 
 
 def pipeline(
-    monkeypatch: pytest.MonkeyPatch, run: Callable[[Sequence[Listener], Options], None], *tokens: str
+    monkeypatch: pytest.MonkeyPatch, run: Callable[[Sequence[Listener], RunOptions], None], *tokens: str
 ) -> list[Mapping[str, str]]:
     """Put *run*, which fetches *tokens*, in the pipeline's place; return the environments that it was prepared with."""
     environments: list[Mapping[str, str]] = []
@@ -116,10 +116,12 @@ def pipeline(
         environments.append(environment)
         return object()
 
-    def execute(_prepared: object, options: Options, *, listeners: Sequence[Listener], masker: Masker) -> Outcome:
+    def execute(
+        _prepared: object, options: RunOptions, *, listeners: Sequence[Listener], masker: Masker
+    ) -> RunResult:
         assert masker.longest
         run(listeners, options)
-        return Outcome()
+        return RunResult()
 
     monkeypatch.setattr("aml_train.pipeline.prepare.prepare_run", prepare)
     monkeypatch.setattr("aml_train.pipeline.prepare.run_prepared", execute)
@@ -155,7 +157,7 @@ def test_secrets_of_the_configuration_are_hidden(act: Callable[..., Ran], tmp_pa
 def test_tokens_that_are_fetched_are_told_before_they_could_be_shown(
     act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(listeners: Sequence[Listener], _options: Options) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
         for listener in listeners:
             listener(LogLine(source="job", origin="std_log.txt", text=f"before {FETCHED} after"))
             listener(JobSubmitted(job=f"job-{FETCHED}", attached=False, studio_url=None))
@@ -204,9 +206,9 @@ def test_the_workflow_says_where_secret_files_may_be(
 
 
 def test_a_run_sets_outputs_also_when_it_fails(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Options] = []
+    seen: list[RunOptions] = []
 
-    def run(listeners: Sequence[Listener], options: Options) -> None:
+    def run(listeners: Sequence[Listener], options: RunOptions) -> None:
         seen.append(options)
         for event in (
             StageStarted(stage="watch", title="Follow"),
@@ -221,7 +223,7 @@ def test_a_run_sets_outputs_also_when_it_fails(act: Callable[..., Ran], monkeypa
     environments = pipeline(monkeypatch, run)
     ran = act(fresh="true", wait="false", force__build="TRUE", register="true")
     assert ran.code == 6
-    assert seen == [Options(fresh=True, force_build=True, wait=False)]
+    assert seen == [RunOptions(fresh=True, force_build=True, wait=False)]
     assert environments[0]["MY_TOKEN"] == SECRET
     assert (ran.outputs["status"], ran.outputs["job-name"], ran.outputs["experiment-name"]) == (
         "gate-failed",
@@ -280,7 +282,7 @@ def test_a_signal_ends_the_run_as_an_interrupt(
 
 
 def test_a_signal_after_the_end_changes_nothing(act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(listeners: Sequence[Listener], _options: Options) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
         for listener in listeners:
             listener(RunFinished(status="passed", exit_code=0, message="fine"))
         signal.raise_signal(signal.SIGINT)
@@ -300,7 +302,7 @@ def test_each_line_is_handed_on_at_once(act: Callable[..., Ran], monkeypatch: py
     stdout = Pipe()
     seen: list[bytes] = []
 
-    def run(listeners: Sequence[Listener], _options: Options) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
         for listener in listeners:
             listener(LogLine(source="job", text="epoch 1"))
         seen.append(stdout.arrived)
@@ -372,7 +374,7 @@ def test_thirty_secrets_in_every_place_and_disguise_show_nowhere(
         for form in (one, quote(one, safe=""), base64.b64encode(one.encode()).decode(), json.dumps(one), repr(one))
     ]
 
-    def run(listeners: Sequence[Listener], _options: Options) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
         for text in texts:
             for event in (
                 LogLine(source="build", text=f"build {text} end"),
@@ -416,7 +418,7 @@ def test_former_names_are_noticed(act: Callable[..., Ran]) -> None:
 def test_sign_in_inputs_reach_the_pipeline_as_variables_and_nothing_else(
     act: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(listeners: Sequence[Listener], _options: Options) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
         url = "https://ml.azure.com/runs/j?wsid=/subscriptions/the-subscription-id&tid=the-tenant-id"
         for listener in listeners:
             listener(JobSubmitted(job="j", attached=False, studio_url=url))
@@ -470,7 +472,7 @@ def test_the_log_says_why_a_run_only_proposes(
 def test_the_pipeline_gets_what_the_inputs_say(
     act: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    seen: list[Options] = []
+    seen: list[RunOptions] = []
     pipeline(monkeypatch, lambda _listeners, options: seen.append(options))
     github = {
         "GITHUB_REPOSITORY": "octo/digits", "GITHUB_REF": "refs/pull/7/merge", "GITHUB_RUN_ID": "42", "GITHUB_WORKFLOW": "train",
@@ -486,11 +488,11 @@ def test_the_pipeline_gets_what_the_inputs_say(
     act(more=github | main_branch | {"GITHUB_EVENT_NAME": "issue_comment"})
     act(register="true")
     assert seen == [
-        Options(wait=False, group=group, supersede=True, register=False),
-        Options(attach=True, job="digits-1", group=group, register=False),
-        Options(group=Group(name="octo/digits@main / train / gpu", sequence=42)),
-        Options(group=Group(name="octo/digits@main / issue_comment / train / gpu", sequence=42), register=False),
-        Options(),
+        RunOptions(wait=False, group=group, supersede=True, register=False),
+        RunOptions(attach=True, job="digits-1", group=group, register=False),
+        RunOptions(group=Group(name="octo/digits@main / train / gpu", sequence=42)),
+        RunOptions(group=Group(name="octo/digits@main / issue_comment / train / gpu", sequence=42), register=False),
+        RunOptions(),
     ]
 
 
@@ -499,7 +501,7 @@ def test_the_step_leaves_its_job_and_its_end_to_the_post_action(
 ) -> None:
     state = tmp_path / "state"
 
-    def run(listeners: Sequence[Listener], _options: Options) -> None:
+    def run(listeners: Sequence[Listener], _options: RunOptions) -> None:
         for listener in listeners:
             listener(JobNamed(job="digits-1"))
             listener(RunFinished(status="passed", exit_code=0, message="done"))
@@ -512,7 +514,7 @@ def test_the_step_leaves_its_job_and_its_end_to_the_post_action(
     assert "job" not in _read_outputs(state.read_text()), "who attaches does not answer for the job"
 
 
-def everything(listeners: Sequence[Listener], _options: Options) -> None:
+def everything(listeners: Sequence[Listener], _options: RunOptions) -> None:
     """Report a run whose names are made of words that secrets may be, too."""
     image = f"amllocal.azurecr.io/octo/wine@sha256:{'0' * 60}wine"
     for event in (

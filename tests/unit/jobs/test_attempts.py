@@ -141,8 +141,8 @@ def test_the_bound_holds_over_several_runs() -> None:
     first, _ = run(plan, service, wait=False)
     assert first.job is not None
     second = next_name(first.job.name)
-    service.jobs[first.job.name] = replace(first.job, status=S.FAILED)
-    tags = {**first.job.tags, TAG_RETRIES: "1", TAG_RESUBMITTED: first.job.name}
+    service.jobs[first.job.name] = replace(first.job.view, status=S.FAILED)
+    tags = {**first.job.view.tags, TAG_RETRIES: "1", TAG_RESUBMITTED: first.job.name}
     service.jobs[second] = JobView(name=second, status=S.RUNNING, tags=tags)
     outcome, _ = run(plan, service)
     assert (outcome.status, len(service.submitted)) == ("preempted", 1)
@@ -153,7 +153,7 @@ def test_the_attempt_that_somebody_else_submitted_is_attached_to() -> None:
     plan = make_plan(retry=RetryConfig(preempted=1))
     first, _ = run(plan, service, wait=False)
     assert first.job is not None
-    tags = {**first.job.tags, TAG_RETRIES: "1"}
+    tags = {**first.job.view.tags, TAG_RETRIES: "1"}
     second = next_name(first.job.name)
     clock = FakeClock()
 

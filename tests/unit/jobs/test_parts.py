@@ -20,7 +20,7 @@ from aml_train.jobs.parts import TAG_FILES, TAG_PARTS, difference, in_one_line, 
 from aml_train.jobs.spec import VALUE_LENGTH, JobTemplate, job_parts, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
-from aml_train.pipeline.submit import why_submitted
+from aml_train.pipeline.choose import why_submitted
 from tests.support.fake_workspace import FakeService
 
 DIGEST = "sha256:" + "1" * 64

@@ -11,11 +11,12 @@ import pytest
 from aml_train.config.model import BaselineConfig, GateRule, JsonValue
 from aml_train.core.clock import Clock
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
+from aml_train.gate.decide import GateResult
 from aml_train.gate.logged import TABLE, Logged, LoggedRow, LoggedSet
 from aml_train.gate.rules import parse_rule
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
-from aml_train.pipeline.evaluate import Gated, check_baseline, decide_gate
+from aml_train.pipeline.evaluate import check_baseline, decide_gate
 from tests.support.fake_workspace import FakeClock, FakeService
 
 
@@ -23,7 +24,7 @@ def rule(text: str, metric: str = "m", source: JsonValue | None = None) -> GateR
     return GateRule(metric=metric, rule=parse_rule(text), where="f.yml:2", source=source)
 
 
-def decide(service: FakeService, *rules: GateRule, baseline: BaselineConfig | None = None) -> Gated:
+def decide(service: FakeService, *rules: GateRule, baseline: BaselineConfig | None = None) -> GateResult:
     clock = FakeClock()
     return decide_gate(service, "job", rules, baseline, clock=Clock(now=clock.now, sleep=clock.sleep), pause=0.1)
 
@@ -35,7 +36,7 @@ def test_a_value_of_a_file_counts_and_not_the_metric_of_that_name() -> None:
     service = FakeService(metrics={"m": [0.1], "other": [1.0]}, files={"outputs/report.json": b'{"f1": 0.9}'})
     gated = decide(service, rule(">= 0.9", source=REPORT), rule("< metric(m) + 1", "other"))
     assert [one.verdict for one in gated.decision.rules] == ["met", "met"]
-    assert gated.last == {"m": 0.9, "other": 1.0}
+    assert gated.metrics == {"m": 0.9, "other": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_a_column_of_what_azureml_core_logged_is_a_series() -> None:
     service = FakeService(metrics={"m": [0.1]}, logged_as={"job": [row("row", {"loss": 2.0}, {"loss": 0.5})]})
     gated = decide(service, rule("< 1", "row.loss"), rule("decreasing", "row.loss"), rule("< metric(row.loss)"))
     assert [one.verdict for one in gated.decision.rules] == ["met", "met", "met"]
-    assert gated.last == {"m": 0.1, "row.loss": 0.5}
+    assert gated.metrics == {"m": 0.1, "row.loss": 0.5}
     assert [table.name for table in gated.tables] == ["row"]
 
 

@@ -34,10 +34,12 @@ from aml_train.jobs.target_names import TargetNames
 from aml_train.jobs.watch import Pace
 from aml_train.jobs.workspace import JobView
 from aml_train.models.register import ModelSpec
+from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.resolve import Commit
-from aml_train.pipeline.result import Group, Options, Outcome
-from aml_train.pipeline.run import Execution, Prewarm
+from aml_train.pipeline.result import Group, RunOptions, RunResult
+from aml_train.pipeline.run import run as run_pipeline
+from aml_train.pipeline.sdk import SdkLoader
 from tests.support.fake_workspace import FakeClock, FakeService, lost
 
 S = JobStatus
@@ -124,7 +126,7 @@ def run(
     clock: FakeClock | None = None,
     listener: Callable[[Event], None] | None = None,
     **options: Any,
-) -> tuple[Outcome, list[Event]]:
+) -> tuple[RunResult, list[Event]]:
     clock = clock or FakeClock()
     events: list[Event] = []
 
@@ -133,14 +135,14 @@ def run(
         if listener:
             listener(event)
 
-    execution = Execution(
-        plan,
-        lambda: FakeTarget(service=service, image=image),
-        options=Options(**options),
+    context = RunContext(
+        plan=plan,
+        open_target=lambda: FakeTarget(service=service, image=image),
+        options=RunOptions(**options),
         clock=Clock(now=clock.now, sleep=clock.sleep),
-        listener=listen,
+        emit=listen,
     )
-    return execution.run(), events
+    return run_pipeline(context), events
 
 
 def good_service(**changes: Any) -> FakeService:
@@ -504,15 +506,15 @@ def test_an_outage_in_the_middle_does_not_change_the_verdict() -> None:
 
 def test_the_sdk_is_loaded_as_soon_as_a_build_begins() -> None:
     loaded: list[bool] = []
-    prewarm = Prewarm()
-    prewarm(LogLine(source="build", text="before it is armed"))
-    prewarm.arm(lambda: loaded.append(True))
-    prewarm(LogLine(source="job", text="no reason"))
-    prewarm.join()
+    loader = SdkLoader()
+    loader(LogLine(source="build", text="before it is armed"))
+    loader.arm(lambda: loaded.append(True))
+    loader(LogLine(source="job", text="no reason"))
+    loader.join()
     assert not loaded
-    prewarm(LogLine(source="build", text="#1"))
-    prewarm(LogLine(source="tests", text="#2"))
-    prewarm.join()
+    loader(LogLine(source="build", text="#1"))
+    loader(LogLine(source="tests", text="#2"))
+    loader.join()
     assert loaded == [True]
 
 
@@ -528,7 +530,7 @@ def test_a_job_under_a_name_of_its_own_is_only_followed() -> None:
     later, _ = run(make_plan(), service, name="other", decide=False, wait=False)
     assert (
         later.message
-        == "The job other is submitted, and goes on by itself. `aml-train jobs logs -f other` follows it."
+        == "The job other is submitted, and continues by itself. `aml-train jobs logs -f other` follows it."
     )
 
 

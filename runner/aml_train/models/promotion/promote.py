@@ -7,8 +7,8 @@ done does it, and is then judged against it.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,8 +22,7 @@ from aml_train.core.events import (
     ModelPromoted,
     Notice,
     Stage,
-    StageFinished,
-    StageStarted,
+    report_stage,
 )
 from aml_train.gate import Decision
 from aml_train.jobs import JobService, ModelView
@@ -148,7 +147,7 @@ class Promoter:
         return self._look(request.model, stage)
 
     def _trace(self, model: ModelView) -> Step:
-        with self._told("lineage", f"Look the lineage of {title(model)} up") as summary:
+        with self._stage("lineage", f"Look the lineage of {title(model)} up") as summary:
             lineage = self.tracer.trace(model)
             states = [step.state for step in lineage.walk()]
             words = [f"{states.count(state)} {state}" for state in ("verified", "recorded", "unknown", "broken")]
@@ -165,7 +164,7 @@ class Promoter:
                 Notice(text=f"No rules are given for {request.stage}: nothing is decided.", level="warning")
             )
         against = f"version {previous[0].version}" if previous else "an empty stage"
-        with self._told("gate", f"Decide the gate of {title(chosen)} against {against}") as summary:
+        with self._stage("gate", f"Decide the gate of {title(chosen)} against {against}") as summary:
             baseline = BaselineConfig(
                 model=request.model,
                 version=previous[0].version if previous else None,
@@ -177,7 +176,7 @@ class Promoter:
             # A lineage without a job is broken, and has ended the promotion by now.
             job = chosen.origin or ""
             gated = decide_gate(self.service, job, policy.rules, baseline, clock=self.clock, pause=_METRIC_PAUSE)
-            self.listener(MetricsSettled(job=job, metrics=gated.last, histories=courses(gated.histories)))
+            self.listener(MetricsSettled(job=job, metrics=gated.metrics, histories=courses(gated.histories)))
             if gated.comparison is not None:
                 self.listener(BaselineCompared(comparison=gated.comparison, where=baseline.where))
             report(gated.decision, self.listener)
@@ -212,7 +211,7 @@ class Promoter:
         )
         if request.dry_run:
             return result
-        with self._told("promote", f"Put {title(chosen)} into {change.stage}") as summary:
+        with self._stage("promote", f"Put {title(chosen)} into {change.stage}") as summary:
             with self.store.hold(request.model) as held:
                 finish(self.service, self.catalogue, held, request, self.listener)
                 now = Look(
@@ -251,14 +250,8 @@ class Promoter:
             change=change.id,
         )
 
-    @contextlib.contextmanager
-    def _told(self, name: Stage, title: str) -> Iterator[list[str]]:
-        """Report a stage. The block puts its summary, one line, into the list that it is given."""
-        self.listener(StageStarted(stage=name, title=title))
-        began = self.clock.now()
-        summary: list[str] = []
-        yield summary
-        self.listener(StageFinished(stage=name, summary=" ".join(summary), seconds=self.clock.now() - began))
+    def _stage(self, name: Stage, title: str) -> AbstractContextManager[list[str]]:
+        return report_stage(name, title, emit=self.listener, now=self.clock.now)
 
 
 def _sentences(lineage: Step) -> str:

@@ -1,0 +1,162 @@
+"""Choose the attempt of a job: the one to attach to, or the next one to submit; and report why."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.image import JobImage
+from aml_train.jobs import (
+    TAG_FINGERPRINT,
+    JobService,
+    JobSpec,
+    JobStatus,
+    JobTemplate,
+    JobView,
+    difference,
+    in_one_line,
+    job_parts,
+    make_job,
+)
+
+_MOST_ATTEMPTS: Final = 1000
+#: So many jobs of the workspace are looked at for one that this run could be compared with.
+_MOST_LOOKED_AT: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The attempt of a job that is to be followed.
+
+    Attributes:
+        job: what it is, or is to be, submitted as.
+        found: the job that is attached to; None where it is to be submitted.
+        before: the latest attempt where it is not attached to.
+    """
+
+    job: JobSpec
+    found: JobView | None = None
+    before: JobView | None = None
+
+
+def attempts(template: JobTemplate, service: JobService, image: JobImage) -> Iterator[tuple[JobSpec, JobView | None]]:
+    """Yield each attempt with its job, and at last the next one, which has none.
+
+    Raises:
+        ServiceError: if a job of that name exists which is not ours.
+    """
+    for attempt in range(1, _MOST_ATTEMPTS):
+        job = make_job(template, image, attempt)
+        found = service.find(job.name)
+        if found is not None and found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
+            raise ServiceError(
+                f"A job named {job.name} exists, but was not submitted from this configuration.",
+                hint="Give the job another name or experiment_name.",
+            )
+        yield job, found
+        if found is None:
+            return
+    raise ServiceError(
+        f"There are {_MOST_ATTEMPTS - 1} attempts of this job already.", hint="Change its experiment_name."
+    )
+
+
+def choose_attempt(
+    template: JobTemplate,
+    service: JobService,
+    image: JobImage,
+    *,
+    fresh: bool,
+    lost: Callable[[JobView], None] = lambda _view: None,
+) -> Choice:
+    """Find the attempt to attach to, or the number of the next one. The latest attempt decides.
+
+    One that is running or has completed is attached to, unless *fresh*; one that failed or was cancelled is followed by
+    the next. *lost* is told of a latest attempt that does not answer and may come back.
+
+    Raises:
+        ServiceError: if a job of that name exists which is not ours.
+    """
+    *known, (job, _) = attempts(template, service, image)
+    latest, view = known[-1] if known else (job, None)
+    if view is not None and not fresh:
+        if _attachable(view.status):
+            return Choice(job=latest, found=view)
+        if view.status is JobStatus.NOT_RESPONDING:
+            lost(view)
+    return Choice(job=job, before=view)
+
+
+def why_submitted(
+    template: JobTemplate, service: JobService, image: JobImage, before: JobView | None, *, fresh: bool
+) -> str:
+    """Tell in one line why there is no job to attach to.
+
+    Args:
+        template: what is to be submitted.
+        service: the workspace; that it does not answer is no failure.
+        image: what it runs in.
+        before: the latest attempt of the same job; None where there is none.
+        fresh: whether another attempt was asked for.
+    """
+    if before is not None:
+        ended = f"{before.name}, which is {before.status.value}"
+        return (
+            f"Trains again, as --fresh says: nothing differs from {ended}."
+            if fresh
+            else f"Trains again after {ended}."
+        )
+    try:
+        last = _last_named(template.stem, service)
+    except ServiceError as error:
+        return (
+            f"Trains: there is no job of this content. What differs from the last one is not known: {error.message}"
+        )
+    if last is None:
+        return (
+            f"Trains for the first time: there is no earlier job {template.stem}-… among the last of this workspace."
+        )
+    files = template.code.contents if template.code is not None else None
+    found = difference(last.tags, job_parts(template, image), files)
+    if found is None:
+        return (
+            f"Trains: there is no job of this content. {last.name} is the last one; its tags do not say what differs."
+        )
+    if not found:
+        return (
+            f"Trains: there is no job of this content. What differs from the last one, {last.name}, is not recorded."
+        )
+    return f"Trains, as these differ from the last job, {last.name}: {in_one_line(found)}."
+
+
+def _last_named(stem: str, service: JobService) -> JobView | None:
+    """Return the newest job whose name was computed with *stem*; None where there is none among the newest."""
+    name = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{12}}-\d+")
+    newest = itertools.islice(service.tagged_jobs(TAG_FINGERPRINT), _MOST_LOOKED_AT)
+    return next((view for view in newest if name.fullmatch(view.name)), None)
+
+
+def named_job(template: JobTemplate, service: JobService, image: JobImage, name: str) -> JobSpec:
+    """Return the job under a name of its own.
+
+    Raises:
+        InvalidError: there is a job of that name.
+    """
+    if service.find(name) is not None:
+        raise InvalidError(f"There is a job named {name} already.", hint="Choose another name with --name.")
+    job = make_job(template, image, 1)
+    return replace(job, name=name, document={**job.document, "name": name})
+
+
+def latest_attempt(template: JobTemplate, service: JobService, image: JobImage) -> JobView | None:
+    """Return the latest attempt's job, however it ended; None where there is none."""
+    *known, _ = attempts(template, service, image)
+    return known[-1][1] if known else None
+
+
+def _attachable(status: JobStatus) -> bool:
+    return status is JobStatus.COMPLETED or not (status.terminal or status is JobStatus.CANCEL_REQUESTED)

@@ -1,0 +1,88 @@
+"""What every stage of a run receives: the plan, its options, events, time, secrets; and what was reached so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from aml_train.core.clock import Clock
+from aml_train.core.errors import AmlTrainError
+from aml_train.core.events import Listener, Notice, Stage, report_stage
+from aml_train.core.masking import Masker
+from aml_train.jobs import JobService, LiveJob
+from aml_train.pipeline.plan import Plan
+from aml_train.pipeline.result import RunOptions, RunResult
+from aml_train.pipeline.sdk import SdkLoader
+from aml_train.pipeline.target import Target
+
+
+class Progress:
+    """The result so far, so that a failure reports it, and the job that an interruption cancels or detaches.
+
+    Attributes:
+        result: the stages' results; replaced as a whole, never changed in place.
+        live: the active job; None before there may be one, and after it has ended.
+        ended: the status that the job ended with; None while it may still run.
+    """
+
+    def __init__(self) -> None:
+        self.result = RunResult()
+        self.live: LiveJob | None = None
+        self.ended: str | None = None
+
+    def add(self, **results: Any) -> None:
+        """Add results of stages, by their names in :class:`RunResult`."""
+        self.result = replace(self.result, **results)
+
+    def fail(self, error: AmlTrainError) -> None:
+        """End the run with *error*."""
+        self.add(status=error.status, exit_code=error.exit_code, message=error.message, hint=error.hint)
+
+    def job_ended(self, status: str) -> None:
+        """Note that the job has ended: there is nothing left to cancel."""
+        self.live, self.ended = None, status
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """One execution of a plan, as its stages see it.
+
+    Attributes:
+        plan: what to do.
+        options: what may vary between two executions of the plan.
+        open_target: prepares the target; the local AzureML is started.
+        emit: receives every event.
+        clock: time.
+        secrets: masks secrets in the job's logs and tables.
+        sdk: loads the SDK as soon as a submission is certain.
+        progress: what was reached so far.
+    """
+
+    plan: Plan
+    options: RunOptions
+    open_target: Callable[[], Target]
+    emit: Listener
+    clock: Clock
+    secrets: Masker = field(default_factory=Masker)
+    sdk: SdkLoader = field(default_factory=SdkLoader)
+    progress: Progress = field(default_factory=Progress)
+
+    def stage(self, name: Stage, title: str) -> AbstractContextManager[list[str]]:
+        """Report a stage. The block appends its summary to the list that it receives."""
+        return report_stage(name, title, emit=self.emit, now=self.clock.now)
+
+    def notice(self, text: str) -> None:
+        """Report a remark."""
+        self.emit(Notice(text=text))
+
+    def warn(self, text: str) -> None:
+        """Report a warning."""
+        self.emit(Notice(text=text, level="warning"))
+
+    def track(self, job: str, service: JobService) -> LiveJob:
+        """Make *job* the active one, before anything is sent: from now on an interruption finds it."""
+        self.progress.ended = None
+        self.progress.live = live = LiveJob(job, service, self.clock, self.emit)
+        return live

@@ -1,0 +1,62 @@
+"""Register the model of a job that passed, or check that the job wrote it."""
+
+from __future__ import annotations
+
+from aml_train.core.events import ModelRegistered
+from aml_train.core.origin import origin_of_tags
+from aml_train.gate import GateResult
+from aml_train.jobs import JobView, ModelView
+from aml_train.models import ModelSpec, check_written, lineage_tags
+from aml_train.models import register_model as register
+from aml_train.pipeline.context import RunContext
+from aml_train.pipeline.result import CompletedJob
+from aml_train.pipeline.target import Target
+
+
+def register_model(ctx: RunContext, target: Target, job: CompletedJob, gate: GateResult) -> ModelView | None:
+    """Register the job's model, once; return None if no model is configured, or this run may not register it.
+
+    Raises:
+        JobFailedError: the job wrote no model.
+        ServiceError: the service refuses or does not answer.
+    """
+    spec = ctx.plan.model
+    if spec is None:
+        return None
+    reason = _why_not(ctx, job.view)
+    if reason is not None:
+        _check_written(ctx, target, spec, job.view, reason)
+        return None
+    with ctx.stage("register", f"Register the model {spec.name}") as summary:
+        tags = lineage_tags(job.view, metrics=gate.metrics, decision=gate.decision)
+        model, found = register(target.service, spec, job=job.view.name, tags=tags, remark=ctx.warn)
+        ctx.progress.add(model=model)
+        ctx.emit(ModelRegistered(model=model.name, version=model.version, found=found))
+        summary.append(f"{'had been registered as' if found else 'registered'} {model.name} version {model.version}")
+    return model
+
+
+def _check_written(ctx: RunContext, target: Target, spec: ModelSpec, job: JobView, reason: str) -> None:
+    with ctx.stage("register", f"Look for the model {spec.name}") as summary:
+        doubt = check_written(target.service, spec, job.name)
+        if doubt is not None:
+            ctx.warn(doubt)
+        summary.append(f"{spec.name} is written, and not registered: {reason}")
+
+
+def _why_not(ctx: RunContext, job: JobView) -> str | None:
+    """Return why the model is not registered; None if it is. A job that was named may be of any commit."""
+    branch = ctx.options.branch
+    if not ctx.options.register:
+        return "this run registers no model"
+    if ctx.options.job is None or branch is None:
+        return None
+    origin, ours = origin_of_tags(job.tags), ctx.plan.origin
+    if origin is None or not origin.branch:
+        return f"the job's tags do not say that it is a job of {branch}"
+    if ours is not None and origin.repository != ours.repository:
+        return f"the job is one of {origin.repository or 'another repository'}"
+    if origin.dirty or origin.branch != branch:
+        changed = ", with changes that are in no commit" if origin.dirty else ""
+        return f"the job is one of {origin.branch}{changed}, and not of {branch}"
+    return None
