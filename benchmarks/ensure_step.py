@@ -31,12 +31,13 @@ def main() -> None:
     from aml_train.image.ensure import ensure_image
     from aml_train.image.registry.client import RegistryLocation
     from aml_train.pipeline.prepare import prepare_run
+    from aml_train.pipeline.target import Host
 
     if given.floor:
         del docker
         return
     config = load_config(None, directory=given.project)
-    prepared = prepare_run(config, environment=os.environ)
+    prepared = prepare_run(config, Host(environ=os.environ))
     if prepared.plan.image is None:
         parser.error("the project has no image")
     if given.context is not None:
@@ -52,7 +53,7 @@ def main() -> None:
     tested = ensure_image(
         prepared.plan.image,
         prepared.plan.tests,
-        engine=prepared.engine(),
+        engine=prepared.host.engine(),
         cli=lambda: buildkit_cli(os.environ),
         location=RegistryLocation(push_name=given.registry, job_name=given.registry, url=f"http://{given.registry}"),
         listener=Broadcast(keep),

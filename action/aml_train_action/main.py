@@ -147,7 +147,7 @@ def _prepare(
     here: Session, config: Config, seen: Mapping[str, str], checkout: Checkout, *, image: bool = True
 ) -> PreparedRun:
     """Resolve and plan, with the workflow's identity at hand; each token is masked before it is used."""
-    from aml_train.pipeline import BRANCH_VARIABLE, prepare_run, read_commit
+    from aml_train.pipeline import BRANCH_VARIABLE, Host, prepare_run, read_commit
     from aml_train_action.github.oidc import github_assertion
 
     def read(directory: Path) -> Commit | None:
@@ -158,7 +158,8 @@ def _prepare(
         return replace(commit, branch=seen.get(BRANCH_VARIABLE) or branch_of(here.step.event, checkout))
 
     assertion = github_assertion(here.environment, fetched=here.hide)
-    return prepare_run(config, environment=seen, assertion=assertion, fetched=here.hide, image=image, commit=read)
+    host = Host(environ=seen, assertion=assertion, on_token=here.hide)
+    return prepare_run(config, host, image=image, commit=read)
 
 
 def _registers(inputs: Inputs, event: Event, checkout: Checkout) -> tuple[bool, str | None]:

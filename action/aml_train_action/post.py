@@ -46,14 +46,14 @@ def post(environment: Mapping[str, str], stdout: BinaryIO) -> int:
 
 def _sweep(here: Session) -> None:
     """Remove what the step left on the engine: its tests would run on until the next step comes."""
-    from aml_train.pipeline import sweep_engine
+    from aml_train.pipeline import Host, sweep_engine
 
     def tell(event: Event) -> None:
         if isinstance(event, Notice):
             here.channel.text(event.text, sign="·")
 
     try:
-        sweep_engine(for_the_pipeline(here.environment), tell)
+        sweep_engine(Host(environ=for_the_pipeline(here.environment)), tell)
     except ImageError as error:
         here.channel.text(f"What the step may have left on the engine is not removed: {error.message}", sign="·")
 
@@ -67,15 +67,16 @@ def _see_to(job: str, here: Session) -> None:
     if config.watch.on_cancel != "cancel":
         here.channel.text(f"The job {job} goes on.", sign="·")
         return
-    from aml_train.pipeline import open_service
+    from aml_train.pipeline import Host, find_open_workspace
     from aml_train_action.github.oidc import github_assertion
 
-    service: JobService | None = open_service(
-        config,
-        environment=inputs.azure.variables(here.environment),
+    host = Host(
+        environ=inputs.azure.variables(here.environment),
         assertion=github_assertion(here.environment, fetched=here.hide),
-        fetched=here.hide,
+        on_token=here.hide,
     )
+    connection = find_open_workspace(host, config.target, config.directory)
+    service: JobService | None = None if connection is None else connection.service
     found = None if service is None else service.find(job)
     if service is None or found is None:
         here.channel.text(f"There is no job {job}.", sign="·")

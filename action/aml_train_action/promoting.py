@@ -31,24 +31,19 @@ def promote(
         InvalidError: no model is named, or the target's workspace is not said.
         ServiceError: the sign-in fails.
     """
-    from aml_train.pipeline import carry_out, open_promoter
+    from aml_train.pipeline import Host, open_promoter, run_promotion
     from aml_train_action.github.oidc import github_assertion
 
     request = _request(here, inputs, config)
     listener = Broadcast(*listeners)
-    promoter: Promoter = open_promoter(
-        config.target,
-        config.directory,
-        environment=seen,
-        listener=listener,
-        assertion=github_assertion(here.environment, fetched=here.hide),
-        fetched=here.hide,
-    )
+    assertion = github_assertion(here.environment, fetched=here.hide)
+    host = Host(environ=seen, assertion=assertion, on_token=here.hide)
+    promoter: Promoter = open_promoter(host, config.target, config.directory, listener)
 
     def work() -> Promotion:
         return promoter.rollback(request) if inputs.command == "rollback" else promoter.promote(request)
 
-    carry_out(work, listener)
+    run_promotion(work, listener)
 
 
 def policy_of(config: Config, stage: str) -> StagePolicy:

@@ -93,12 +93,12 @@ def _only(side: Side, metrics: Sequence[str]) -> Side:
 def _workspace(directory: Path, config: Path | None, target: str | None) -> JobService:
     from aml_train.cli.console import ConsoleListener
     from aml_train.config import load_targets
-    from aml_train.pipeline import open_workspace
+    from aml_train.pipeline import Host, open_workspace
 
     targets = load_targets(config, directory=directory)
     return open_workspace(
-        targets.named(target), targets.directory, environment=dict(os.environ), listener=ConsoleListener(sys.stderr)
-    )
+        Host(environ=dict(os.environ)), targets.named(target), targets.directory, ConsoleListener(sys.stderr)
+    ).service
 
 
 def _project(directory: Path, config: Path | None, target: str | None) -> Project:

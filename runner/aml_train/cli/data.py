@@ -61,10 +61,10 @@ def open_targets(directory: Path, config: Path | None, target: str | None) -> Da
     """Return the targets that the options of the command line mean."""
     from aml_train.cli.console import ConsoleListener
     from aml_train.config import load_targets
-    from aml_train.pipeline import DataTargets
+    from aml_train.pipeline import DataTargets, Host
 
     targets = load_targets(config, directory=directory)
-    return DataTargets(targets, target, environment=dict(os.environ), listener=ConsoleListener(sys.stderr))
+    return DataTargets(Host(environ=dict(os.environ)), targets, target, ConsoleListener(sys.stderr))
 
 
 def _remote(text: str) -> Remote:

@@ -136,10 +136,10 @@ def _build_and_look(config: Config, engine: DockerClient, secret_paths: tuple[Pa
     from aml_train.cli.console import ConsoleListener
     from aml_train.core.engine import buildkit_cli
     from aml_train.image import build_image, candidate_tag, check_disk
-    from aml_train.pipeline import for_job, plan_image_only
+    from aml_train.pipeline import Host, for_job, plan_image_only
 
     environ = with_secret_paths(os.environ, secret_paths)
-    spec = for_job(plan_image_only(config, environment=environ, remark=_note), config)
+    spec = for_job(plan_image_only(config, Host(environ=environ), remark=_note), config)
     cli = buildkit_cli(environ)
     listener = ConsoleListener(sys.stderr)
     # Named as a candidate, so that a sweep takes away what a killed command leaves.
@@ -182,10 +182,10 @@ def render(
     """
     from aml_train.core.errors import InvalidError
     from aml_train.image import write_context
-    from aml_train.pipeline import plan_image_only
+    from aml_train.pipeline import Host, plan_image_only
 
     loaded = load(directory, config, job, target, sets)
-    spec = plan_image_only(loaded, environment=dict(os.environ), remark=_note, offline=offline)
+    spec = plan_image_only(loaded, Host(environ=dict(os.environ)), remark=_note, offline=offline)
     click.echo(spec.dockerfile, nl=False)
     if not offline:
         click.echo(f"address {spec.address_tag} ({spec.platform})", err=True)

@@ -118,10 +118,10 @@ def plan(directory: Path, config: Path | None, job: Path | None, target: str | N
 
     Prints the target, the Dockerfile as it will be built, the job as it will be submitted, the gate and the model.
     """
-    from aml_train.pipeline import own_output, prepare_run, render_plan
+    from aml_train.pipeline import Host, own_output, prepare_run, render_plan
 
     loaded = load(directory, config, job, target, sets)
-    prepared = prepare_run(loaded, environment=dict(os.environ), own=own_output())
+    prepared = prepare_run(loaded, Host(environ=dict(os.environ)), own=own_output())
     click.echo(render_plan(prepared.plan))
 
 
@@ -174,7 +174,7 @@ def run(
     aml-train run --fresh                           train again
     aml-train run --config job.yml                  a bare AzureML command job
     """
-    from aml_train.pipeline import Group, RunOptions, own_output, prepare_run
+    from aml_train.pipeline import Group, Host, RunOptions, own_output, prepare_run
 
     if supersede and group is None:
         raise click.UsageError("--supersede needs --group: whose older runs are meant?")
@@ -182,7 +182,7 @@ def run(
     loaded = load(directory, config, job, target, changes)
     with terminate_like_interrupt():
         prepared = prepare_run(
-            loaded, environment=with_secret_paths(os.environ, secret_paths), own=own_output(json_file)
+            loaded, Host(environ=with_secret_paths(os.environ, secret_paths)), own=own_output(json_file)
         )
         if dry_run:
             from aml_train.pipeline import render_plan
@@ -230,12 +230,12 @@ def attach(
     aml-train run --no-wait            in one workflow
     aml-train attach                   in another one, later
     """
-    from aml_train.pipeline import RunOptions, own_output, prepare_run
+    from aml_train.pipeline import Host, RunOptions, own_output, prepare_run
 
     loaded = load(directory, config, job, target, sets)
     with terminate_like_interrupt():
         prepared = prepare_run(
-            loaded, environment=dict(os.environ), image=job_name is None, own=own_output(json_file)
+            loaded, Host(environ=dict(os.environ)), image=job_name is None, own=own_output(json_file)
         )
         options = RunOptions(attach=True, job=job_name, register=not no_register)
         code = execute(prepared, options, json_file, no_color=no_color)

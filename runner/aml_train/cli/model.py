@@ -32,14 +32,11 @@ def model() -> None:
 def _open(directory: Path, config: Path | None, target: str | None) -> Promoter:
     from aml_train.cli.console import ConsoleListener
     from aml_train.config import load_targets
-    from aml_train.pipeline import open_promoter
+    from aml_train.pipeline import Host, open_promoter
 
     targets = load_targets(config, directory=directory)
     return open_promoter(
-        targets.named(target),
-        targets.directory,
-        environment=dict(os.environ),
-        listener=ConsoleListener(sys.stderr),
+        Host(environ=dict(os.environ)), targets.named(target), targets.directory, ConsoleListener(sys.stderr)
     )
 
 

@@ -183,7 +183,7 @@ def _run(
     from aml_train.core.errors import InvalidError
     from aml_train.core.events import Broadcast
     from aml_train.core.streams import lasting_output
-    from aml_train.pipeline import carry_out, json_listener, open_promoter
+    from aml_train.pipeline import Host, json_listener, open_promoter, run_promotion
 
     if not yes and not request.dry_run:
         if not sys.stdin.isatty():
@@ -198,7 +198,7 @@ def _run(
         listener = Broadcast(console, *recorders)
 
         def whole() -> Promotion:
-            return work(open_promoter(target, directory, environment=dict(os.environ), listener=listener))
+            return work(open_promoter(Host(environ=dict(os.environ)), target, directory, listener))
 
-        end, _ = carry_out(whole, listener)
+        end, _ = run_promotion(whole, listener)
     sys.exit(end.exit_code)

@@ -70,7 +70,7 @@ def submit(
     aml-train submit -- sh -c 'nvidia-smi | tee outputs/gpus.txt'
     """
     from aml_train.config import CommandLine, load_command
-    from aml_train.pipeline import RunOptions, own_output, prepare_run
+    from aml_train.pipeline import Host, RunOptions, own_output, prepare_run
 
     if not arguments:
         raise click.UsageError("Which command? Such as: aml-train submit -- python train.py")
@@ -82,7 +82,7 @@ def submit(
     loaded = load_command(config, command, directory=directory.absolute(), target=target, sets=sets)
     with terminate_like_interrupt():
         prepared = prepare_run(
-            loaded, environment=with_secret_paths(os.environ, secret_paths), own=own_output(json_file)
+            loaded, Host(environ=with_secret_paths(os.environ, secret_paths)), own=own_output(json_file)
         )
         if len(arguments) == 1 and len(arguments[0].split()) > 1:
             click.echo("note: a single argument is the name of a program; for a shell write: -- sh -c '…'", err=True)

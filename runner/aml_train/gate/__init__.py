@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from aml_train.gate.history import MetricPoint as MetricPoint
     from aml_train.gate.history import last_value as last_value
     from aml_train.gate.history import late_text as late_text
+    from aml_train.gate.history import series_of as series_of
     from aml_train.gate.history import written_after as written_after
     from aml_train.gate.logged import LIST as LIST
     from aml_train.gate.logged import NUMBERS as NUMBERS
@@ -67,6 +68,7 @@ _MODULES = {
     "MetricPoint": "history",
     "last_value": "history",
     "late_text": "history",
+    "series_of": "history",
     "written_after": "history",
     "LIST": "logged",
     "Logged": "logged",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args
 
+from aml_train.core.events import RuleDecided
 from aml_train.core.tables import Table
 from aml_train.gate.comparison import Comparison
 from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
@@ -128,6 +129,20 @@ class Decision:
             mixed = any(rule.verdict != "met" for rule in self.rules)
             return " and the gate is met" + (f" ({self.summary})" if mixed else "")
         return f"; no rule of the gate is met, and none ends the run ({self.summary})"
+
+    def events(self) -> Iterator[RuleDecided]:
+        """Yield an event for each rule."""
+        for rule in self.rules:
+            yield RuleDecided(
+                metric=rule.metric,
+                rule=rule.rule.text,
+                value=rule.value,
+                limit=rule.limit,
+                met=rule.met,
+                verdict=rule.verdict,
+                reason=rule.reason,
+                where=rule.where,
+            )
 
     @property
     def missed(self) -> tuple[RuleDecision, ...]:

@@ -181,3 +181,12 @@ def faults_of_shape(points: Sequence[MetricPoint], shape: str) -> str | None:
         if (after > before) if sign < 0 else (after < before):
             return f"its value {number + 1} is {after:.6g}, after {before:.6g}"
     return None if values[-1] != values[0] else f"it stays at {values[0]:.6g}"
+
+
+def series_of(histories: Mapping[str, Sequence[MetricPoint]]) -> dict[str, list[tuple[int, float]]]:
+    """Return each metric's steps and values by step, and by time where steps are equal: batches may have arrived in another order."""
+    found = {}
+    for name, points in histories.items():
+        ordered = sorted(points, key=lambda point: (point.step, point.timestamp))
+        found[name] = [(point.step, point.value) for point in ordered]
+    return found

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aml_train.local.lifecycle import start as start
     from aml_train.local.lifecycle import status as status
     from aml_train.local.lifecycle import stop as stop
+    from aml_train.local.settings import EmulatorInfo as EmulatorInfo
     from aml_train.local.settings import EmulatorSettings as EmulatorSettings
     from aml_train.local.target import connect_local as connect_local
     from aml_train.local.target import local_names as local_names
@@ -35,6 +36,7 @@ _MODULES = {
     "start": "lifecycle",
     "status": "lifecycle",
     "stop": "lifecycle",
+    "EmulatorInfo": "settings",
     "EmulatorSettings": "settings",
     "connect_local": "target",
     "local_names": "target",

@@ -7,24 +7,18 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from aml_train.pipeline.connect import DataTargets as DataTargets
-    from aml_train.pipeline.evaluate import courses as courses
-    from aml_train.pipeline.evaluate import decide_gate as decide_gate
-    from aml_train.pipeline.evaluate import report as report
     from aml_train.pipeline.plan import for_job as for_job
     from aml_train.pipeline.plan import origin_of as origin_of
     from aml_train.pipeline.plan import render_plan as render_plan
     from aml_train.pipeline.prepare import PreparedRun as PreparedRun
     from aml_train.pipeline.prepare import json_listener as json_listener
-    from aml_train.pipeline.prepare import open_service as open_service
-    from aml_train.pipeline.prepare import open_workspace as open_workspace
     from aml_train.pipeline.prepare import plan_image_only as plan_image_only
     from aml_train.pipeline.prepare import prepare_run as prepare_run
     from aml_train.pipeline.prepare import run_prepared as run_prepared
     from aml_train.pipeline.prepare import sweep_engine as sweep_engine
     from aml_train.pipeline.project_name import repository_of as repository_of
-    from aml_train.pipeline.promotion import carry_out as carry_out
     from aml_train.pipeline.promotion import open_promoter as open_promoter
+    from aml_train.pipeline.promotion import run_promotion as run_promotion
     from aml_train.pipeline.resolve import BRANCH_VARIABLE as BRANCH_VARIABLE
     from aml_train.pipeline.resolve import Commit as Commit
     from aml_train.pipeline.resolve import read_commit as read_commit
@@ -36,26 +30,24 @@ if TYPE_CHECKING:
     from aml_train.pipeline.sides import Project as Project
     from aml_train.pipeline.sides import find_side as find_side
     from aml_train.pipeline.sides import parse_reference as parse_reference
+    from aml_train.pipeline.target import DataTargets as DataTargets
+    from aml_train.pipeline.target import Host as Host
+    from aml_train.pipeline.target import find_open_workspace as find_open_workspace
+    from aml_train.pipeline.target import open_workspace as open_workspace
 
 _MODULES = {
-    "DataTargets": "connect",
-    "courses": "evaluate",
-    "decide_gate": "evaluate",
-    "report": "evaluate",
     "for_job": "plan",
     "origin_of": "plan",
     "render_plan": "plan",
     "PreparedRun": "prepare",
     "json_listener": "prepare",
-    "open_service": "prepare",
-    "open_workspace": "prepare",
     "plan_image_only": "prepare",
     "prepare_run": "prepare",
     "run_prepared": "prepare",
     "sweep_engine": "prepare",
     "repository_of": "project_name",
-    "carry_out": "promotion",
     "open_promoter": "promotion",
+    "run_promotion": "promotion",
     "BRANCH_VARIABLE": "resolve",
     "Commit": "resolve",
     "read_commit": "resolve",
@@ -67,6 +59,10 @@ _MODULES = {
     "Project": "sides",
     "find_side": "sides",
     "parse_reference": "sides",
+    "DataTargets": "target",
+    "Host": "target",
+    "find_open_workspace": "target",
+    "open_workspace": "target",
 }
 __all__ = list(_MODULES)
 __getattr__ = lazily(__name__, _MODULES)

@@ -9,11 +9,11 @@ from aml_train.core.errors import GateFailedError, ServiceError
 from aml_train.core.events import BaselineCompared, MetricsSettled
 from aml_train.core.origin import origin_of_tags
 from aml_train.core.tables import masked
-from aml_train.gate import FoundBaseline, GateResult, GateWord, late_text, written_after
+from aml_train.gate import FoundBaseline, GateResult, GateWord, late_text, series_of, written_after
 from aml_train.pipeline.baselines import earlier_baseline
 from aml_train.pipeline.branch_verdicts import record_verdict
 from aml_train.pipeline.context import RunContext
-from aml_train.pipeline.evaluate import courses, decide_gate, report
+from aml_train.pipeline.evaluate import decide_gate
 from aml_train.pipeline.result import CompletedJob
 from aml_train.pipeline.target import Target
 
@@ -45,7 +45,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
             MetricsSettled(
                 job=name,
                 metrics=gate.metrics,
-                histories=courses(gate.histories),
+                histories=series_of(gate.histories),
                 tables=tuple(masked(table, ctx.secrets.mask) for table in gate.tables),
                 more_tables=gate.more_tables,
             )
@@ -55,9 +55,10 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
         _report_late(ctx, target, job, gate)
         ctx.progress.add(gate=gate)
         if gate.comparison is not None and plan.baseline is not None:
-            before = courses(gate.baseline_histories)
+            before = series_of(gate.baseline_histories)
             ctx.emit(BaselineCompared(comparison=gate.comparison, where=plan.baseline.where, histories=before))
-        report(gate.decision, ctx.emit)
+        for event in gate.decision.events():
+            ctx.emit(event)
         if not gate.decision.met:
             record_gate(ctx, target, job, "failed")
             lines = [f"{rule.reason} ({rule.where})" for rule in gate.decision.missed]

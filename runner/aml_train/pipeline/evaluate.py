@@ -9,7 +9,6 @@ from typing import Final
 from aml_train.config import BaselineConfig, GateRule, JsonValue
 from aml_train.core.clock import Clock
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
-from aml_train.core.events import Listener, RuleDecided
 from aml_train.core.origin import Origin
 from aml_train.gate import (
     Comparison,
@@ -233,29 +232,3 @@ def look_up_baseline(
     if baseline is None or not baseline.bootstrap or not (needed or baseline.data == "fail"):
         return None
     return find_baseline(service, [], baseline, origin=origin)[0]
-
-
-def report(decision: Decision, listener: Listener) -> None:
-    """Tell how each rule was decided."""
-    for rule in decision.rules:
-        listener(
-            RuleDecided(
-                metric=rule.metric,
-                rule=rule.rule.text,
-                value=rule.value,
-                limit=rule.limit,
-                met=rule.met,
-                verdict=rule.verdict,
-                reason=rule.reason,
-                where=rule.where,
-            )
-        )
-
-
-def courses(histories: Mapping[str, Sequence[MetricPoint]]) -> dict[str, list[tuple[int, float]]]:
-    """Return each metric's steps and values by step, and by time where steps are equal: batches may have arrived in another order."""
-    found = {}
-    for name, points in histories.items():
-        ordered = sorted(points, key=lambda point: (point.step, point.timestamp))
-        found[name] = [(point.step, point.value) for point in ordered]
-    return found

@@ -1,4 +1,4 @@
-"""Put a run together: configuration → resolved → plan → execution, with the listeners that show it."""
+"""Prepare a run: configuration → resolved → plan; and execute it with its listeners."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import datetime
 import functools
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from aml_train.config import Config, PullPolicy, TargetConfig, secrets_in
+from aml_train.config import Config, PullPolicy, secrets_in
 from aml_train.core.clock import Clock, elapsed
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Event, Listener, to_json
@@ -28,148 +28,107 @@ from aml_train.pipeline.resolve import BRANCH_VARIABLE, RUN_URL_VARIABLE, Commit
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run
 from aml_train.pipeline.sdk import SdkLoader, with_sdk
-from aml_train.pipeline.target import Target
+from aml_train.pipeline.target import Host, open_target
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.azure import Assertion, AzureV2, Fetched, SignIn
+    from aml_train.azure import SignIn
     from aml_train.core.references import ImageRef
     from aml_train.image import BaseImage, ImageSpec, Login, MovedTags
-    from aml_train.jobs import JobService
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedRun:
-    """A plan and what its execution needs.
-
-    Attributes:
-        engine: connects to the engine, once; it is not needed where nothing is built and the jobs run in Azure.
-        outer: the process's environment as it was found: the target adds its own variables to the process later.
-        assertion: fetches federated assertions to sign in to Azure with; None where the caller cannot.
-        fetched: is told each token that Azure and its registry give, before it is used.
-    """
+    """A plan, and what its execution needs."""
 
     plan: Plan
     config: Config
-    engine: Callable[[], DockerClient]
-    outer: Mapping[str, str]
-    assertion: Assertion | None = None
-    fetched: Fetched = lambda _token: None
+    host: Host
 
 
 def prepare_run(
     config: Config,
+    host: Host,
     *,
-    environment: Mapping[str, str],
-    assertion: Assertion | None = None,
-    fetched: Fetched = lambda _token: None,
     image: bool = True,
     commit: Callable[[Path], Commit | None] | None = None,
     own: Collection[FileId] = (),
 ) -> PreparedRun:
-    """Resolve and plan. Changes nothing, and signs in only to look at a base in one of Azure's registries.
+    """Resolve and plan. Changes nothing, and signs in only to look up a base image in one of Azure's registries.
 
     Args:
-        config: what the user said.
-        environment: the process's environment.
-        assertion, fetched: see :class:`PreparedRun`.
-        image: whether the image matters. It does not to who attaches to a job by its name.
-        commit: reads the commit around a folder; by default with the branch's name of ``AML_TRAIN_BRANCH`` for a detached checkout.
+        config: the configuration.
+        host: this process.
+        image: whether the image matters; it does not to attach to a job by its name.
+        commit: reads the commit of a folder; by default, ``AML_TRAIN_BRANCH`` names the branch of a detached checkout.
         own: files that this process writes to: they are no part of code, tests and image.
 
     Raises:
-        InvalidError: if the target's workspace or compute is not said, or ``sdk: v1`` is asked for and not installed.
-        ImageError: if the engine does not answer or the base image is nowhere to be found.
+        InvalidError: the target's workspace or compute is missing, or ``sdk: v1`` is configured and not installed.
+        ImageError: the engine does not answer, or the base image is not found.
     """
     if not image:
         config = dataclasses.replace(config, image=None, tests=None)
     if image:  # else nothing is submitted
         config = with_sdk(config)
-    names = _names(config, environment)
-    engine = _engine(environment)
+    environ = host.environ
+    names = _names(config, host)
     remarks: list[str] = []
-    look = _Look(
-        engine=engine,
-        environment=environment,
-        where=config.image.where if config.image else "image.base",
-        pull=config.image.pull if config.image else "check",
-        remark=remarks.append,
-        logins=_logins(config, environment, assertion, fetched),
-    )
-    platform = _platform(engine()) if config.image is not None else ""
-    read = commit or functools.partial(read_commit, branch=environment.get(BRANCH_VARIABLE) or None)
-    resolved = resolve(config, platform=platform, resolve_base=look.base, read_os=look.os, commit=read, own=own)
-    resolved = dataclasses.replace(resolved, project=read_project(config.directory, environment))
-    plan = make_plan(config, resolved, names, run_url=environment.get(RUN_URL_VARIABLE) or None)
-    return PreparedRun(
-        plan=dataclasses.replace(_with_access(plan, config, environment), notices=(*plan.notices, *remarks)),
-        config=config,
-        engine=engine,
-        outer=environment,
-        assertion=assertion,
-        fetched=fetched,
-    )
+    lookup = _lookup(config, host, remarks.append)
+    platform = _platform(host.engine()) if config.image is not None else ""
+    read = commit or functools.partial(read_commit, branch=environ.get(BRANCH_VARIABLE) or None)
+    resolved = resolve(config, platform=platform, resolve_base=lookup.base, read_os=lookup.os, commit=read, own=own)
+    resolved = dataclasses.replace(resolved, project=read_project(config.directory, environ))
+    plan = make_plan(config, resolved, names, run_url=environ.get(RUN_URL_VARIABLE) or None)
+    if plan.image is not None:
+        access = secret_access(environ, config.directory)
+        plan = dataclasses.replace(plan, image=dataclasses.replace(plan.image, secret_access=access))
+    plan = dataclasses.replace(plan, notices=(*plan.notices, *remarks))
+    return PreparedRun(plan=plan, config=config, host=host)
 
 
 def plan_image_only(
-    config: Config, *, environment: Mapping[str, str], remark: Callable[[str], object], offline: bool = False
+    config: Config, host: Host, *, remark: Callable[[str], object], offline: bool = False
 ) -> ImageSpec:
     """Plan the image of *config* and nothing else. Changes nothing.
 
     Args:
-        config: what the user said.
-        environment: the process's environment.
-        remark: is given a sentence for each base that may have moved.
-        offline: ask neither engine nor registry; images then stand in the Dockerfile as they are written, and the
+        config: the configuration.
+        host: this process.
+        remark: receives a sentence for each base image that may have moved.
+        offline: query neither engine nor registry; images are then in the Dockerfile as they are written, and the
             address means nothing.
 
     Raises:
-        InvalidError: if there is no ``image:``, or a file cannot be used.
-        ImageError: if an image is nowhere to be found.
+        InvalidError: there is no ``image:``, or a file cannot be used.
+        ImageError: an image is not found.
     """
     from aml_train.image import collect_inputs, plan_image, unresolved
 
     image = config.image
     if image is None:
         raise InvalidError("the configuration has no `image`", hint="Add it: image: {base: …}")
-    engine = _engine(environment)
-    platform = image.platform or ("linux/amd64" if offline else _platform(engine()))
-    look = _Look(
-        engine=engine,
-        environment=environment,
-        where=image.where,
-        pull=image.pull,
-        remark=remark,
-        logins=_logins(config, environment, None, _unheard),
-    )
+    platform = image.platform or ("linux/amd64" if offline else _platform(host.engine()))
+    lookup = _lookup(config, host, remark)
     base, inputs = collect_inputs(
         image,
         project=config.directory,
         platform=platform,
-        resolve_base=unresolved if offline else look.base,
-        read_os=None if offline else look.os,
+        resolve_base=unresolved if offline else lookup.base,
+        read_os=None if offline else lookup.os,
         now=datetime.datetime.now(datetime.UTC),
     )
-    named = image.named(read_project(config.directory, environment).repository)
+    named = image.named(read_project(config.directory, host.environ).repository)
     spec = plan_image(named, base, inputs, platform)
-    return dataclasses.replace(spec, secret_access=secret_access(environment, config.directory))
-
-
-def _with_access(plan: Plan, config: Config, environment: Mapping[str, str]) -> Plan:
-    """Return *plan* with what its build may read of this machine."""
-    if plan.image is None:
-        return plan
-    image = dataclasses.replace(plan.image, secret_access=secret_access(environment, config.directory))
-    return dataclasses.replace(plan, image=image)
+    return dataclasses.replace(spec, secret_access=secret_access(host.environ, config.directory))
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Look:
-    """Looks at images, in the engine and in their registries; *remark* is given a sentence for each base that may have moved."""
+class _ImageLookup:
+    """Looks up base images in the engine and in their registries; *remark* receives what may have moved."""
 
-    engine: Callable[[], DockerClient]
-    environment: Mapping[str, str]
+    host: Host
     where: str
     pull: PullPolicy
     logins: Callable[[str], Login | None]
@@ -181,8 +140,8 @@ class _Look:
         return resolve_base(
             reference,
             platform=platform,
-            engine=self.engine(),
-            registries=docker_registries(self.environment, self.logins),
+            engine=self.host.engine(),
+            registries=docker_registries(self.host.environ, self.logins),
             pull=self.pull,
             check=self._check,
             where=self.where,
@@ -192,43 +151,39 @@ class _Look:
     def _check(self) -> MovedTags:
         from aml_train.image import MovedTags, docker_registries
 
-        return MovedTags(docker_registries(self.environment, self.logins, attempts=1), remark=self.remark)
+        return MovedTags(docker_registries(self.host.environ, self.logins, attempts=1), remark=self.remark)
 
     def os(self, base: BaseImage, platform: str) -> str:
         from aml_train.image import docker_registries, read_os
 
-        registries = docker_registries(self.environment, self.logins)
-        return read_os(base, platform=platform, engine=self.engine(), registries=registries)
+        registries = docker_registries(self.host.environ, self.logins)
+        return read_os(base, platform=platform, engine=self.host.engine(), registries=registries)
 
 
-def _logins(
-    config: Config, environment: Mapping[str, str], assertion: Assertion | None, fetched: Fetched
-) -> Callable[[str], Login | None]:
-    """Return what gives the credentials for a base's registry by the target's identity, where the target has one."""
+def _lookup(config: Config, host: Host, remark: Callable[[str], object]) -> _ImageLookup:
+    image = config.image
+    return _ImageLookup(
+        host=host,
+        where=image.where if image else "image.base",
+        pull=image.pull if image else "check",
+        logins=_logins(config, host),
+        remark=remark,
+    )
+
+
+def _logins(config: Config, host: Host) -> Callable[[str], Login | None]:
+    """Return what gives the credentials for a base image's registry by the target's identity, if it has one."""
     if config.target.kind != "azure":
         return lambda _registry: None
     from aml_train.azure import cloud_named, logins_by_identity, sign_in_to_azure
 
-    cloud = cloud_named(environment.get("AZURE_ENVIRONMENT", ""))
+    environ, on_token = host.environ, host.on_token
+    cloud = cloud_named(environ.get("AZURE_ENVIRONMENT", ""))
 
     def identity() -> SignIn:
-        return sign_in_to_azure(environment, cloud=cloud, assertion=assertion, fetched=fetched)
+        return sign_in_to_azure(environ, cloud=cloud, assertion=host.assertion, fetched=on_token)
 
-    return logins_by_identity(identity, cloud.registry_scope, outer=environment, fetched=fetched)
-
-
-def _unheard(_token: str) -> None:
-    """Hear of a token, and do nothing with it: on the command line nothing masks."""
-
-
-def _engine(environment: Mapping[str, str]) -> Callable[[], DockerClient]:
-    @functools.cache
-    def connected() -> DockerClient:
-        from aml_train.core.engine import connect
-
-        return connect(environment)
-
-    return connected
+    return logins_by_identity(identity, cloud.registry_scope, outer=environ, fetched=on_token)
 
 
 def _platform(engine: DockerClient) -> str:
@@ -236,14 +191,14 @@ def _platform(engine: DockerClient) -> str:
     return f"{version['Os']}/{version['Arch']}"
 
 
-def _names(config: Config, environment: Mapping[str, str]) -> TargetNames:
+def _names(config: Config, host: Host) -> TargetNames:
     if config.target.kind == "azure":
         from aml_train.azure import azure_names
 
-        return azure_names(config, environment)
+        return azure_names(config, host.environ)
     from aml_train.local import EmulatorSettings, local_names
 
-    return local_names(EmulatorSettings.from_environment(environment), config.target.name)
+    return local_names(EmulatorSettings.from_environment(host.environ), config.target.name)
 
 
 @contextlib.contextmanager
@@ -275,20 +230,20 @@ def json_listener(path: Path | None) -> Iterator[list[Listener]]:
 def run_prepared(
     prepared: PreparedRun, options: RunOptions, *, listeners: Sequence[Listener], masker: Masker | None = None
 ) -> RunResult:
-    """Execute the plan; each of *listeners* is told everything that happens, in their order.
+    """Execute the plan; each of *listeners* receives every event, in their order.
 
-    *masker* knows the secrets that a job's logs are not to show: by default those of the environment and the configuration.
+    *masker* knows the secrets that the job's logs must not show: by default those of the environment and the configuration.
     """
+    host, config = prepared.host, prepared.config
     if masker is None:
-        known = known_secrets(prepared.outer, identifiers=False)
-        masker = Masker({*known, *secrets_in(prepared.config)})
+        masker = Masker({*known_secrets(host.environ, identifiers=False), *secrets_in(config)})
     sdk = SdkLoader()
     emit = Broadcast(*listeners, sdk)
     return run(
         RunContext(
             plan=prepared.plan,
             options=options,
-            open_target=lambda: _open_target(prepared, emit),
+            open_target=lambda: open_target(host, config, prepared.plan, emit),
             emit=emit,
             clock=Clock(now=elapsed, sleep=time.sleep),
             secrets=masker,
@@ -297,109 +252,14 @@ def run_prepared(
     )
 
 
-def open_service(
-    config: Config,
-    *,
-    environment: Mapping[str, str],
-    assertion: Assertion | None = None,
-    fetched: Fetched = lambda _token: None,
-) -> JobService | None:
-    """Return the workspace's jobs, to look at and to cancel. Nothing is started and nothing checked.
-
-    Returns:
-        None where there can be no live job: the local AzureML does not run.
-
-    Raises:
-        InvalidError: the target's workspace is not said.
-        ServiceError: the sign-in fails.
-    """
-    if config.target.kind == "azure":
-        from aml_train.azure import connect_azure, find_workspace
-
-        where = find_workspace(config.target, config.directory, environment)
-        service, _ = connect_azure(where, outer=environment, assertion=assertion, fetched=fetched)
-        return service
-    from aml_train.local import EmulatorSettings, connect_local, find_running
-
-    settings = EmulatorSettings.from_environment(environment)
-    info = find_running(settings)
-    return None if info is None else connect_local(info, environment, page=settings.page_origin)
-
-
-def open_workspace(
-    target: TargetConfig, directory: Path, *, environment: Mapping[str, str], listener: Listener
-) -> AzureV2:
-    """Return the workspace of a target, to browse; the local AzureML is started where it does not run.
-
-    Args:
-        target: which.
-        directory: the project folder, where config.json may stand.
-        environment: the process's environment.
-        listener: told what is started.
-
-    Raises:
-        InvalidError: the target's workspace is not said.
-        ServiceError: the sign-in fails, or the local AzureML does not start.
-    """
-    if target.kind == "azure":
-        from aml_train.azure import connect_azure, find_workspace
-
-        where = find_workspace(target, directory, environment)
-        return connect_azure(where, outer=environment, assertion=None, fetched=lambda _token: None)[0]
-    from aml_train.local import EmulatorSettings, connect_local, find_running, start
-
-    settings = EmulatorSettings.from_environment(environment)
-    info = find_running(settings) or start(settings, listener)
-    return connect_local(info, environment, page=settings.page_origin)
-
-
-def sweep_engine(environment: Mapping[str, str], listener: Listener) -> None:
-    """Remove what killed runs left on the engine of *environment*; see :func:`aml_train.image.leftovers.sweep`.
+def sweep_engine(host: Host, emit: Listener) -> None:
+    """Remove what killed runs left on this machine and its engine.
 
     Raises:
         ImageError: the engine does not answer.
     """
-    from aml_train.core.engine import connect
     from aml_train.core.temporary import sweep_folders
     from aml_train.image import sweep
 
-    sweep_folders(listener)
-    engine = connect(environment)
-    try:
-        sweep(engine, listener)
-    finally:
-        engine.close()
-
-
-def _open_target(prepared: PreparedRun, listener: Listener) -> Target:
-    from aml_train.core.temporary import sweep_folders
-
-    sweep_folders(listener)
-    if prepared.plan.image is not None:
-        from aml_train.image import sweep
-
-        sweep(prepared.engine(), listener)
-    if prepared.config.target.kind == "azure":
-        from aml_train.azure import find_workspace, open_azure
-
-        return open_azure(
-            prepared.config.target,
-            find_workspace(prepared.config.target, prepared.config.directory, prepared.outer),
-            prepared.plan.job.document.get("compute"),
-            engine=prepared.engine,
-            outer=prepared.outer,
-            assertion=prepared.assertion,
-            fetched=prepared.fetched,
-            listener=listener,
-        )
-    from aml_train.azure import without_secrets
-    from aml_train.local import EmulatorSettings, open_local
-
-    return open_local(
-        EmulatorSettings.from_environment(prepared.outer),
-        engine=prepared.engine(),
-        outer=without_secrets(prepared.outer),
-        names=prepared.plan.names,
-        listener=listener,
-        environments=prepared.config.target.environments,
-    )
+    sweep_folders(emit)
+    sweep(host.engine(), emit)

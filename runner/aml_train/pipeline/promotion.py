@@ -1,9 +1,9 @@
-"""Open a workspace for promotions: its models, its storage, its registry. And let one end as every run ends."""
+"""Promotions: open a workspace for them, and end one as a run ends."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,108 +14,50 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Listener, RunFinished
 from aml_train.models import Held, Promoter, Promotion, Tracer
+from aml_train.pipeline.evaluate import decide_gate
+from aml_train.pipeline.target import Host, open_workspace
 
 if TYPE_CHECKING:
-    from aml_train.azure import Assertion, AzureLeases, AzureV2, Fetched
-    from aml_train.image import Registry
+    from aml_train.azure import AzureLeases, AzureV2
 
 _STATUS: Final = {"promote": "promoted", "rollback": "rolled-back"}
 
 
-def open_promoter(
-    target: TargetConfig,
-    directory: Path,
-    *,
-    environment: Mapping[str, str],
-    listener: Listener,
-    assertion: Assertion | None = None,
-    fetched: Fetched = lambda _token: None,
-) -> Promoter:
-    """Return what promotes in the workspace of *target*. The local AzureML is started where it does not run.
+def open_promoter(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> Promoter:
+    """Open a workspace for promotions; the local AzureML is started if it does not run.
 
     Args:
-        target: which workspace.
-        directory: the project folder, where config.json may stand.
-        environment: the process's environment.
-        listener: told everything that happens.
-        assertion, fetched: see :class:`aml_train.pipeline.prepare.PreparedRun`.
+        host: this process.
+        target: which target.
+        directory: the project folder, which may have a config.json.
+        emit: receives every event.
 
     Raises:
-        InvalidError: the target's workspace is not said, or the password of the registry's user is missing.
-        ServiceError: the sign-in fails, or the local AzureML does not start.
+        InvalidError: the target's workspace is not configured, or the password of the registry's user is missing.
+        ServiceError: there is nothing to sign in with, or the local AzureML does not start.
     """
-    from aml_train.azure import AzureCatalogue
+    from aml_train.azure import AzureCatalogue, password_of
 
-    opened = _azure if target.kind == "azure" else _local
-    service, registry = opened(target, directory, environment, listener, assertion, fetched)
+    connection = open_workspace(host, target, directory, emit)
+    if target.kind == "azure":
+        password_of(target, host.environ)  # a missing one is reported before anything is looked up
     clock = Clock(now=time.monotonic, sleep=time.sleep)
-    catalogue = AzureCatalogue(service, clock)
+    catalogue = AzureCatalogue(connection.service, clock)
     return Promoter(
-        service=service,
+        service=connection.service,
         catalogue=catalogue,
-        store=DefaultDatastore(service, clock),
-        tracer=Tracer(service=service, catalogue=catalogue, registry=registry),
+        store=DefaultDatastore(connection.service, clock),
+        tracer=Tracer(service=connection.service, catalogue=catalogue, registry=connection.registry),
+        decide_gate=decide_gate,
         clock=clock,
-        listener=listener,
+        listener=emit,
     )
 
 
-def _local(
-    target: TargetConfig,
-    directory: Path,
-    environment: Mapping[str, str],
-    listener: Listener,
-    assertion: Assertion | None,
-    fetched: Fetched,
-) -> tuple[AzureV2, Callable[[str], Registry | None]]:
-    del target, directory, assertion, fetched
-    from aml_train.local import EmulatorSettings, connect_local, find_running, local_names, start
-
-    settings = EmulatorSettings.from_environment(environment)
-    info = find_running(settings) or start(settings, listener)
-    ours = local_names(settings).registry_for_jobs
-
-    def registry(host: str) -> Registry | None:
-        from aml_train.image import Registry
-
-        return Registry(f"http://{info.registry_address}", same_machine=True) if host == ours else None
-
-    return connect_local(info, environment, page=settings.page_origin), registry
-
-
-def _azure(
-    target: TargetConfig,
-    directory: Path,
-    environment: Mapping[str, str],
-    listener: Listener,
-    assertion: Assertion | None,
-    fetched: Fetched,
-) -> tuple[AzureV2, Callable[[str], Registry | None]]:
-    from aml_train.azure import connect_azure, find_workspace, location_of, password_of, without_secrets
-
-    workspace = find_workspace(target, directory, environment)
-    service, sign_in = connect_azure(workspace, outer=environment, assertion=assertion, fetched=fetched)
-    password = password_of(target, environment)
-
-    def registry(host: str) -> Registry | None:
-        return location_of(
-            host,
-            target,
-            password=password,
-            sign_in=sign_in,
-            scope=service.cloud.registry_scope,
-            outer=without_secrets(environment),
-            listener=listener,
-            fetched=fetched,
-        ).client()
-
-    return service, registry
-
-
 class DefaultDatastore:
-    """The records of a workspace, in its default datastore, which is looked for when it is needed.
+    """The records of a workspace, in its default datastore, which is looked up when it is needed.
 
-    See :class:`aml_train.models.promotion.store.PromotionStore`; every method also raises InvalidError where that datastore is no Blob storage.
+    See :class:`aml_train.models.promotion.store.PromotionStore`; methods also raise InvalidError if that datastore is no Blob storage.
     """
 
     def __init__(self, service: AzureV2, clock: Clock) -> None:
@@ -141,26 +83,26 @@ class DefaultDatastore:
         return self._store().hold(model)
 
 
-def carry_out(work: Callable[[], Promotion], listener: Listener) -> tuple[RunFinished, Promotion | None]:
-    """Do it, and tell how it ended, as a run does.
+def run_promotion(work: Callable[[], Promotion], emit: Listener) -> tuple[RunFinished, Promotion | None]:
+    """Carry out a promotion, and report how it ended, as a run does.
 
     Returns:
-        the last event, with the exit code: 0 also where nothing had to be changed; and what came of it, None after a failure.
+        the last event, with the exit code: 0 also if nothing had to be changed; and the promotion, None after a failure.
     """
-    made: Promotion | None = None
+    promotion: Promotion | None = None
     try:
-        made = work()
+        promotion = work()
     except AmlTrainError as error:
-        end = RunFinished(status=error.status, exit_code=error.exit_code, message=error.message, hint=error.hint)
+        end = _failed(error)
     except KeyboardInterrupt:
-        stopped = CancelledError(
-            "Interrupted.", hint="Run it again: what was begun is finished, or nothing was begun."
-        )
-        end = RunFinished(
-            status=stopped.status, exit_code=stopped.exit_code, message=stopped.message, hint=stopped.hint
-        )
+        hint = "Run it again: what was begun is finished, or nothing was begun."
+        end = _failed(CancelledError("Interrupted.", hint=hint))
     else:
-        status = _STATUS[made.action] if made.status == "changed" else made.status
-        end = RunFinished(status=status, exit_code=0, message=made.message, facts=made.facts())
-    listener(end)
-    return end, made
+        status = _STATUS[promotion.action] if promotion.status == "changed" else promotion.status
+        end = RunFinished(status=status, exit_code=0, message=promotion.message, facts=promotion.facts())
+    emit(end)
+    return end, promotion
+
+
+def _failed(error: AmlTrainError) -> RunFinished:
+    return RunFinished(status=error.status, exit_code=error.exit_code, message=error.message, hint=error.hint)

@@ -1,17 +1,63 @@
-"""The target of a run: a workspace's jobs and models, and the registry that its images go to."""
+"""Targets: the local AzureML, or a workspace in Azure. Runs, jobs, data and promotions all open theirs here."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from aml_train.config import ClusterConfig
+from aml_train.config import ClusterConfig, Config, TargetConfig, Targets
 from aml_train.core.clock import Clock
+from aml_train.core.events import Listener
 from aml_train.image import ImageSpec, Tested, TestSpec
 from aml_train.jobs import JobService, Pace
+from aml_train.pipeline.plan import Plan
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from aml_train.azure import Assertion, AzureV2, DataWorkspace, Fetched
+    from aml_train.image import Registry
+    from aml_train.local import EmulatorInfo, EmulatorSettings
+
+
+def _ignore(_token: str) -> None:
+    """Do nothing with a token: on the command line nothing masks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """This process: its environment, read once, its Docker engine, and how it signs in to Azure.
+
+    Attributes:
+        environ: the environment as it was found; a local target adds its own variables to the process later.
+        assertion: fetches federated assertions to sign in to Azure with; None if the caller cannot.
+        on_token: receives each token of Azure and its registries before it is used, to mask it.
+    """
+
+    environ: Mapping[str, str] = field(repr=False)
+    assertion: Assertion | None = None
+    on_token: Fetched = _ignore
+
+    def engine(self) -> DockerClient:
+        """Return the Docker engine, to which this connects once.
+
+        Raises:
+            ImageError: it does not answer.
+        """
+        return self._engine
+
+    @functools.cached_property
+    def _engine(self) -> DockerClient:
+        from aml_train.core.engine import connect
+
+        return connect(self.environ)
 
 
 class Target(Protocol):
-    """A target that is ready for work."""
+    """A target that is ready for a run."""
 
     @property
     def service(self) -> JobService:
@@ -29,3 +75,186 @@ class Target(Protocol):
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
         """Return the image if the target's registry has it; build and run nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """A workspace that this process signs in to; Azure was not queried yet.
+
+    Attributes:
+        service: the workspace.
+        registry: returns the client of a registry by its host; None for a registry that cannot be reached.
+    """
+
+    service: AzureV2
+    registry: Callable[[str], Registry | None]
+
+
+def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Target:
+    """Open the target of a run: start the local AzureML, or sign in and check workspace and compute.
+
+    Remains of killed runs on this machine are removed first.
+
+    Raises:
+        InvalidError: there is no such compute, or the target's workspace or the registry's password is missing.
+        ServiceError: the sign-in fails, there is no such workspace, or the local AzureML does not start.
+        ImageError: the engine does not answer.
+    """
+    from aml_train.core.temporary import sweep_folders
+
+    sweep_folders(emit)
+    if plan.image is not None:
+        from aml_train.image import sweep
+
+        sweep(host.engine(), emit)
+    if config.target.kind == "azure":
+        from aml_train.azure import find_workspace, open_azure
+
+        return open_azure(
+            config.target,
+            find_workspace(config.target, config.directory, host.environ),
+            plan.job.document.get("compute"),
+            engine=host.engine,
+            outer=host.environ,
+            assertion=host.assertion,
+            fetched=host.on_token,
+            listener=emit,
+        )
+    from aml_train.azure import without_secrets
+    from aml_train.local import EmulatorSettings, open_local
+
+    return open_local(
+        EmulatorSettings.from_environment(host.environ),
+        engine=host.engine(),
+        outer=without_secrets(host.environ),
+        names=plan.names,
+        listener=emit,
+        environments=config.target.environments,
+    )
+
+
+def open_workspace(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> Connection:
+    """Connect to a target's workspace, to browse or promote; the local AzureML is started if it does not run.
+
+    Args:
+        host: this process.
+        target: which target.
+        directory: the project folder, which may have a config.json.
+        emit: receives what is started.
+
+    Raises:
+        InvalidError: the target's workspace is not configured.
+        ServiceError: there is nothing to sign in with, or the local AzureML does not start.
+    """
+    if target.kind == "azure":
+        return _connect_azure(host, target, directory, emit)
+    from aml_train.local import EmulatorSettings, find_running, start
+
+    settings = EmulatorSettings.from_environment(host.environ)
+    return _connect_local(host, find_running(settings) or start(settings, emit), settings)
+
+
+def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Connection | None:
+    """Connect to a target's workspace without starting it; return None if the local AzureML does not run.
+
+    Raises:
+        InvalidError: the target's workspace is not configured.
+        ServiceError: there is nothing to sign in with.
+    """
+    if target.kind == "azure":
+        return _connect_azure(host, target, directory, lambda _event: None)
+    from aml_train.local import EmulatorSettings, find_running
+
+    settings = EmulatorSettings.from_environment(host.environ)
+    info = find_running(settings)
+    return None if info is None else _connect_local(host, info, settings)
+
+
+def _connect_azure(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> Connection:
+    from aml_train.azure import connect_azure, find_workspace
+
+    workspace = find_workspace(target, directory, host.environ)
+    service, sign_in = connect_azure(workspace, outer=host.environ, assertion=host.assertion, fetched=host.on_token)
+
+    def registry(name: str) -> Registry | None:
+        from aml_train.azure import location_of, password_of, without_secrets
+
+        return location_of(
+            name,
+            target,
+            password=password_of(target, host.environ),
+            sign_in=sign_in,
+            scope=service.cloud.registry_scope,
+            outer=without_secrets(host.environ),
+            listener=emit,
+            fetched=host.on_token,
+        ).client()
+
+    return Connection(service=service, registry=registry)
+
+
+def _connect_local(host: Host, info: EmulatorInfo, settings: EmulatorSettings) -> Connection:
+    from aml_train.local import connect_local, local_names
+
+    def registry(name: str) -> Registry | None:
+        from aml_train.image import Registry
+
+        if name != local_names(settings).registry_for_jobs:
+            return None
+        return Registry(f"http://{info.registry_address}", same_machine=True)
+
+    return Connection(service=connect_local(info, host.environ, page=settings.page_origin), registry=registry)
+
+
+class DataTargets:
+    """The data of a command's targets; each is signed in to once, when it is needed.
+
+    Two targets may be open at once: each has its own proxy and certificates, and the environment is not changed.
+
+    Args:
+        host: this process.
+        targets: the configured targets.
+        default: the target of addresses that name none; None for the configuration's choice.
+        emit: receives what is started.
+    """
+
+    def __init__(self, host: Host, targets: Targets, default: str | None, emit: Listener) -> None:
+        self._host = host
+        self._targets = targets
+        self._default = default
+        self._emit = emit
+        self._opened: dict[str, DataWorkspace] = {}
+
+    def workspace(self, name: str | None) -> DataWorkspace:
+        """Return the data of the target *name*; None is the default one.
+
+        Raises:
+            InvalidError: there is no such target, or its workspace is not configured.
+            ServiceError: the local AzureML does not start, or there is nothing to sign in with.
+        """
+        target = self._targets.named(name or self._default)
+        if target.name not in self._opened:
+            opened = self._azure(target) if target.kind == "azure" else self._local(target)
+            self._opened[target.name] = opened
+        return self._opened[target.name]
+
+    def _local(self, target: TargetConfig) -> DataWorkspace:
+        from aml_train.azure import AzureRest, HttpWay, Workspace, sign_in_to_azure, workspace_of
+        from aml_train.local import EmulatorSettings, client_environment, info, start
+
+        environ = self._host.environ
+        settings = EmulatorSettings.from_environment(environ)
+        found = info(settings) or start(settings, self._emit)
+        variables = client_environment(found, environ)
+        way = HttpWay(proxy=variables["HTTPS_PROXY"], ca_bundle=variables["REQUESTS_CA_BUNDLE"])
+        credential = sign_in_to_azure({**variables, "AML_TRAIN_SIGN_IN": "secret"}, options=way.azure_options())
+        place = Workspace(
+            subscription_id=found.subscription_id, resource_group=found.resource_group, name=found.workspace
+        )
+        return workspace_of(AzureRest(place, credential, session=way.session()), credential, way, target.name)
+
+    def _azure(self, target: TargetConfig) -> DataWorkspace:
+        from aml_train.azure import HttpWay, workspace_of
+
+        service = open_workspace(self._host, target, self._targets.directory, self._emit).service
+        return workspace_of(service, service.credential, HttpWay(), target.name)

@@ -22,6 +22,7 @@ from aml_train.core.events import Event, JobStatusChanged, JobSubmitted, LogLine
 from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.prepare import prepare_run, run_prepared
 from aml_train.pipeline.result import RunOptions, RunResult
+from aml_train.pipeline.target import Host
 from aml_train_action.github.oidc import github_assertion
 from tests.integration.azure.clocked_emulator import CLOCK, PRELOAD, read_clock
 from tests.integration.azure.night import HOUR, Night
@@ -93,7 +94,7 @@ class Client:
         """Run the pipeline to its end."""
         assertion = github_assertion(self.environment, sleep=self.night.sleep)
         prepared = prepare_run(
-            load_config(None, directory=self.project), environment=self.environment, assertion=assertion
+            load_config(None, directory=self.project), Host(environ=self.environment, assertion=assertion)
         )
         return run_prepared(
             prepared, RunOptions(), listeners=[lambda event: self.heard.append((self.night.hours, event))]

@@ -128,6 +128,7 @@ def by_aml_train(given: dict[str, str]) -> dict[str, Any]:
     from aml_train.config.load import load_config
     from aml_train.pipeline.prepare import prepare_run, run_prepared
     from aml_train.pipeline.result import RunOptions
+    from aml_train.pipeline.target import Host
 
     folder = Path(given["folder"], "table")
     target = {
@@ -144,7 +145,7 @@ def by_aml_train(given: dict[str, str]) -> dict[str, Any]:
         file = folder / f"{document['name']}.yml"
         file.write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")
         loaded = load_config(config, directory=folder, job=file)
-        prepared = prepare_run(loaded, environment=dict(os.environ))
+        prepared = prepare_run(loaded, Host(environ=dict(os.environ)))
         outcome = run_prepared(prepared, RunOptions(wait=False), listeners=())
         if outcome.job is None:
             raise ValueError(f"{outcome.status}: {outcome.message}")

@@ -39,7 +39,8 @@ from aml_train.models.promotion.promote import Promoter
 from aml_train.models.promotion.request import Request
 from aml_train.models.promotion.store import Held
 from aml_train.models.register import ModelSpec, lineage_tags, register_model
-from aml_train.pipeline.promotion import carry_out, open_promoter
+from aml_train.pipeline.promotion import open_promoter, run_promotion
+from aml_train.pipeline.target import Host
 
 MODEL = "digits"
 CLOCK = Clock(now=time.monotonic, sleep=time.sleep)
@@ -50,7 +51,7 @@ SHORT_LEASE, LONG_LEASE = 15, 60
 
 def opened(listener: Callable[[Event], None] = lambda _event: None) -> Promoter:
     target = TargetConfig(name="azure", kind="azure")
-    return open_promoter(target, Path(), environment=dict(os.environ), listener=listener)
+    return open_promoter(Host(environ=dict(os.environ)), target, Path(), listener)
 
 
 def request(version: str | None, actor: str, **more: Any) -> Request:
@@ -153,7 +154,7 @@ def race(*, versions: list[str]) -> object:
     def one(version: str) -> None:
         promoter = opened()
         promoter = dataclasses.replace(promoter, store=AtOnce(promoter.store, barrier))
-        end, _ = carry_out(lambda: promoter.promote(request(version, f"racer {version}")), lambda _event: None)
+        end, _ = run_promotion(lambda: promoter.promote(request(version, f"racer {version}")), lambda _event: None)
         results.put((version, end.exit_code, end.status, end.message))
 
     processes = [context.Process(target=one, args=(version,)) for version in versions]

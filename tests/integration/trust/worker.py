@@ -19,6 +19,7 @@ from aml_train.core.events import Event, LogLines
 from aml_train.image.spec import Tested
 from aml_train.pipeline.prepare import prepare_run, run_prepared
 from aml_train.pipeline.result import RunOptions
+from aml_train.pipeline.target import Host
 
 
 def run(folder: Path) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def run(folder: Path) -> dict[str, Any]:
     events: list[Event] = []
     began = time.monotonic()
     try:
-        prepared = prepare_run(load_config(None, directory=folder), environment=os.environ)
+        prepared = prepare_run(load_config(None, directory=folder), Host(environ=os.environ))
         outcome = run_prepared(prepared, RunOptions(), listeners=[events.append])
     except Exception:  # noqa: BLE001 - whatever it is, it is this run's end and not that of the others
         return {"folder": folder.name, "code": 1, "status": "error", "message": traceback.format_exc()}

@@ -35,6 +35,7 @@ from aml_train.core.events import (
 from aml_train.core.masking import Masker
 from aml_train.jobs.logs.tracebacks import Traceback
 from aml_train.pipeline.result import Group, RunOptions, RunResult
+from aml_train.pipeline.target import Host
 from aml_train_action.github.outputs import outputs_of
 from aml_train_action.github.proposals import Checkout
 from aml_train_action.main import main
@@ -103,17 +104,15 @@ def pipeline(
 
     def prepare(
         _config: Any,
+        host: Host,
         *,
-        environment: Mapping[str, str],
-        assertion: object,
-        fetched: Callable[[str], object],
         image: bool,
         commit: object,
     ) -> object:
-        assert assertion is None
+        assert host.assertion is None
         for token in tokens:
-            fetched(token)
-        environments.append(environment)
+            host.on_token(token)
+        environments.append(host.environ)
         return object()
 
     def execute(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from aml_train.core.errors import ImageError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
+from aml_train.pipeline.target import Host
 from aml_train_action.github.state import abandoned_job
 from aml_train_action.post import post
 from tests.support.fake_workspace import FakeService
@@ -44,17 +46,17 @@ def after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     def run(
         service: FakeService | Exception | None, more: Mapping[str, str], engine: ImageError | None = None
     ) -> tuple[int, Runner]:
-        def opened(_config: Any, **_options: Any) -> FakeService | None:
+        def opened(*_arguments: Any) -> Any:
             if isinstance(service, Exception):
                 raise service
-            return service
+            return None if service is None else SimpleNamespace(service=service)
 
-        def swept(_environment: Mapping[str, str], listener: Listener) -> None:
+        def swept(_host: Host, listener: Listener) -> None:
             if engine is not None:
                 raise engine
             listener(Notice(text="Removed 1 container"))
 
-        monkeypatch.setattr("aml_train.pipeline.prepare.open_service", opened)
+        monkeypatch.setattr("aml_train.pipeline.target.find_open_workspace", opened)
         monkeypatch.setattr("aml_train.pipeline.prepare.sweep_engine", swept)
         stdout = io.BytesIO()
         code = post({"GITHUB_WORKSPACE": str(tmp_path), **more}, stdout)

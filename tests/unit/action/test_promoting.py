@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -55,7 +54,7 @@ def act(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     (tmp_path / "aml-train.yml").write_text(CONFIG)
 
     def run(place: Place, **given: str) -> Ran:
-        def opened(_target: object, _directory: object, *, listener: Listener, **_more: Any) -> Promoter:
+        def opened(_host: object, _target: object, _directory: object, listener: Listener) -> Promoter:
             return replace(place.promoter(), listener=listener)
 
         monkeypatch.setattr("aml_train.pipeline.promotion.open_promoter", opened)

@@ -14,7 +14,7 @@ from aml_train.core.events import ModelPromoted, Notice
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from aml_train.models.promotion.request import Request
-from aml_train.pipeline.promotion import carry_out
+from aml_train.pipeline.promotion import run_promotion
 from tests.support.fake_promotion import KilledError, Place, rules
 
 POLICY = StagePolicy(rules=rules(">= baseline"), bootstrap=True, where="aml-train.yml:8")
@@ -312,12 +312,12 @@ def test_it_ends_as_every_run_ends() -> None:
     place = Place()
     place.add(0.1, "production")
     place.add(0.2)
-    end, made = carry_out(lambda: place.promoter().promote(request("2")), place.events.append)
+    end, made = run_promotion(lambda: place.promoter().promote(request("2")), place.events.append)
     assert made is not None
     assert (end.status, end.exit_code, place.events[-1]) == ("promoted", 0, end)
     facts = json.loads(json.dumps(end.facts))
     assert (facts["promoted_version"], facts["previous_version"], facts["gate"]) == ("2", "1", "passed")
     assert facts["lineage"]["parts"][1]["state"] == "verified"
     place.add(0.1)
-    end, made = carry_out(lambda: place.promoter().promote(request("3")), place.events.append)
+    end, made = run_promotion(lambda: place.promoter().promote(request("3")), place.events.append)
     assert (end.status, end.exit_code, made) == ("gate-failed", 6, None)

@@ -16,6 +16,7 @@ from aml_train.core.errors import InvalidError
 from aml_train.pipeline import sdk
 from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.project_name import folder_project
+from aml_train.pipeline.target import Host
 
 RUNCONFIG = "script: train.py\nenvironment: {docker: {baseImage: x}}\n"
 WITH_OUTPUT = "runconfig: b\nmodel: {name: m, output: trained}\n"
@@ -128,5 +129,5 @@ def test_a_plan_tells_the_sdk_and_imports_none(azureml_core: bool, tmp_path: Pat
 
 
 def test_whoever_attaches_to_a_job_by_its_name_needs_no_sdk(azureml_core: bool, tmp_path: Path) -> None:
-    prepared = prepare_run(config_of(tmp_path, "runconfig: a\nsdk: v1\n"), environment={}, image=False)
+    prepared = prepare_run(config_of(tmp_path, "runconfig: a\nsdk: v1\n"), Host(environ={}), image=False)
     assert not [notice for notice in prepared.plan.notices if "SDK" in notice]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from aml_train.config import BaselineConfig
+from aml_train.config import BaselineConfig, GateRule
 from aml_train.core.clock import Clock
 from aml_train.core.errors import GateFailedError, ServiceError
 from aml_train.core.events import (
@@ -24,7 +24,7 @@ from aml_train.core.events import (
     Stage,
     report_stage,
 )
-from aml_train.gate import Decision
+from aml_train.gate import Decision, GateResult, series_of
 from aml_train.jobs import JobService, ModelView
 from aml_train.models.lineage import Step, Tracer
 from aml_train.models.promotion.catalogue import Catalogue
@@ -41,9 +41,23 @@ from aml_train.models.promotion.choose import (
 from aml_train.models.promotion.record import Change, Record, encode
 from aml_train.models.promotion.request import Promotion, Request
 from aml_train.models.promotion.store import PromotionStore
-from aml_train.pipeline import courses, decide_gate, report
 
 _METRIC_PAUSE: Final = 0.05
+
+
+class DecideGate(Protocol):
+    """Reads a job's metrics and those of a baseline, and decides every rule: the pipeline's evaluation."""
+
+    def __call__(
+        self,
+        service: JobService,
+        job: str,
+        rules: Sequence[GateRule],
+        baseline: BaselineConfig | None,
+        *,
+        clock: Clock,
+        pause: float,
+    ) -> GateResult: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +69,7 @@ class Promoter:
         catalogue: changes tags.
         store: locks, and keeps the records.
         tracer: looks lineages up.
+        decide_gate: evaluates a job against a baseline.
         clock: time.
         listener: is told everything that happens.
     """
@@ -63,6 +78,7 @@ class Promoter:
     catalogue: Catalogue
     store: PromotionStore
     tracer: Tracer
+    decide_gate: DecideGate
     clock: Clock
     listener: Listener
 
@@ -175,11 +191,12 @@ class Promoter:
             )
             # A lineage without a job is broken, and has ended the promotion by now.
             job = chosen.origin or ""
-            gated = decide_gate(self.service, job, policy.rules, baseline, clock=self.clock, pause=_METRIC_PAUSE)
-            self.listener(MetricsSettled(job=job, metrics=gated.metrics, histories=courses(gated.histories)))
+            gated = self.decide_gate(self.service, job, policy.rules, baseline, clock=self.clock, pause=_METRIC_PAUSE)
+            self.listener(MetricsSettled(job=job, metrics=gated.metrics, histories=series_of(gated.histories)))
             if gated.comparison is not None:
                 self.listener(BaselineCompared(comparison=gated.comparison, where=baseline.where))
-            report(gated.decision, self.listener)
+            for event in gated.decision.events():
+                self.listener(event)
             if not gated.decision.met:
                 lines = [f"{rule.reason} ({rule.where})" for rule in gated.decision.missed]
                 raise GateFailedError(
