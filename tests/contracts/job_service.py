@@ -32,17 +32,18 @@ from aml_train.config.model import ClusterConfig
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
+from aml_train.core.tags import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, TAG_SOURCE, TAG_STAGE
 from aml_train.gate.history import aggregate
 from aml_train.gate.logged import TABLE, columns_of
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
 from aml_train.jobs.parts import difference, read_parts
-from aml_train.jobs.spec import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, TAG_STAGE, JobSpec, JobTemplate, make_job
+from aml_train.jobs.spec import JobSpec, JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobService, JobView, LogBeganAnewError, ModelView, NewModel, Placement
 from aml_train.models.promotion.catalogue import Catalogue
-from aml_train.models.register import TAG_SOURCE, ModelSpec, register_model
+from aml_train.models.register import ModelSpec, register_model
 
 #: Only where a job hangs it takes so long, also on a machine under load.
 HANGING_SECONDS: Final = 300.0
@@ -248,13 +249,13 @@ def one_name_is_one_job(subject: Subject, _tmp_path: Path) -> None:
 def a_submission_is_called_off_or_has_left(subject: Subject, _tmp_path: Path) -> None:
     job = job_of(subject, "say never")
     submission = Submission()
-    assert submission.call_off()
+    assert submission.cancel()
     with pytest.raises(CancelledError, match=r"^The submission was called off\.$"):
         subject.service.submit(job, submission)
     assert subject.service.find(job.name) is None
     submission = Submission()
     subject.service.submit(job, submission)
-    assert not submission.call_off(), "the request that makes the job has left"
+    assert not submission.cancel(), "the request that makes the job has left"
 
 
 def a_job_is_submitted_again(subject: Subject, _tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import pytest
 from docker.errors import NotFound
 
 from aml_train.core.events import Event, Notice
-from aml_train.image.leftovers import LABEL_LEASE, container_labels, start_of, sweep
+from aml_train.core.temporary import process_start
+from aml_train.image.leftovers import LABEL_LEASE, container_labels, sweep
 from tests.integration.conftest import BASE, Recorder
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def test_what_a_killed_process_left_is_swept_and_what_a_living_one_has_is_not(
     killed.process.kill()
     # Nobody has asked for its exit code yet: its remains are no life.
     deadline = time.monotonic() + 120
-    while start_of(killed.process.pid) is not None:
+    while process_start(killed.process.pid) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     swept = sweep(engine, recorder)

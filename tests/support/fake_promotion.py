@@ -10,8 +10,8 @@ from aml_train.config.model import GateRule
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event
+from aml_train.core.tags import TAG_GATE, TAG_STAGE
 from aml_train.gate.rules import parse_rule
-from aml_train.jobs.spec import TAG_GATE, TAG_STAGE
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.lineage import Tracer
 from aml_train.models.promotion.promote import Promoter

@@ -28,11 +28,12 @@ from aml_train.config.model import ClusterConfig
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice
+from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.gate.logged import SCALAR, TABLE, Logged, LoggedRow, LoggedSet
 from aml_train.image.spec import Given
 from aml_train.jobs.cluster import check_changes, differences, left_alone, title
-from aml_train.jobs.spec import TAG_FINGERPRINT, TAG_RESUBMITTED, JobSpec
+from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, NodeKind, Placement

@@ -17,10 +17,11 @@ from aml_train.core.events import (
     RuleDecided,
     RunFinished,
     TestsFinished,
+    Traceback,
     rank_label,
 )
 from aml_train.core.masking import Masker
-from aml_train.jobs import Traceback, headline, innermost
+from aml_train.jobs import headline, innermost
 from aml_train_action.github.commands import ANNOTATIONS_SHOWN, annotation
 from aml_train_action.github.log import Channel
 from aml_train_action.report.text import harmless, lines_of

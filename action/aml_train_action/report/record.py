@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from aml_train.core.comparison import Comparison
 from aml_train.core.events import (
     AttemptEnded,
     BaselineCompared,
@@ -32,7 +33,6 @@ from aml_train.core.events import (
     TestsFinished,
 )
 from aml_train.core.tables import Table
-from aml_train.gate import Comparison
 
 _MOST_NOTICES: Final = 100
 #: Names that were computed, and words of this product: what a short secret may occur in by chance.

@@ -78,7 +78,7 @@ def ensure_code(rest: AzureRest, files: FileSet, submission: Submission) -> str:
     root = files.root.name
     folder = root if _PLAIN.fullmatch(root) else "code"
     with _Upload(address, folder, snapshot) as upload:
-        submission.on_call_off(upload.stop)
+        submission.add_action(upload.stop)
         upload.run()
     properties = {"hash_sha256": snapshot.content_hash, "hash_version": HASH_VERSION}
     body = {

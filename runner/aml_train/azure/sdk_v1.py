@@ -21,9 +21,10 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, UndecodableError, clean, decode, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.core.temporary import temporary_folder
 from aml_train.image import Tested
-from aml_train.jobs import TAG_FINGERPRINT, JobSpec, JobView, Submission
+from aml_train.jobs import JobSpec, JobView, Submission
 
 #: Of ``_base_sdk_common/common.py``, ``resource_error_handling``, for a 404.
 _NO_WORKSPACE: Final = "Workspace not found."

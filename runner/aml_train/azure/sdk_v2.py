@@ -23,18 +23,9 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, clean, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core.tags import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE
 from aml_train.core.user_agent import PRODUCT
-from aml_train.jobs import (
-    TAG_FINGERPRINT,
-    TAG_GROUP,
-    TAG_RESUBMITTED,
-    TAG_SEQUENCE,
-    JobSpec,
-    JobView,
-    ModelView,
-    NewModel,
-    Submission,
-)
+from aml_train.jobs import JobSpec, JobView, ModelView, NewModel, Submission
 from aml_train.models import is_same_model
 
 if TYPE_CHECKING:
@@ -136,7 +127,7 @@ class AzureV2(AzureRest):
         sent = request.http_request
         leaving = _LEAVING.get()
         if leaving is not None and sent.method == "PUT" and "/jobs/" in sent.url:
-            leaving.leave()
+            leaving.commit()
 
     @property
     def client(self) -> Any:

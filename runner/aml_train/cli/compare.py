@@ -18,8 +18,8 @@ import click
 from aml_train.cli.options import target_options
 
 if TYPE_CHECKING:
+    from aml_train.core.comparison import Comparison, Side
     from aml_train.core.series import History
-    from aml_train.gate import Comparison, Side
     from aml_train.jobs import JobService
     from aml_train.pipeline import Project
 
@@ -59,7 +59,7 @@ def compare(
     aml-train compare JOB baseline                            the one that is configured
     aml-train compare JOB report.json                         a file: {"val/accuracy": 0.95}
     """
-    from aml_train.gate import Comparison
+    from aml_train.core.comparison import Comparison
     from aml_train.pipeline import find_side, parse_reference
 
     names = [parse_reference(text) for text in (left, right)]

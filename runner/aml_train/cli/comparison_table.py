@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from aml_train.gate import Comparison
+from aml_train.core.comparison import Comparison
 
 _WIDEST: Final = 60
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as ProgressBars
     from rich.progress import TaskID
 
+    from aml_train.core.comparison import Comparison
     from aml_train.core.tables import Table
-    from aml_train.gate import Comparison
 
 #: Foreign text may hold escape sequences that would take the terminal over: only its printable part is shown.
 _ESCAPES: Final = re.compile(

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from aml_train.core.checks import Finding
+from aml_train.core.comparison import Comparison
 from aml_train.core.tables import Table
-from aml_train.gate import Comparison
-from aml_train.jobs import Traceback
 
 Stage = Literal[
     "resolve",
@@ -132,6 +131,25 @@ class LogTail:
     rank: str
     lines: tuple[str, ...]
     size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traceback:
+    """One traceback, with those that it was raised in the handling of.
+
+    Attributes:
+        frames: (file, line) of the last one, outermost first.
+        message: the line that names the exception.
+        text: all of it as it stood in the log, bounded: what is left out of the middle is told.
+        origin: path of the log.
+        rank: who wrote it, as :attr:`aml_train.jobs.logs.names.LogName.rank` has it.
+    """
+
+    frames: tuple[tuple[str, int], ...]
+    message: str
+    text: str = ""
+    origin: str = ""
+    rank: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

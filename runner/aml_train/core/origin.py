@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.jobs import TAG_BRANCH, TAG_COMMIT, TAG_CONFIGURATION, TAG_REPOSITORY
+from aml_train.core.tags import TAG_BRANCH, TAG_COMMIT, TAG_CONFIGURATION, TAG_REPOSITORY
 
 #: Stands behind the hash of a commit that files differ from.
 DIRTY: Final = "-dirty"

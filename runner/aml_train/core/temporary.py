@@ -1,31 +1,133 @@
-"""Temporary folders whose names say who made them, so that a later run removes what a killed one left.
+"""Temporary things that carry their owner, so that a later run removes what a killed run left.
 
-A folder may hold the build context, the code of a job, and credentials that live as long as a build.
+An owner is a process. A folder carries it in its name; containers and candidate images carry it on the engine
+(:mod:`aml_train.image.leftovers`). A folder may hold the build context, the code of a job, and credentials that live as
+long as a build. Facts on ``/proc``: proc(5).
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import logging
 import os
 import re
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, Self
 
 from aml_train.core.events import Listener, Notice
 from aml_train.core.machine import machine_errors
-from aml_train.image import Owner, life, start_of, this_machine
 
+OWNER_PATTERN: Final = re.compile(
+    r"(?P<machine>[0-9a-f]{12})\.(?P<pid>\d+)\.(?P<start>\d+)\.(?P<container>[0-9a-f]{12}|host)"
+)
+_LOG = logging.getLogger(__name__)
 _NAME: Final = re.compile(r"aml-train-(?P<kind>[a-z]+)-(?P<owner>[0-9a-f]{12}\.\d+\.\d+\.host)-[^/]+")
 _KINDS: Final = {"build": "build context", "check": "build context", "code": "copy of code"}
 LEASE: Final = 26 * 3600.0
 """Seconds after which the folder of an owner that cannot be looked up (of an earlier boot, or of another PID namespace) is left over:
 longer than any build may take."""
+
+
+Life = Literal["alive", "dead", "unknown"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """A process that makes temporary things.
+
+    Attributes:
+        machine: stands for the boot of the machine and the process's PID namespace: twelve hexadecimal digits.
+        pid: the process, as its own namespace counts.
+        start: when it started, in clock ticks since the boot.
+        container: the first twelve digits of the id of its container on that engine, or None outside of one.
+    """
+
+    machine: str
+    pid: int
+    start: int
+    container: str | None
+
+    def __str__(self) -> str:
+        return f"{self.machine}.{self.pid}.{self.start}.{self.container or 'host'}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Return what :meth:`__str__` wrote, or None for anything else."""
+        match = OWNER_PATTERN.fullmatch(text)
+        if match is None:
+            return None
+        container = match["container"]
+        return cls(
+            machine=match["machine"],
+            pid=int(match["pid"]),
+            start=int(match["start"]),
+            container=None if container == "host" else container,
+        )
+
+
+def life_of(
+    owner: Owner, *, machine: str, running: Collection[str], start_of: Callable[[int], int | None] | None = None
+) -> Life:
+    """Tell whether *owner* still lives. Pure but for *start_of*.
+
+    A process of this machine and PID namespace is looked up. One in a container is dead when that does not run; while it
+    does, the process lives for certain only where it is the container's first.
+
+    Args:
+        machine: as :attr:`Owner.machine`, of the process that asks.
+        running: the ids of the containers that run on the engine.
+        start_of: gives for a pid when the process started, None where there is none, and -1 where that cannot be told.
+    """
+    if owner.machine == machine:
+        found = (start_of or process_start)(owner.pid)
+        if found == -1:
+            return "unknown"
+        return "alive" if found == owner.start else "dead"
+    if owner.container is None:
+        return "unknown"
+    if not any(identity.startswith(owner.container) for identity in running):
+        return "dead"
+    return "alive" if owner.pid == 1 else "unknown"
+
+
+@functools.cache
+def this_machine() -> str:
+    """Return :attr:`Owner.machine` of this process; a random one where there is no ``/proc``: it is like nobody's."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        seed = f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        seed = uuid.uuid4().hex
+    return hashlib.sha256(seed.encode()).hexdigest()[:12]
+
+
+def process_start(pid: int) -> int | None:
+    """Return when a process of this PID namespace started, in clock ticks since the boot.
+
+    None where there is none, or only its remains (a zombie); -1 where it cannot be told, as on macOS.
+    """
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return None
+    except PermissionError:
+        _LOG.debug("The process %d is another user's", pid)
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return -1
+    # The second field is the command in parentheses, whatever it holds; the state is the third, the start the 22nd.
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
 
 
 @contextlib.contextmanager
@@ -43,12 +145,10 @@ def temporary_folder(kind: str) -> Iterator[Path]:
 
 
 @functools.cache
-def _started() -> int:
-    return max(start_of(os.getpid()) or 0, 0)
-
-
 def _this_process() -> Owner:
-    return Owner(machine=this_machine(), pid=os.getpid(), start=_started(), container=None)
+    return Owner(
+        machine=this_machine(), pid=os.getpid(), start=max(process_start(os.getpid()) or 0, 0), container=None
+    )
 
 
 def sweep_folders(
@@ -56,7 +156,7 @@ def sweep_folders(
     *,
     place: Path | None = None,
     machine: str | None = None,
-    started: Callable[[int], int | None] = start_of,
+    started: Callable[[int], int | None] = process_start,
     now: float | None = None,
 ) -> list[Path]:
     """Remove the temporary folders of this user whose owner is dead, or unknown and older than :data:`LEASE`.
@@ -66,7 +166,7 @@ def sweep_folders(
     Args:
         listener: is passed what was removed.
         place: the folder for temporary files; the process's by default.
-        machine, started: see :func:`aml_train.image.leftovers.life`; those of this machine by default.
+        machine, started: see :func:`life_of`; those of this machine by default.
         now: the time, in seconds since 1970; that of the clock by default.
 
     Returns:
@@ -114,5 +214,5 @@ def _left_over(
         return False
     if owner is None or not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return False
-    found = life(owner, machine=machine, running=(), start_of=started)
+    found = life_of(owner, machine=machine, running=(), start_of=started)
     return found == "dead" or (found == "unknown" and status.st_mtime + LEASE < now)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from aml_train.gate.baseline import ValuesBaseline as ValuesBaseline
     from aml_train.gate.baseline import read_value as read_value
     from aml_train.gate.baseline import read_values as read_values
-    from aml_train.gate.comparison import Comparison as Comparison
-    from aml_train.gate.comparison import Side as Side
     from aml_train.gate.data_policy import DataPolicy as DataPolicy
     from aml_train.gate.data_policy import decide_data as decide_data
     from aml_train.gate.decide import Baseline as Baseline
@@ -54,8 +52,6 @@ _MODULES = {
     "ValuesBaseline": "baseline",
     "read_value": "baseline",
     "read_values": "baseline",
-    "Comparison": "comparison",
-    "Side": "comparison",
     "DataPolicy": "data_policy",
     "decide_data": "data_policy",
     "Baseline": "decide",

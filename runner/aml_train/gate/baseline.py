@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aml_train.gate.comparison import Side
+from aml_train.core.comparison import Side
 from aml_train.gate.decide import Baseline
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.rules import Aggregate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from aml_train.gate.comparison import Comparison, Side
+from aml_train.core.comparison import Comparison, Side
 from aml_train.gate.decide import RuleDecision, Verdict
 from aml_train.gate.rules import Rule
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args
 
+from aml_train.core.comparison import Comparison
 from aml_train.core.events import RuleDecided
 from aml_train.core.tables import Table
-from aml_train.gate.comparison import Comparison
 from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
 from aml_train.gate.rules import Aggregate, Reference, Rule
 

@@ -27,12 +27,8 @@ if TYPE_CHECKING:
     from aml_train.image.ensure import ensure_image as ensure_image
     from aml_train.image.ensure import find_image as find_image
     from aml_train.image.inputs import ImageInputs as ImageInputs
-    from aml_train.image.leftovers import Owner as Owner
     from aml_train.image.leftovers import candidate_tag as candidate_tag
-    from aml_train.image.leftovers import life as life
-    from aml_train.image.leftovers import start_of as start_of
     from aml_train.image.leftovers import sweep as sweep
-    from aml_train.image.leftovers import this_machine as this_machine
     from aml_train.image.os_release import read_os as read_os
     from aml_train.image.readiness.facts import Facts as Facts
     from aml_train.image.readiness.judge import failure as failure
@@ -75,12 +71,8 @@ _MODULES = {
     "ensure_image": "ensure",
     "find_image": "ensure",
     "ImageInputs": "inputs",
-    "Owner": "leftovers",
     "candidate_tag": "leftovers",
-    "life": "leftovers",
-    "start_of": "leftovers",
     "sweep": "leftovers",
-    "this_machine": "leftovers",
     "read_os": "os_release",
     "Facts": "readiness.facts",
     "failure": "readiness.judge",

@@ -1,26 +1,24 @@
-"""Who made what is temporary on the engine, and whether it may be removed: what a killed run leaves behind, a later run sweeps.
+"""Remove what killed runs left on the engine: test containers and candidate images.
 
-Test containers carry owner and lease in labels, candidate images in their tag. The owner is a process whose life can be asked
-for; the lease is the time after which nobody can be using the thing any more. Facts on ``/proc``: proc(5).
+Containers carry owner and lease in labels, candidate images in their tag. The owner is a process
+(:mod:`aml_train.core.temporary`); the lease is the time after which no process can be using the thing.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import logging
 import os
 import re
 import secrets
 import time
-import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final
 
 from aml_train.core.events import Listener, Notice
 from aml_train.core.own_container import in_container, own_container
+from aml_train.core.temporary import OWNER_PATTERN, Life, Owner, life_of, process_start, this_machine
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -29,103 +27,12 @@ LABEL_OWNER: Final = "org.aml-train.owner"
 LABEL_LEASE: Final = "org.aml-train.lease"
 LABEL_KIND: Final = "org.aml-train.kind"
 
-Life = Literal["alive", "dead", "unknown"]
-
 _LOG = logging.getLogger(__name__)
-_OWNER = re.compile(r"(?P<machine>[0-9a-f]{12})\.(?P<pid>\d+)\.(?P<start>\d+)\.(?P<container>[0-9a-f]{12}|host)")
-_TAG = re.compile(rf"candidate-(?P<owner>{_OWNER.pattern})\.(?P<lease>\d+)\.[0-9a-f]+")
+_TAG = re.compile(rf"candidate-(?P<owner>{OWNER_PATTERN.pattern})\.(?P<lease>\d+)\.[0-9a-f]+")
 _SHORT: Final = 12
 # The engine matches a name's parts one by one, as in a shell's path: one pattern for each depth of a repository.
 _DEPTHS: Final = 8
 _CANDIDATES: Final = ["*/" * depth + "*-candidate:candidate-*" for depth in range(_DEPTHS)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Owner:
-    """A process that makes things on an engine.
-
-    Attributes:
-        machine: stands for the boot of the machine and the process's PID namespace: twelve hexadecimal digits.
-        pid: the process, as its own namespace counts.
-        start: when it started, in clock ticks since the boot.
-        container: the first twelve digits of the id of its container on that engine, or None outside of one.
-    """
-
-    machine: str
-    pid: int
-    start: int
-    container: str | None
-
-    def __str__(self) -> str:
-        return f"{self.machine}.{self.pid}.{self.start}.{self.container or 'host'}"
-
-    @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """Return what :meth:`__str__` wrote, or None for anything else."""
-        match = _OWNER.fullmatch(text)
-        if match is None:
-            return None
-        container = match["container"]
-        return cls(
-            machine=match["machine"],
-            pid=int(match["pid"]),
-            start=int(match["start"]),
-            container=None if container == "host" else container,
-        )
-
-
-def life(owner: Owner, *, machine: str, running: Collection[str], start_of: Callable[[int], int | None]) -> Life:
-    """Tell whether *owner* still lives. Pure but for *start_of*.
-
-    A process of this machine and PID namespace is looked up. One in a container is dead when that does not run; while it
-    does, the process lives for certain only where it is the container's first.
-
-    Args:
-        machine: as :attr:`Owner.machine`, of the process that asks.
-        running: the ids of the containers that run on the engine.
-        start_of: gives for a pid when the process started, None where there is none, and -1 where that cannot be told.
-    """
-    if owner.machine == machine:
-        found = start_of(owner.pid)
-        if found == -1:
-            return "unknown"
-        return "alive" if found == owner.start else "dead"
-    if owner.container is None:
-        return "unknown"
-    if not any(identity.startswith(owner.container) for identity in running):
-        return "dead"
-    return "alive" if owner.pid == 1 else "unknown"
-
-
-@functools.cache
-def this_machine() -> str:
-    """Return :attr:`Owner.machine` of this process; a random one where there is no ``/proc``: it is like nobody's."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        seed = f"{boot} {Path('/proc/self/ns/pid').readlink()}"
-    except OSError:
-        seed = uuid.uuid4().hex
-    return hashlib.sha256(seed.encode()).hexdigest()[:_SHORT]
-
-
-def start_of(pid: int) -> int | None:
-    """Return when a process of this PID namespace started, in clock ticks since the boot.
-
-    None where there is none, or only its remains (a zombie); -1 where it cannot be told, as on macOS.
-    """
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return None
-    except PermissionError:
-        _LOG.debug("The process %d is another user's", pid)
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return -1
-    # The second field is the command in parentheses, whatever it holds; the state is the third, the start the 22nd.
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
 
 
 @functools.lru_cache(maxsize=4)
@@ -135,7 +42,7 @@ def this_owner(engine: DockerClient) -> Owner:
     return Owner(
         machine=this_machine(),
         pid=os.getpid(),
-        start=max(start_of(os.getpid()) or 0, 0),
+        start=max(process_start(os.getpid()) or 0, 0),
         container=str(container.id)[:_SHORT] if container else None,
     )
 
@@ -244,7 +151,7 @@ def _sweep(engine: DockerClient, listener: Listener) -> Swept:
     def removable(lease: Lease) -> bool:
         found: Life = "unknown"
         if lease.owner is not None:
-            found = life(lease.owner, machine=this_machine(), running=running, start_of=start_of)
+            found = life_of(lease.owner, machine=this_machine(), running=running)
         return found == "dead" or (found == "unknown" and lease.until < now)
 
     # Containers first: an image that one of them uses cannot be removed.

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from aml_train.jobs.logs.names import log_name as log_name
     from aml_train.jobs.logs.reader import LogReader as LogReader
     from aml_train.jobs.logs.report import JobLogs as JobLogs
-    from aml_train.jobs.logs.tracebacks import Traceback as Traceback
     from aml_train.jobs.logs.tracebacks import innermost as innermost
     from aml_train.jobs.pace import Pace as Pace
     from aml_train.jobs.parts import difference as difference
@@ -54,26 +53,6 @@ if TYPE_CHECKING:
     from aml_train.jobs.setup import check_links as check_links
     from aml_train.jobs.setup import prepare as prepare
     from aml_train.jobs.spec import KEY_LENGTH as KEY_LENGTH
-    from aml_train.jobs.spec import TAG_ADDRESS as TAG_ADDRESS
-    from aml_train.jobs.spec import TAG_BASE as TAG_BASE
-    from aml_train.jobs.spec import TAG_BASELINE as TAG_BASELINE
-    from aml_train.jobs.spec import TAG_BRANCH as TAG_BRANCH
-    from aml_train.jobs.spec import TAG_COMMIT as TAG_COMMIT
-    from aml_train.jobs.spec import TAG_CONFIGURATION as TAG_CONFIGURATION
-    from aml_train.jobs.spec import TAG_DATA as TAG_DATA
-    from aml_train.jobs.spec import TAG_DIGEST as TAG_DIGEST
-    from aml_train.jobs.spec import TAG_FINGERPRINT as TAG_FINGERPRINT
-    from aml_train.jobs.spec import TAG_GATE as TAG_GATE
-    from aml_train.jobs.spec import TAG_GROUP as TAG_GROUP
-    from aml_train.jobs.spec import TAG_IMAGE as TAG_IMAGE
-    from aml_train.jobs.spec import TAG_JOB as TAG_JOB
-    from aml_train.jobs.spec import TAG_REPOSITORY as TAG_REPOSITORY
-    from aml_train.jobs.spec import TAG_RESUBMITTED as TAG_RESUBMITTED
-    from aml_train.jobs.spec import TAG_RUN_URL as TAG_RUN_URL
-    from aml_train.jobs.spec import TAG_SEQUENCE as TAG_SEQUENCE
-    from aml_train.jobs.spec import TAG_STAGE as TAG_STAGE
-    from aml_train.jobs.spec import TAG_TESTED as TAG_TESTED
-    from aml_train.jobs.spec import TAG_VERSION as TAG_VERSION
     from aml_train.jobs.spec import VALUE_LENGTH as VALUE_LENGTH
     from aml_train.jobs.spec import JobSpec as JobSpec
     from aml_train.jobs.spec import JobTemplate as JobTemplate
@@ -137,7 +116,6 @@ _MODULES = {
     "log_name": "logs.names",
     "LogReader": "logs.reader",
     "JobLogs": "logs.report",
-    "Traceback": "logs.tracebacks",
     "innermost": "logs.tracebacks",
     "Pace": "pace",
     "difference": "parts",
@@ -149,26 +127,6 @@ _MODULES = {
     "JobSpec": "spec",
     "JobTemplate": "spec",
     "KEY_LENGTH": "spec",
-    "TAG_ADDRESS": "spec",
-    "TAG_BASE": "spec",
-    "TAG_BASELINE": "spec",
-    "TAG_BRANCH": "spec",
-    "TAG_COMMIT": "spec",
-    "TAG_CONFIGURATION": "spec",
-    "TAG_DATA": "spec",
-    "TAG_DIGEST": "spec",
-    "TAG_FINGERPRINT": "spec",
-    "TAG_GATE": "spec",
-    "TAG_GROUP": "spec",
-    "TAG_IMAGE": "spec",
-    "TAG_JOB": "spec",
-    "TAG_REPOSITORY": "spec",
-    "TAG_RESUBMITTED": "spec",
-    "TAG_RUN_URL": "spec",
-    "TAG_SEQUENCE": "spec",
-    "TAG_STAGE": "spec",
-    "TAG_TESTED": "spec",
-    "TAG_VERSION": "spec",
     "VALUE_LENGTH": "spec",
     "job_name": "spec",
     "job_parts": "spec",

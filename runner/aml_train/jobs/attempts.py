@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aml_train.core.errors import AmlTrainError, PreemptedError, ServiceError
+from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES
 from aml_train.jobs.endings import ending_of
 from aml_train.jobs.live import LiveJob
-from aml_train.jobs.spec import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES, JobSpec
+from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobService, JobView
 

@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from aml_train.core.errors import InvalidError
-from aml_train.jobs.spec import KEY_LENGTH, TAG_DATA, VALUE_LENGTH, JobTemplate
+from aml_train.core.tags import TAG_DATA
+from aml_train.jobs.spec import KEY_LENGTH, VALUE_LENGTH, JobTemplate
 from aml_train.jobs.workspace import JobService
 
 _LABELLED: Final = re.compile(r"azureml:(?P<name>[^/:@]+)@(?P<label>[^/:@]+)")

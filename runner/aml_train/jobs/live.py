@@ -63,7 +63,7 @@ class LiveJob:
     def interrupt(self, *, cancel: bool) -> CancelledError:
         """Let go of the job, or *cancel* it and wait until the service has ended it; return what the run ends with."""
         name = self.name
-        if self._submission is not None and self._submission.call_off():
+        if self._submission is not None and self._submission.cancel():
             # What it had begun ends by itself; its temporary files are given a moment to go.
             concurrent.futures.wait([self._submitting] if self._submitting else [], timeout=_CALL_OFF_PATIENCE)
             return CancelledError("Interrupted before the job was submitted.")

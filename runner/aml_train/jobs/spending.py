@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from aml_train.config import ClusterConfig, CostConfig
 from aml_train.core.errors import ServiceError
+from aml_train.core.tags import TAG_RESUBMITTED
 from aml_train.jobs.attempts import retries_of
 from aml_train.jobs.cost import Cost, Usage, cap_of, total
-from aml_train.jobs.spec import TAG_RESUBMITTED
 from aml_train.jobs.timing import Cap
 from aml_train.jobs.workspace import JobService, JobView, NodeKind, Placement
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from aml_train.core.errors import ServiceError
+from aml_train.core.tags import TAG_JOB, TAG_STAGE
 from aml_train.gate import LoggedSet, MetricPoint
-from aml_train.jobs.spec import TAG_JOB, TAG_STAGE, JobSpec
+from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.submission import Submission
 

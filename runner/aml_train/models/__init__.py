@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from aml_train.models.promotion.request import Promotion as Promotion
     from aml_train.models.promotion.request import Request as Request
     from aml_train.models.promotion.store import Held as Held
-    from aml_train.models.register import TAG_METRIC as TAG_METRIC
-    from aml_train.models.register import TAG_PARAMETER as TAG_PARAMETER
     from aml_train.models.register import ModelSpec as ModelSpec
     from aml_train.models.register import check_written as check_written
     from aml_train.models.register import is_same_model as is_same_model
@@ -43,8 +41,6 @@ _MODULES = {
     "Request": "promotion.request",
     "Held": "promotion.store",
     "ModelSpec": "register",
-    "TAG_METRIC": "register",
-    "TAG_PARAMETER": "register",
     "check_written": "register",
     "is_same_model": "register",
     "lineage_tags": "register",

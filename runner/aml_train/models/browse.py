@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.jobs import TAG_GATE, JobService, ModelView
+from aml_train.core.tags import TAG_GATE, TAG_METRIC, TAG_PARAMETER
+from aml_train.jobs import JobService, ModelView
 from aml_train.models.promotion.catalogue import Catalogue
 from aml_train.models.promotion.record import Change, Record
-from aml_train.models.register import TAG_METRIC, TAG_PARAMETER
 
 _ADDRESS: Final = re.compile(r"(?P<name>[^:@\s]+)(?::(?P<version>[^:@\s]+)|@(?P<stage>[^:@\s]+))?")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.core.references import ImageRef
-from aml_train.jobs import (
+from aml_train.core.tags import (
     TAG_BASE,
     TAG_BRANCH,
     TAG_COMMIT,
@@ -18,15 +18,12 @@ from aml_train.jobs import (
     TAG_JOB,
     TAG_REPOSITORY,
     TAG_RUN_URL,
+    TAG_SOURCE,
     TAG_TESTED,
-    JobService,
-    JobStatus,
-    JobView,
-    ModelView,
-    data_of,
 )
+from aml_train.jobs import JobService, JobStatus, JobView, ModelView, data_of
 from aml_train.models.promotion.catalogue import Catalogue
-from aml_train.models.register import FIXED, TAG_SOURCE
+from aml_train.models.register import FIXED
 
 if TYPE_CHECKING:
     from aml_train.image import Registry

@@ -13,9 +13,7 @@ from typing import Final
 
 from aml_train import __version__
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
-from aml_train.gate import Decision
-from aml_train.jobs import (
-    KEY_LENGTH,
+from aml_train.core.tags import (
     TAG_ADDRESS,
     TAG_BASE,
     TAG_BRANCH,
@@ -23,32 +21,25 @@ from aml_train.jobs import (
     TAG_CONFIGURATION,
     TAG_DATA,
     TAG_DIGEST,
+    TAG_EXPERIMENT,
     TAG_GATE,
     TAG_IMAGE,
     TAG_JOB,
+    TAG_LEFT_OUT,
+    TAG_METRIC,
+    TAG_PARAMETER,
     TAG_REPOSITORY,
+    TAG_RULES,
     TAG_RUN_URL,
+    TAG_SOURCE,
     TAG_STAGE,
     TAG_TESTED,
     TAG_VERSION,
-    VALUE_LENGTH,
-    JobService,
-    JobView,
-    ModelView,
-    NewModel,
-    data_of,
 )
+from aml_train.gate import Decision
+from aml_train.jobs import KEY_LENGTH, VALUE_LENGTH, JobService, JobView, ModelView, NewModel, data_of
 from aml_train.models.layout import ML_MODEL, fault_of_layout, fault_of_ml_model
 
-TAG_EXPERIMENT: Final = "aml-train.experiment"
-#: Where the model lies, in our words: the service rewrites a model's own path into one of a datastore.
-TAG_SOURCE: Final = "aml-train.model-source"
-TAG_METRIC: Final = "aml-train.metric."
-TAG_PARAMETER: Final = "aml-train.parameter."
-#: The gate's rules with value, limit and verdict, as JSON.
-TAG_RULES: Final = "aml-train.gate-rules"
-#: How many tags there was no room for, by kind.
-TAG_LEFT_OUT: Final = "aml-train.left-out"
 _FROM_JOB: Final = (
     TAG_COMMIT,
     TAG_BRANCH,

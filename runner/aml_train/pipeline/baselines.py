@@ -8,31 +8,20 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from aml_train.config import BaselineConfig
+from aml_train.core.comparison import Side
 from aml_train.core.errors import InvalidError
 from aml_train.core.origin import Origin
+from aml_train.core.tags import TAG_BASELINE, TAG_COMMIT, TAG_DATA, TAG_DIGEST, TAG_METRIC, TAG_PARAMETER
 from aml_train.gate import (
     EarlierBaseline,
     FoundBaseline,
     RunBaseline,
-    Side,
     ValuesBaseline,
     columns_of,
     last_value,
     read_values,
 )
-from aml_train.jobs import (
-    TAG_BASELINE,
-    TAG_COMMIT,
-    TAG_DATA,
-    TAG_DIGEST,
-    VALUE_LENGTH,
-    JobService,
-    JobStatus,
-    JobView,
-    ModelView,
-    data_of,
-)
-from aml_train.models import TAG_METRIC, TAG_PARAMETER
+from aml_train.jobs import VALUE_LENGTH, JobService, JobStatus, JobView, ModelView, data_of
 from aml_train.pipeline.branch_verdicts import latest_passed
 
 NOT_CONFIGURED: Final = "no `baseline` is configured"

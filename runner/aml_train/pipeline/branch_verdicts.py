@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import Final, get_args
 
 from aml_train.core.origin import Origin
+from aml_train.core.tags import TAG_GATE
 from aml_train.gate import GateWord as GateWord
-from aml_train.jobs import KEY_LENGTH, TAG_GATE, JobService, JobStatus, JobView
+from aml_train.jobs import KEY_LENGTH, JobService, JobStatus, JobView
 
 #: Followed by the branch's name.
 TAG_VERDICT: Final = "aml-train.verdict."

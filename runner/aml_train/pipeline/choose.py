@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.image import JobImage
 from aml_train.jobs import (
-    TAG_FINGERPRINT,
     JobService,
     JobSpec,
     JobStatus,

@@ -8,10 +8,10 @@ from typing import Final
 
 from aml_train.config import BaselineConfig, GateRule, JsonValue
 from aml_train.core.clock import Clock
+from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.origin import Origin
 from aml_train.gate import (
-    Comparison,
     Decision,
     EarlierBaseline,
     Evidence,
@@ -20,7 +20,6 @@ from aml_train.gate import (
     LoggedSet,
     MetricPoint,
     RunBaseline,
-    Side,
     columns_of,
     decide_data,
     decide_rule,

@@ -22,18 +22,9 @@ from aml_train.config import (
 )
 from aml_train.core.origin import Origin
 from aml_train.core.release_tags import release_tags
+from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
 from aml_train.image import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image
-from aml_train.jobs import (
-    TAG_BASE,
-    TAG_RUN_URL,
-    TAG_VERSION,
-    JobTemplate,
-    TargetNames,
-    job_name,
-    notice,
-    prepare,
-    stem_of,
-)
+from aml_train.jobs import JobTemplate, TargetNames, job_name, notice, prepare, stem_of
 from aml_train.models import ModelSpec
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved

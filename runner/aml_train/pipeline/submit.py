@@ -7,22 +7,11 @@ from dataclasses import replace
 
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.events import ImageReady, JobSubmitted
+from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, TAG_SEQUENCE
 from aml_train.core.units import size
 from aml_train.gate import FoundBaseline
 from aml_train.image import Given, JobImage
-from aml_train.jobs import (
-    TAG_ADDRESS,
-    TAG_DIGEST,
-    TAG_GROUP,
-    TAG_IMAGE,
-    TAG_SEQUENCE,
-    JobSpec,
-    JobStatus,
-    JobTemplate,
-    JobView,
-    number_of,
-    tell_to_cancel,
-)
+from aml_train.jobs import JobSpec, JobStatus, JobTemplate, JobView, number_of, tell_to_cancel
 from aml_train.pipeline.baselines import baseline_tags
 from aml_train.pipeline.choose import choose_attempt, latest_attempt, named_job, why_submitted
 from aml_train.pipeline.context import RunContext

@@ -107,7 +107,7 @@ class RemoteService:
 
     def _sent(self, method: str, submission: Submission, *args: Any, **options: Any) -> Any:
         told: list[bool] = []
-        submission.on_call_off(lambda: told.append(True))
+        submission.add_action(lambda: told.append(True))
         called_off = bool(told)
         view, left = self._worker.ask(self._which, method, *args, called_off=called_off, **options)
         if left:

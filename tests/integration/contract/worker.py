@@ -80,13 +80,13 @@ def submit(make: Callable[[Submission], Any], called_off: bool) -> tuple[Any, bo
     """Return the job, and whether its request has left."""
     submission = Submission()
     if called_off:
-        submission.call_off()
+        submission.cancel()
     try:
         view = make(submission)
     except CancelledError:
-        assert submission.call_off(), "it was called off, and has left"
+        assert submission.cancel(), "it was called off, and has left"
         raise
-    return view, not submission.call_off()
+    return view, not submission.cancel()
 
 
 def answer(known: dict[str, Any], which: str, method: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

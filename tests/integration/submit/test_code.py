@@ -135,7 +135,7 @@ def test_an_upload_that_is_called_off_leaves_no_asset(
         original(self, *given)
         if not sent.is_set():
             sent.set()
-            assert submission.call_off()
+            assert submission.cancel()
 
     with monkeypatch.context() as patched:
         patched.setattr(code_upload._Upload, "_put", put)

@@ -26,8 +26,9 @@ from aml_train.azure.sign_in import SignIn
 from aml_train.config.model import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
+from aml_train.core.tags import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED
 from aml_train.image.spec import Given
-from aml_train.jobs.spec import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, JobSpec
+from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobView, ModelView, NewModel
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries

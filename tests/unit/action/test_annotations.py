@@ -8,9 +8,18 @@ import pytest
 
 from aml_train.core.checks import Finding
 from aml_train.core.errors import Fault, InvalidError, ServiceError
-from aml_train.core.events import Event, ImageChecked, LogsEnded, RuleDecided, RunFinished, TestFailure, TestsFinished
+from aml_train.core.events import (
+    Event,
+    ImageChecked,
+    LogsEnded,
+    RuleDecided,
+    RunFinished,
+    TestFailure,
+    TestsFinished,
+    Traceback,
+)
 from aml_train.core.masking import Masker
-from aml_train.jobs.logs.tracebacks import Traceback, TracebackFinder, innermost
+from aml_train.jobs.logs.tracebacks import TracebackFinder, innermost
 from aml_train_action.github.annotations import Annotations, Places
 from aml_train_action.github.log import Channel
 from tests.unit.action.runner_model import Done, Runner, unescape

@@ -31,9 +31,9 @@ from aml_train.core.events import (
     Notice,
     RunFinished,
     StageStarted,
+    Traceback,
 )
 from aml_train.core.masking import Masker
-from aml_train.jobs.logs.tracebacks import Traceback
 from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.target import Host
 from aml_train_action.github.outputs import outputs_of

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aml_train.core.checks import Finding
+from aml_train.core.comparison import Comparison, Side
 from aml_train.core.events import (
     AttemptEnded,
     BaselineCompared,
@@ -28,10 +29,9 @@ from aml_train.core.events import (
     StageStarted,
     TestFailure,
     TestsFinished,
+    Traceback,
 )
 from aml_train.core.tables import Table
-from aml_train.gate.comparison import Comparison, Side
-from aml_train.jobs.logs.tracebacks import Traceback
 from aml_train_action.github.outputs import OUTPUTS, metrics_table, outputs_of
 from aml_train_action.report.charts import chart
 from aml_train_action.report.markdown import block, escape, label, link

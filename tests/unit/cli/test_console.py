@@ -12,6 +12,7 @@ from rich.console import Console
 
 from aml_train.cli.console import ConsoleListener, printable
 from aml_train.core.checks import Finding
+from aml_train.core.comparison import Comparison, Side
 from aml_train.core.events import (
     BaselineCompared,
     Broadcast,
@@ -34,7 +35,6 @@ from aml_train.core.events import (
 )
 from aml_train.core.tables import Table
 from aml_train.core.units import duration, size
-from aml_train.gate.comparison import Comparison, Side
 
 
 def shown(*events: Event) -> str:

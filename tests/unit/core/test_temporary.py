@@ -13,9 +13,8 @@ from aml_train.core.engine import BuildCli
 from aml_train.core.errors import DiskError
 from aml_train.core.events import Event, Notice
 from aml_train.core.references import ImageRef
-from aml_train.core.temporary import LEASE, sweep_folders, temporary_folder
+from aml_train.core.temporary import LEASE, sweep_folders, temporary_folder, this_machine
 from aml_train.image.build import build as building
-from aml_train.image.leftovers import this_machine
 from aml_train.image.spec import BaseImage, ImageSpec
 
 HERE, ELSEWHERE = "0123456789ab", "ba9876543210"

@@ -9,17 +9,13 @@ import pytest
 from docker.errors import APIError
 
 from aml_train.core.events import Event, Notice
+from aml_train.core.temporary import Life, Owner, life_of, process_start, this_machine
 from aml_train.image.leftovers import (
-    Life,
-    Owner,
     candidate_tag,
     container_labels,
     lease_of_image,
     lease_of_labels,
-    life,
-    start_of,
     sweep,
-    this_machine,
     this_owner,
 )
 
@@ -65,15 +61,15 @@ def test_anything_else_is_nobody(text: str) -> None:
 )
 def test_whether_an_owner_lives(owner: Owner, expected: Life) -> None:
     processes: dict[int, int | None] = {10: 7, 12: -1}
-    assert life(owner, machine=HERE, running=RUNNING, start_of=processes.get) == expected
+    assert life_of(owner, machine=HERE, running=RUNNING, start_of=processes.get) == expected
 
 
 def test_this_process_lives_and_others_do_not() -> None:
-    started = start_of(os.getpid())
+    started = process_start(os.getpid())
     assert started is not None
     assert started > 0
-    assert start_of(2**22 + 1) is None
-    assert start_of(2**40) is None
+    assert process_start(2**22 + 1) is None
+    assert process_start(2**40) is None
     assert re.fullmatch("[0-9a-f]{12}", this_machine())
 
 
@@ -194,7 +190,7 @@ def test_labels_and_tags_carry_owner_and_lease(monkeypatch: pytest.MonkeyPatch) 
     engine: Any = object()
     owner = this_owner(engine)
     assert (owner.pid, owner.machine, owner.container) == (os.getpid(), this_machine(), None)
-    assert life(owner, machine=this_machine(), running=[], start_of=start_of) == "alive"
+    assert life_of(owner, machine=this_machine(), running=[], start_of=process_start) == "alive"
     labels = container_labels(engine, "tests", 60)
     assert labels["org.aml-train.kind"] == "tests"
     lease = lease_of_labels(labels)

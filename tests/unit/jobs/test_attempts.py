@@ -8,8 +8,8 @@ import pytest
 
 from aml_train.config.model import RetryConfig, WaitConfig
 from aml_train.core.events import AttemptEnded, JobSubmitted, Notice
+from aml_train.core.tags import TAG_RESUBMITTED, TAG_RETRIES
 from aml_train.jobs.attempts import next_name, number_of
-from aml_train.jobs.spec import TAG_RESUBMITTED, TAG_RETRIES
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from tests.support.fake_workspace import FakeClock, FakeService, lost

@@ -8,8 +8,8 @@ import pytest
 from aml_train.config.model import ClusterConfig, CostConfig, Price, RetryConfig
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import CostCounted
+from aml_train.core.tags import TAG_RESUBMITTED, TAG_RETRIES
 from aml_train.jobs.cost import Usage, cap_of, price_of, total
-from aml_train.jobs.spec import TAG_RESUBMITTED, TAG_RETRIES
 from aml_train.jobs.spending import Spending, placement_of
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, NodeKind, Placement

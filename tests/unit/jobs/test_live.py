@@ -93,7 +93,7 @@ def test_a_submission_whose_code_uploads_is_called_off(clock: FakeClock, submitt
     ended = begin(job, service, submitting)
     # The thread is let on as soon as the submission has been called off.
     assert job._submission is not None
-    job._submission.on_call_off(service.go_on.set)
+    job._submission.add_action(service.go_on.set)
     assert job.interrupt(cancel=True).message == "Interrupted before the job was submitted."
     submitting[0].join(300)
     assert ended == ["The submission was called off."]

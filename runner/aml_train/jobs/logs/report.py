@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from aml_train.core.errors import ServiceError
-from aml_train.core.events import Listener, LogLines, LogsEnded, LogTail, Notice, rank_label
+from aml_train.core.events import Listener, LogLines, LogsEnded, LogTail, Notice, Traceback, rank_label
 from aml_train.core.masking import Masker
 from aml_train.jobs.endings import TAIL_HEADING, TRACEBACK_HEADING
 from aml_train.jobs.logs.follow import TAIL_LINES, LogAddress, LogFollower, LogText, addresses
 from aml_train.jobs.logs.names import chosen, log_name
 from aml_train.jobs.logs.nccl import NcclWatch, has_infiniband
 from aml_train.jobs.logs.reader import DEPENDS, LogReader
-from aml_train.jobs.logs.tracebacks import Traceback, TracebackFinder
+from aml_train.jobs.logs.tracebacks import TracebackFinder
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobService, JobView, NodeKind, Placement, StorageUnreachableError
 

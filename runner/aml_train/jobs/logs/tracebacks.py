@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from aml_train.core.events import Traceback
+
 # Launchers put a rank before each line: "[rank0]: ", "[1,0]<stderr>:", "[default0]:".
 _PREFIX: Final = re.compile(r"^\[[\w,]{1,20}\](?:<std(?:err|out)>)?:")
 _MARK: Final = "Traceback (most recent call last):"
@@ -30,25 +32,6 @@ _MOST_KEPT: Final = 64
 _LONGEST: Final = 1000
 _HEAD_LINES: Final = 30
 _END_LINES: Final = 50
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traceback:
-    """One traceback, with those that it was raised in the handling of.
-
-    Attributes:
-        frames: (file, line) of the last one, outermost first.
-        message: the line that names the exception.
-        text: all of it as it stood in the log, bounded: what is left out of the middle is told.
-        origin: path of the log.
-        rank: who wrote it, as :attr:`aml_train.jobs.logs.names.LogName.rank` has it.
-    """
-
-    frames: tuple[tuple[str, int], ...]
-    message: str
-    text: str = ""
-    origin: str = ""
-    rank: str = ""
 
 
 @dataclass(kw_only=True)

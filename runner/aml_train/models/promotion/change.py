@@ -9,8 +9,9 @@ from typing import Final
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice
+from aml_train.core.tags import TAG_STAGE
 from aml_train.gate import Decision
-from aml_train.jobs import TAG_STAGE, JobService, ModelView
+from aml_train.jobs import JobService, ModelView
 from aml_train.models.lineage import Step
 from aml_train.models.promotion.catalogue import Catalogue
 from aml_train.models.promotion.record import Action, Change, Record, decode, encode

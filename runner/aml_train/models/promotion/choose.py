@@ -8,7 +8,8 @@ from typing import Final
 
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
-from aml_train.jobs import TAG_GATE, ModelView
+from aml_train.core.tags import TAG_GATE
+from aml_train.jobs import ModelView
 from aml_train.models.promotion.change import ARCHIVED, title
 from aml_train.models.promotion.record import Record
 from aml_train.models.promotion.request import NOTHING, Request

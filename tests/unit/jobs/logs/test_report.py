@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from aml_train.core.errors import ServiceError
-from aml_train.core.events import Event, LogLines, LogsEnded, LogTail, Notice
+from aml_train.core.events import Event, LogLines, LogsEnded, LogTail, Notice, Traceback
 from aml_train.jobs.logs.report import JobLogs, best, told
-from aml_train.jobs.logs.tracebacks import Traceback
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, NodeKind, Placement
 from tests.support.fake_workspace import FakeService, lost

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.jobs.logs.tracebacks import Traceback, TracebackFinder, innermost
+from aml_train.core.events import Traceback
+from aml_train.jobs.logs.tracebacks import TracebackFinder, innermost
 
 ONE = """\
 Traceback (most recent call last):

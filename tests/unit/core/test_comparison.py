@@ -7,7 +7,7 @@ import math
 import pytest
 
 from aml_train.cli.comparison_table import table
-from aml_train.gate.comparison import Comparison, Side, metric_difference
+from aml_train.core.comparison import Comparison, Side, metric_difference
 from aml_train.gate.data_policy import decide_data
 
 A = "a" * 40

@@ -1,0 +1,49 @@
+"""Names of the tags that aml-train puts on jobs and models. They are read by later runs: never rename one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# On every job; a model carries those of the job that wrote it.
+TAG_COMMIT: Final = "aml-train.commit"
+TAG_DIGEST: Final = "aml-train.image-digest"
+TAG_IMAGE: Final = "aml-train.image"
+TAG_ADDRESS: Final = "aml-train.image-address"
+TAG_TESTED: Final = "aml-train.tested"
+TAG_FINGERPRINT: Final = "aml-train.fingerprint"
+TAG_VERSION: Final = "aml-train.version"
+#: What the job was submitted from: the branch, the repository (host and path), and the configuration's place in it.
+TAG_BRANCH: Final = "aml-train.branch"
+TAG_REPOSITORY: Final = "aml-train.repository"
+TAG_CONFIGURATION: Final = "aml-train.configuration"
+#: Followed by the name of an input: which data it is, ``NAME:VERSION`` of an asset, else where or what it is.
+TAG_DATA: Final = "aml-train.data."
+#: What the baseline was when the job was submitted: how it is configured, and which one that was; see :mod:`aml_train.pipeline.baselines`.
+TAG_BASELINE: Final = "aml-train.baseline"
+#: What the gate said: ``passed``, ``failed``, ``none`` where it has no rules, ``skipped`` where every rule was skipped.
+TAG_GATE: Final = "aml-train.gate"
+#: What the image was built from: the base's name with its digest, or its id where only the engine has it.
+TAG_BASE: Final = "aml-train.base"
+#: The workflow's run that submitted the job.
+TAG_RUN_URL: Final = "aml-train.run-url"
+#: Which stage of its life a model is in, such as ``production``.
+TAG_STAGE: Final = "aml-train.stage"
+TAG_JOB: Final = "aml-train.job"
+#: On a job that is another one once more: that one's name.
+TAG_RESUBMITTED: Final = "aml-train.resubmitted-from"
+#: On a job that was submitted again after a preemption: how many times that was, since the job was first asked for.
+TAG_RETRIES: Final = "aml-train.retries"
+#: What supersedes what: the group that runs belong to, and their order in it.
+TAG_GROUP: Final = "aml-train.group"
+TAG_SEQUENCE: Final = "aml-train.sequence"
+
+# On models only.
+TAG_EXPERIMENT: Final = "aml-train.experiment"
+#: Where the model lies, in our words: the service rewrites a model's own path into one of a datastore.
+TAG_SOURCE: Final = "aml-train.model-source"
+TAG_METRIC: Final = "aml-train.metric."
+TAG_PARAMETER: Final = "aml-train.parameter."
+#: The gate's rules with value, limit and verdict, as JSON.
+TAG_RULES: Final = "aml-train.gate-rules"
+#: How many tags there was no room for, by kind.
+TAG_LEFT_OUT: Final = "aml-train.left-out"
