@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Final
 
-from aml_train.core.engine import BuildCli, buildkit_cli
+from aml_train.core.docker import BuildCli, buildkit_cli
 from benchmarks.measuring import ROOT, Row, first_lines_in_turns, make_row, print_table
 
 _BASE: Final = "python:3.11-slim-bookworm"

@@ -25,7 +25,7 @@ def main() -> None:
     import requests  # noqa: F401 - part of the floor
 
     from aml_train.config.load import load_config
-    from aml_train.core.engine import buildkit_cli
+    from aml_train.core.docker import buildkit_cli
     from aml_train.core.events import Broadcast, Event, StageFinished
     from aml_train.image.build.context import write_context
     from aml_train.image.ensure import ensure_image

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from aml_train.core.engine import buildkit_cli
+from aml_train.core.docker import buildkit_cli
 from benchmarks.measuring import ROOT, Row, make_row, print_table
 from tests.support.registry_process import serve_registry
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from aml_train.core.engine import buildkit_cli
+from aml_train.core.docker import buildkit_cli
 from benchmarks.disposable import REGISTRY, Disposable, disposable, missing
 from benchmarks.measuring import ROOT, Row, make_row, print_table
 

@@ -12,7 +12,7 @@ def run(argv: list[str]) -> None:
     """Do the step, or what comes after it; end the process."""
     # Before anything else is imported: it may start the process again.
     environment = read_environment(os.environ, sys.orig_argv)
-    from aml_train.core.background import leave
+    from aml_train.core.threads import exit_process
 
     if argv == ["post"]:
         from aml_train_action.post import post as act
@@ -21,7 +21,7 @@ def run(argv: list[str]) -> None:
     # Under -u the interpreter's own stream has no buffer, and would write only part of what a full pipe does not take.
     with open(sys.stdout.fileno(), "wb", closefd=False) as stdout:
         code = act(environment, stdout)
-    leave(code)
+    exit_process(code)
 
 
 if __name__ == "__main__":

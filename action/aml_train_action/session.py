@@ -12,7 +12,8 @@ from typing import BinaryIO
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Event, ImageReady, JobNamed, JobSubmitted, ModelPromoted, ModelRegistered
 from aml_train.core.machine import expected
-from aml_train.core.masking import Masker, MaskingStream, known_secrets
+from aml_train.core.masking import Masker, MaskingStream
+from aml_train.core.secrets import known_secrets
 from aml_train_action.github.annotations import Annotations, Places
 from aml_train_action.github.commands import Level, annotation, command
 from aml_train_action.github.log import Channel, ChannelText

@@ -21,8 +21,8 @@ def _told(error: AmlTrainError) -> str:
 
 def main() -> None:
     """Run the command line and exit with the code of the table of endings."""
-    from aml_train.core.background import leave
     from aml_train.core.streams import prepare_streams
+    from aml_train.core.threads import exit_process
 
     prepare_streams()
     code: object = 0
@@ -37,7 +37,7 @@ def main() -> None:
     finally:
         # The interpreter's last collection walks through all of the SDK's objects: a second for nothing.
         gc.freeze()
-    leave(code if isinstance(code, int) else 0 if code is None else 1)
+    exit_process(code if isinstance(code, int) else 0 if code is None else 1)
 
 
 def _delivered(code: object) -> object:

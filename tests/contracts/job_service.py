@@ -33,6 +33,7 @@ from aml_train.core.errors import CancelledError, InvalidError, ServiceError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, TAG_SOURCE, TAG_STAGE
+from aml_train.core.threads import CancelToken
 from aml_train.gate.history import aggregate
 from aml_train.gate.logged import TABLE, columns_of
 from aml_train.gate.rules import parse_rule
@@ -40,7 +41,6 @@ from aml_train.image.spec import Tested
 from aml_train.jobs.parts import difference, read_parts
 from aml_train.jobs.spec import JobSpec, JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobService, JobView, LogBeganAnewError, ModelView, NewModel, Placement
 from aml_train.models.promotion.catalogue import Catalogue
 from aml_train.models.register import ModelSpec, register_model
@@ -153,7 +153,7 @@ def until(subject: Subject, name: str, reached: Callable[[JobView], bool]) -> Jo
 
 
 def submit(subject: Subject, job: JobSpec) -> JobView:
-    return subject.service.submit(job, Submission())
+    return subject.service.submit(job, CancelToken())
 
 
 def log_of(subject: Subject, view: JobView, offset: int = 0) -> bytes:
@@ -248,12 +248,12 @@ def one_name_is_one_job(subject: Subject, _tmp_path: Path) -> None:
 
 def a_submission_is_called_off_or_has_left(subject: Subject, _tmp_path: Path) -> None:
     job = job_of(subject, "say never")
-    submission = Submission()
+    submission = CancelToken()
     assert submission.cancel()
-    with pytest.raises(CancelledError, match=r"^The submission was called off\.$"):
+    with pytest.raises(CancelledError, match=r"^The submission was cancelled\.$"):
         subject.service.submit(job, submission)
     assert subject.service.find(job.name) is None
-    submission = Submission()
+    submission = CancelToken()
     subject.service.submit(job, submission)
     assert not submission.cancel(), "the request that makes the job has left"
 
@@ -265,13 +265,13 @@ def a_job_is_submitted_again(subject: Subject, _tmp_path: Path) -> None:
     assert ended(subject, job.name).status is JobStatus.FAILED
     new = job.name.removesuffix("-1") + "-2"
     for _ in range(2):
-        view = subject.service.submit_again(job.name, new, tags={"try": "2"}, submission=Submission())
+        view = subject.service.submit_again(job.name, new, tags={"try": "2"}, submission=CancelToken())
         assert view.name == new
         assert view.tags.items() >= {who: "me", "try": "2", TAG_RESUBMITTED: job.name}.items()
     assert ended(subject, new).status is JobStatus.FAILED
     assert [view.name for view in subject.service.tagged_jobs(who)] == [new, job.name], "the newest first"
     with pytest.raises(ServiceError, match="contract-nothing-1"):
-        subject.service.submit_again("contract-nothing-1", "contract-nothing-2", tags={}, submission=Submission())
+        subject.service.submit_again("contract-nothing-1", "contract-nothing-2", tags={}, submission=CancelToken())
 
 
 def metrics_are_whole(subject: Subject, _tmp_path: Path) -> None:
@@ -500,7 +500,7 @@ def a_workspace_that_is_not_there_and_a_sign_in_that_is_refused(subject: Subject
     for service, reason in ((subject.elsewhere, "workspace"), (subject.signed_out, "[Ss]ign-in")):
         asks: Sequence[Callable[[JobService], object]] = (
             lambda service: service.last_metrics(job.name),
-            lambda service: service.submit(job, Submission()),
+            lambda service: service.submit(job, CancelToken()),
         )
         for ask in asks:
             with pytest.raises(ServiceError, match=reason) as caught:

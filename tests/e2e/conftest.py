@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.core.engine import buildkit_cli
+from aml_train.core.docker import buildkit_cli
 from aml_train.local.settings import IMAGE
 from tests.e2e.azure import Azure, address_of, bridge
 from tests.e2e.hosted_runner import HostedRunner

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from aml_train.core.lines import LONGEST_LINE
+from aml_train.core.text import LONGEST_LINE
 from tests.e2e.conftest import Local, edit
 from tests.e2e.hosted_runner import HostedRunner
 from tests.e2e.test_endings import bare, quick

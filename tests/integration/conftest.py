@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
 
-from aml_train.core.engine import BuildCli, buildkit_cli, connect
+from aml_train.core.docker import BuildCli, buildkit_cli, connect_engine
 from aml_train.core.events import Event
 from aml_train.image.registry.client import Registry, RegistryLocation
 from tests.support.registry_process import serve_registry
@@ -27,7 +27,7 @@ BASE = "python:3.11-slim-bookworm"
 @pytest.fixture(scope="session")
 def engine() -> Iterator[DockerClient]:
     """The Docker engine."""
-    client = connect(os.environ)
+    client = connect_engine(os.environ)
     yield client
     client.close()
 

@@ -28,10 +28,10 @@ pytestmark = pytest.mark.alone
 
 MAKE = """
 import json, os, sys
-from aml_train.core.engine import connect
+from aml_train.core.docker import connect_engine
 from aml_train.image.leftovers import candidate_tag, container_labels
 
-engine = connect(os.environ)
+engine = connect_engine(os.environ)
 base, repository = sys.argv[1:]
 container = engine.containers.create(base, ["sleep", "6000"], labels=container_labels(engine, "tests", 3600))
 container.start()

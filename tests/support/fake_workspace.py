@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aml_train.core.errors import ServiceError
+from aml_train.core.threads import CancelToken
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import Logged, LoggedSet
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobView, LogBeganAnewError, NodeKind, Placement, StorageUnreachableError
 from tests.support.memory_workspace import MemoryService
 
@@ -104,14 +104,14 @@ class FakeService(MemoryService):
             raise answer
         super().tag(name, tags)
 
-    def submit(self, job: JobSpec, submission: Submission) -> JobView:
+    def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
         if self.on_submit:
             self.on_submit(job)
         view = super().submit(job, submission)
         self.submitted.append(job)
         return view
 
-    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> JobView:
+    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
         view = super().submit_again(name, new, tags=tags, submission=submission)
         self.again.append(new)
         return view

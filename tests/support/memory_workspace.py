@@ -29,13 +29,13 @@ from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED
+from aml_train.core.threads import CancelToken
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.gate.logged import SCALAR, TABLE, Logged, LoggedRow, LoggedSet
 from aml_train.image.spec import Given
 from aml_train.jobs.cluster import check_changes, differences, left_alone, title
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, NodeKind, Placement
 from aml_train.models.register import is_same_model
 
@@ -244,7 +244,7 @@ class MemoryService:
         self._answer()
         return self.latest.get((kind, name))
 
-    def submit(self, job: JobSpec, submission: Submission) -> JobView:
+    def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
         """See :meth:`aml_train.jobs.workspace.JobService.submit`."""
         self._answer()
         document = job.document
@@ -253,7 +253,7 @@ class MemoryService:
             raise ServiceError(f"Submitting the job {job.name}: there is no compute {compute!r} in the workspace.")
         if not document.get("command"):
             raise ServiceError(f"Submitting the job {job.name}: the job has no command.")
-        submission.leave()
+        submission.commit()
         with self._lock:
             if (found := self.jobs.get(job.name)) is not None:
                 if found.tags.get(TAG_FINGERPRINT) != job.fingerprint:
@@ -273,10 +273,10 @@ class MemoryService:
             self.work[job.name] = MemoryJob(spec=job)
             return view
 
-    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> JobView:
+    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
         """See :meth:`aml_train.jobs.workspace.JobService.submit_again`."""
         view = self._job(name)
-        submission.leave()
+        submission.commit()
         with self._lock:
             if (found := self.jobs.get(new)) is not None:
                 if found.tags.get(TAG_RESUBMITTED) != name:

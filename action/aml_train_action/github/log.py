@@ -31,7 +31,7 @@ from aml_train.core.events import (
     TestsFinished,
 )
 from aml_train.core.masking import Masker, Scrubber
-from aml_train.core.units import duration, size, slowest
+from aml_train.core.text import duration, size, slowest
 from aml_train_action.github.commands import annotation, command
 from aml_train_action.report.text import harmless, harmless_lines, lines_of, pieces
 

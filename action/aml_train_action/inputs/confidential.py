@@ -39,7 +39,7 @@ def for_the_pipeline(environ: Mapping[str, str]) -> dict[str, str]:
 
 def hidden(name: str) -> bool:
     """Tell whether the environment of the process must not hold this variable: the runner's, and secrets of the workflow."""
-    from aml_train.core.masking import named_secret
+    from aml_train.core.secrets import named_secret
 
     return of_the_runner(name) or named_secret(name)
 

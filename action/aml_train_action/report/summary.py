@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aml_train.core.events import rank_label
-from aml_train.core.units import duration, size, slowest
+from aml_train.core.text import duration, size, slowest
 from aml_train.jobs import headline
 from aml_train_action.github.outputs import choose_metrics
 from aml_train_action.report.charts import chart

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from aml_train.core.lines import is_plain
+from aml_train.core.text import is_plain
 
 #: Colours and other styles (ECMA-48 "select graphic rendition"): they carry no text.
 _STYLE: Final = re.compile(r"\x1b\[[0-9;:]*m")

@@ -28,11 +28,10 @@ from aml_train.azure.code_hash import HASH_VERSION, Block, Snapshot, read_snapsh
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, Answer, split, trace_of
-from aml_train.core.background import in_background
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.files import FileEntry, FileSet, changed
 from aml_train.core.http_client import USER_AGENT
-from aml_train.jobs import Submission
+from aml_train.core.threads import CancelToken, in_background
 
 _API: Final = "2023-04-01"
 #: Put Blob and Put Block of this version take Content-MD5 and answer 400 where it does not fit:
@@ -48,7 +47,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ASSET: Final = re.compile(r"/codes/([^/]+)/versions/([^/]+)$")
 
 
-def ensure_code(rest: AzureRest, files: FileSet, submission: Submission) -> str:
+def ensure_code(rest: AzureRest, files: FileSet, submission: CancelToken) -> str:
     """Return the code asset with exactly these files, as ``azureml:NAME:VERSION``; upload them where there is none.
 
     Unchanged code costs one request.

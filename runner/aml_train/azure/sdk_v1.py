@@ -23,8 +23,9 @@ from aml_train.core.answers import REACH, UndecodableError, clean, decode, trace
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.core.temporary import temporary_folder
+from aml_train.core.threads import CancelToken
 from aml_train.image import Tested
-from aml_train.jobs import JobSpec, JobView, Submission
+from aml_train.jobs import JobSpec, JobView
 
 #: Of ``_base_sdk_common/common.py``, ``resource_error_handling``, for a 404.
 _NO_WORKSPACE: Final = "Workspace not found."
@@ -45,7 +46,7 @@ def prepare() -> None:
         user_agent.append("aml-train", __version__)
 
 
-def submit(rest: AzureRest, job: JobSpec, submission: Submission) -> JobView:
+def submit(rest: AzureRest, job: JobSpec, submission: CancelToken) -> JobView:
     """Submit a run configuration as the run *job*; see :meth:`aml_train.jobs.workspace.JobService.submit`.
 
     Its code is copied first, so that exactly the files are sent that the job's name stands for.
@@ -64,7 +65,7 @@ def submit(rest: AzureRest, job: JobSpec, submission: Submission) -> JobView:
 
         def create() -> None:
             # The request that makes the run follows the upload within one call of azureml-core.
-            submission.leave()
+            submission.commit()
             found = rest.find(job.name)
             if found is not None and _other(found, job):
                 # The service would take it for the one that is there, and azureml-core give it our tags.

@@ -24,8 +24,9 @@ from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, clean, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE
+from aml_train.core.threads import CancelToken
 from aml_train.core.user_agent import PRODUCT
-from aml_train.jobs import JobSpec, JobView, ModelView, NewModel, Submission
+from aml_train.jobs import JobSpec, JobView, ModelView, NewModel
 from aml_train.models import is_same_model
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _SERVICES_OWN: Final = re.compile(
     r"_azureml|azureml\.|mlflow\.|(?:ContentSnapshotId|ProcessInfoFile|ProcessStatusFile|exitCode|errorMessage)$"
 )
 #: What the thread is submitting: each has its own.
-_LEAVING: Final[ContextVar[Submission | None]] = ContextVar("leaving", default=None)
+_LEAVING: Final[ContextVar[CancelToken | None]] = ContextVar("leaving", default=None)
 #: Seconds; azure-core's own are 300 each, so that one request that hangs would hold up a run for twenty minutes.
 _CONNECT_TIMEOUT, _ANSWER_TIMEOUT = 10.0, 120.0
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -135,7 +136,7 @@ class AzureV2(AzureRest):
         self.prepare()
         return self._made
 
-    def submit(self, job: JobSpec, submission: Submission) -> JobView:
+    def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
         """See :meth:`aml_train.jobs.workspace.JobService.submit`."""
         if job.runconfig is not None:
             from aml_train.azure import sdk_v1 as azure_v1
@@ -206,7 +207,7 @@ class AzureV2(AzureRest):
         except Exception as error:
             raise translate(error, what) from error
 
-    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> JobView:
+    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
         """See :meth:`aml_train.jobs.workspace.JobService.submit_again`."""
         what = f"Submitting the job {name} again, as {new}"
 

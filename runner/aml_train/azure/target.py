@@ -15,10 +15,10 @@ from aml_train.azure.names import nearest_of
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import Assertion, Fetched, SignIn, sign_in_to_azure, without_secrets
 from aml_train.azure.workspace import AzureRest
-from aml_train.core.background import in_background
 from aml_train.core.clock import Clock
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
+from aml_train.core.threads import in_background
 from aml_train.image import ImageSpec, Tested, TestSpec
 from aml_train.jobs import Pace
 
@@ -53,7 +53,7 @@ class AzureTarget:
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Have the image built, tested and released in the workspace's registry, or find that it is."""
-        from aml_train.core.engine import buildkit_cli
+        from aml_train.core.docker import buildkit_cli
         from aml_train.image import ensure_image
 
         location = self._location()

@@ -33,8 +33,7 @@ from aml_train.core.events import (
     StageStarted,
     TestsFinished,
 )
-from aml_train.core.lines import is_plain
-from aml_train.core.units import duration, size, slowest
+from aml_train.core.text import duration, is_plain, size, slowest
 from aml_train.jobs import headline
 
 if TYPE_CHECKING:

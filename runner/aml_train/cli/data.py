@@ -137,7 +137,7 @@ def ls(
 
 def _line(name: str, entry: Entry | None) -> str:
     from aml_train.cli.console import printable
-    from aml_train.core.units import size
+    from aml_train.core.text import size
 
     if entry is None:
         return f"{'':>10}  {'':<20}  {printable(name)}"
@@ -269,7 +269,7 @@ def rm(address: str, directory: Path, config: Path | None, target: str | None, *
     aml-train data rm --recursive azureml://datastores/workspaceblobstore/paths/images/
     """
     from aml_train.azure import check_removal, count, remove
-    from aml_train.core.units import size
+    from aml_train.core.text import size
 
     place, _, _ = _written(open_targets(directory, config, target), address)
     check_removal(place, recursive=recursive)

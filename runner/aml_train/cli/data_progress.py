@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, TextIO
 
 from aml_train.azure import Tally
-from aml_train.core.units import duration, size
+from aml_train.core.text import duration, size
 
 LINE_SECONDS: Final = 10.0
 _BAR_SECONDS: Final = 0.2

@@ -122,7 +122,7 @@ def clean(*, older_than: str, keep: int, dry_run: bool) -> None:
     Jobs whose outputs a model or a data asset names stay, and so does what you stored in a datastore yourself, and the
     images. The disk has the room back within ten minutes, when the storage collects what was removed.
     """
-    from aml_train.core.units import size
+    from aml_train.core.text import size
 
     answer = asked(
         "clean",

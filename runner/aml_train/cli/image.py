@@ -85,12 +85,12 @@ def check(
     aml-train image check myregistry.azurecr.io/digits@sha256:… --require azureml-defaults
     """
     from aml_train.cli.console import printable
-    from aml_train.core.engine import connect
-    from aml_train.core.threads import settled
+    from aml_train.core.docker import connect_engine
+    from aml_train.core.threads import drain
     from aml_train.image import CheckPolicy, failure, judge
 
-    engine = connect(dict(os.environ))
-    with contextlib.closing(engine), settled():
+    engine = connect_engine(dict(os.environ))
+    with contextlib.closing(engine), drain():
         if reference is None:
             spec, facts = _build_and_look(load(directory, config, job, target, sets), engine, secret_paths)
             name, policy = spec.repository, spec.checks
@@ -134,7 +134,7 @@ def _look(reference: str, engine: DockerClient) -> Facts:
 def _build_and_look(config: Config, engine: DockerClient, secret_paths: tuple[Path, ...]) -> tuple[ImageSpec, Facts]:
     """Build the configuration's image; the engine keeps it only as its build cache does."""
     from aml_train.cli.console import ConsoleListener
-    from aml_train.core.engine import buildkit_cli
+    from aml_train.core.docker import buildkit_cli
     from aml_train.image import build_image, candidate_tag, check_disk
     from aml_train.pipeline import Host, for_job, plan_image_only
 

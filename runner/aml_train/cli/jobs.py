@@ -141,7 +141,8 @@ def show(job: str, directory: Path, config: Path | None, target: str | None, *, 
 
     from aml_train.cli.console import printable
     from aml_train.cli.tables_text import lines_of
-    from aml_train.core.masking import Masker, known_secrets
+    from aml_train.core.masking import Masker
+    from aml_train.core.secrets import known_secrets
     from aml_train.core.tables import masked
     from aml_train.jobs import describe_job, table_facts, tables_of_job
 
@@ -195,7 +196,8 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     import fnmatch
 
     from aml_train.cli.console import printable_lines
-    from aml_train.core.masking import Masker, known_secrets
+    from aml_train.core.masking import Masker
+    from aml_train.core.secrets import known_secrets
     from aml_train.jobs import LogFollower, LogReader, addresses, failure_of, log_name, read_job
 
     read_job(service, job)

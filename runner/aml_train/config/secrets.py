@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from aml_train.config.model import Config
-from aml_train.core.masking import identifier, named_secret
+from aml_train.core.secrets import identifier, named_secret
 
 
 def secrets_in(config: Config) -> Iterator[str]:

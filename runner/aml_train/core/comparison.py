@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, Literal
 
-from aml_train.core.units import duration
+from aml_train.core.text import duration
 
 _DIGEST: Final = len("sha256:") + 12
 

@@ -1,17 +1,21 @@
-"""Read-only queries to git about the checkout around a folder. Nothing is changed, fetched, or run on behalf of the repository.
+"""Read-only queries to git about the checkout around a folder, and where a job comes from.
 
-``safe.directory`` is given because in a container action the workspace belongs to another user; without optional locks git
-does not rewrite that user's index as us. A bare repository inside a commit, a file system monitor and a promisor remote could
-make git run commands or open connections: all three are off (https://git-scm.com/docs/git-config, ``safe.bareRepository``,
-``core.fsmonitor``, ``protocol.allow``).
+Nothing is changed, fetched, or run on behalf of the repository. ``safe.directory`` is given because in a container action the
+workspace belongs to another user; without optional locks git does not rewrite that user's index as us. A bare repository
+inside a commit, a file system monitor and a promisor remote could make git run commands or open connections: all three are
+off (https://git-scm.com/docs/git-config, ``safe.bareRepository``, ``core.fsmonitor``, ``protocol.allow``).
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from aml_train.core.tags import TAG_BRANCH, TAG_COMMIT, TAG_CONFIGURATION, TAG_REPOSITORY
 
 _OPTIONS: Final = (
     "--no-optional-locks", "--no-replace-objects", "-c", "safe.directory=*", "-c", "safe.bareRepository=explicit",
@@ -78,3 +82,50 @@ def contains(directory: Path, branch: str, commit: str) -> bool | None:
     if done.returncode == 0:
         return True
     return None if answer(directory, "rev-parse", "--is-shallow-repository") != "false" else False
+
+
+#: Stands behind the hash of a commit that files differ from.
+DIRTY: Final = "-dirty"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a run comes from.
+
+    Attributes:
+        repository: host and path, such as ``github.com/owner/name``; empty where the repository has no remote.
+        configuration: the configuration file's path in the repository.
+        branch: None where the checkout is detached and nobody says what it is called.
+        commit: the commit's hash, with ``-dirty`` behind it where files differ from it.
+        dirty: whether they do.
+    """
+
+    repository: str
+    configuration: str
+    branch: str | None
+    commit: str
+    dirty: bool = False
+
+    def tags(self) -> dict[str, str]:
+        """Return the tags of a job that is submitted from here; what is not known is left out."""
+        tags = {
+            TAG_COMMIT: self.commit,
+            TAG_BRANCH: self.branch or "",
+            TAG_REPOSITORY: self.repository,
+            TAG_CONFIGURATION: self.configuration,
+        }
+        return {name: value for name, value in tags.items() if value}
+
+
+def origin_of_tags(tags: Mapping[str, str]) -> Origin | None:
+    """Return where a job was submitted from, as its *tags* have it; None where it was no git repository."""
+    commit = tags.get(TAG_COMMIT)
+    if commit is None:
+        return None
+    return Origin(
+        repository=tags.get(TAG_REPOSITORY, ""),
+        configuration=tags.get(TAG_CONFIGURATION, ""),
+        branch=tags.get(TAG_BRANCH),
+        commit=commit,
+        dirty=commit.endswith(DIRTY),
+    )

@@ -1,28 +1,28 @@
-"""How often a request is sent again, and after how long: one policy for what Azure is asked by plain requests, and for its SDK.
+"""Retry what is interrupted: requests to Azure, pushes and pulls of the engine.
 
-A repetition must be harmless: every request that is repeated is idempotent by a name that is chosen before it leaves
-(docs/architecture.md has the table).
+A repetition must be harmless. Every request that is repeated is idempotent by a name that is chosen before it leaves
+(docs/architecture.md has the table); a repeated push or pull skips the layers that have arrived.
 """
 
 from __future__ import annotations
 
 import email.utils
 import logging
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-import stamina
+from aml_train.core.errors import ImageError, ServiceError
+from aml_train.core.events import Listener, Notice
+from aml_train.core.threads import CancelToken
 
-from aml_train.core.errors import ServiceError
+T = TypeVar("T")
 
-# stamina logs each repetition as a warning, which Python writes to stderr where nobody handles it.
-logging.getLogger("stamina").addHandler(logging.NullHandler())
-
-#: So often a request is sent at most; where a tenth of the answers fails, one in 10**10 is not answered at all.
+#: Attempts of a request; if a tenth of the answers fails, one request in 10**10 is not answered at all.
 ATTEMPTS: Final = 10
-#: Of a request that its sender repeats anyway, such as the question how a job is.
+#: Attempts of a request that its sender repeats anyway, such as for the status of a job.
 FEW: Final = 4
 #: No attempt begins later than so many seconds after the first one...
 PATIENCE_SECONDS: Final = 120.0
@@ -31,12 +31,14 @@ LONGEST_WAIT_SECONDS: Final = 60.0
 #: Characters of a header that are read, and seconds (thirty years) that are more than anyone waits.
 _LONGEST_HEADER: Final = 100
 _FAR: Final = 1e9
-#: Answers that may be others in a moment.
+#: Seconds before each attempt of a push or pull after the first.
+PAUSES: Final = (1.0, 3.0, 9.0, 20.0)
+#: Statuses of answers that may be different in a moment.
 TRANSIENT_STATUS: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
 def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
-    """Return the seconds that ``Retry-After`` asks to wait, None where it says nothing that can be read.
+    """Return the seconds that ``Retry-After`` asks to wait, None if it cannot be read.
 
     Args:
         headers: of an answer; the header is in seconds or a date (RFC 9110, section 10.2.3).
@@ -54,7 +56,7 @@ def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> floa
 
 
 def backoff(error: Exception) -> bool | float:
-    """Tell whether *error* goes away by itself, and after how many seconds where the service said so."""
+    """Return whether *error* is transient, or the seconds that the service asks to wait."""
     if not isinstance(error, ServiceError) or not error.transient:
         return False
     asked = error.retry_after
@@ -64,18 +66,82 @@ def backoff(error: Exception) -> bool | float:
 def repeated(
     attempts: int = ATTEMPTS, *, only: type[ServiceError] = ServiceError
 ) -> Iterable[AbstractContextManager[Any]]:
-    """Yield a context for each attempt: one that raises a transient ServiceError is followed by the next, after a pause.
+    """Yield a context for each attempt; a transient ServiceError leads to the next one, after a pause.
 
-    The last attempt's error is let through.
+    The last attempt's error is raised.
 
     Args:
-        attempts: how many there are at most.
-        only: what is repeated, and nothing else.
+        attempts: the most attempts.
+        only: the errors that are retried.
     """
 
     def repeat(error: Exception) -> bool | float:
         return isinstance(error, only) and backoff(error)
 
+    import stamina  # slow to import, and not every command sends requests
+
+    # stamina logs each repetition as a warning, which Python writes to stderr if no handler takes it.
+    logging.getLogger("stamina").addHandler(logging.NullHandler())
     return stamina.retry_context(
         on=repeat, attempts=attempts, timeout=PATIENCE_SECONDS, wait_initial=0.2, wait_max=5.0
     )
+
+
+class TransferInterruptedError(ImageError):
+    """A push or pull of the engine was interrupted; a retry may succeed."""
+
+
+def retry(
+    work: Callable[[], T],
+    *,
+    check: Callable[[], object],
+    renew: Callable[[], object],
+    listener: Listener,
+    token: CancelToken,
+    pauses: Sequence[float] | None = None,
+) -> T:
+    """Return what *work* returns; retry an interrupted push or pull as long as *check* succeeds.
+
+    The engine itself tries a layer five times, 5 to 20 seconds apart, when the connection breaks or the registry answers
+    5xx; it gives up at once on 401, 429 and on 4xx in general, though a token may have expired and a limit may pass (moby,
+    distribution/xfer/upload.go and distribution/errors.go, v20.10 to v28). Before each retry, *check* queries the registry
+    from here: that obeys Retry-After, signs in again, and distinguishes a refusal that will stay from trouble that passes, by
+    status and not by the engine's words.
+
+    Args:
+        work: the push or pull, with the current credentials.
+        check: raises ImageError if the registry refuses for good.
+        renew: renews the current credentials.
+        listener: receives each failure that is not the last.
+        token: ends the waiting.
+        pauses: seconds before each attempt after the first; :data:`PAUSES` by default.
+
+    Raises:
+        ImageError: *work* failed for good or each time; or *check* did.
+        WorkCancelledError: if *token* was cancelled meanwhile.
+    """
+    pauses = PAUSES if pauses is None else pauses
+    for number, pause in enumerate([*pauses, None], start=1):
+        try:
+            return work()
+        except TransferInterruptedError as error:
+            token.raise_if_cancelled()
+            if pause is None:
+                error.message += f" ({number} attempts)"
+                raise
+            renew()
+            text = f"{error.message}. Retrying in {pause:.0f} s: attempt {number + 1} of {len(pauses) + 1}."
+            listener(Notice(text=text, level="warning"))
+            _wait(pause, token)
+            try:
+                check()
+            except ImageError as refusal:
+                refusal.message += f"\nBefore that, {error.message}"
+                raise
+    raise AssertionError("unreachable")  # pragma: no cover - the last attempt returns or raises
+
+
+def _wait(seconds: float, token: CancelToken) -> None:
+    over = threading.Event()
+    with token.on_cancel(over.set):
+        over.wait(seconds)

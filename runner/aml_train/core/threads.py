@@ -1,153 +1,190 @@
-"""Two pieces of work at once, of which either ends the other at once when it fails.
+"""Threads: cancel work, run two functions in parallel, clean up after an interruption, end the process.
 
-Python cannot end a thread. Work that waits in a call is freed from it by taking away what it waits for: the container that
-it follows, the connection that it reads from.
+Python cannot end a thread. Work that waits in a call is freed by removing what it waits for: the container that it follows,
+the connection that it reads from. One :class:`CancelToken` does that for builds, pushes, tests and submissions.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from concurrent.futures import Future
+from typing import Final, NoReturn, TypeVar
 
-from aml_train.core.errors import AmlTrainError
+from aml_train.core.errors import AmlTrainError, CancelledError
 
 A = TypeVar("A")
 B = TypeVar("B")
 
-PATIENCE: Final = 0.8
-"""Seconds that what was told to end is waited for; its thread keeps no process from exiting."""
-SETTLING: Final = 3.0
-"""Seconds that the tidying up after an interruption is waited for, of the 7.5 that GitHub's runner gives from SIGINT to SIGTERM."""
+JOIN_SECONDS: Final = 0.8
+"""Seconds that cancelled work is waited for; its thread keeps no process from exiting."""
+CLEANUP_SECONDS: Final = 3.0
+"""Seconds that the cleanup after an interruption is waited for, of the 7.5 that GitHub's runner gives from SIGINT to SIGTERM."""
 
 _LOG = logging.getLogger(__name__)
-_hurried: list[threading.Thread] = []
+_cleanups: list[threading.Thread] = []
 
 
-class StoppedError(Exception):
-    """The work ended because it was told to. Whoever told it catches this."""
+class WorkCancelledError(Exception):
+    """The work was cancelled. The caller that cancelled it catches this."""
 
 
-class Stop:
-    """Tells work in another thread to end."""
+class CancelToken:
+    """Ends work in another thread.
+
+    Work that must not be interrupted from some point on, such as a request that makes a job, calls :meth:`commit` there.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._set = False
-        self._ways: list[Callable[[], object]] = []
+        self._cancelled = False
+        self._committed = False
+        self._actions: list[Callable[[], object]] = []
 
     @property
-    def is_set(self) -> bool:
+    def cancelled(self) -> bool:
         """Whether the work is to end."""
-        return self._set
+        return self._cancelled
 
-    def set(self) -> None:
-        """End the work; what it waits in is taken away, from this thread."""
+    def cancel(self) -> bool:
+        """End the work: call every action that frees it, in this thread.
+
+        Returns:
+            whether the work ends; False if it is committed.
+        """
         with self._lock:
-            ways, self._ways = self._ways, []
-            self._set = True
-        for free in ways:
-            try:
-                free()
-            except Exception:  # noqa: BLE001 - one way that fails must not keep the others
-                # Such as of an engine that has gone away: what waits for that ends by itself, and tells.
-                _LOG.debug("what was to end the work failed", exc_info=True)
+            if self._committed:
+                return False
+            actions, self._actions = self._actions, []
+            self._cancelled = True
+        for action in actions:
+            _free(action)
+        return True
 
-    def check(self) -> None:
-        """Raise StoppedError if the work is to end."""
-        if self._set:
-            raise StoppedError
+    def commit(self) -> None:
+        """From now on the work cannot be cancelled. May be called again.
+
+        Raises:
+            CancelledError: if it was cancelled.
+        """
+        with self._lock:
+            if self._cancelled:
+                raise CancelledError("The submission was cancelled.")
+            self._committed = True
+
+    def raise_if_cancelled(self) -> None:
+        """Raise WorkCancelledError if the work is to end."""
+        if self._cancelled:
+            raise WorkCancelledError
+
+    def add_action(self, action: Callable[[], object]) -> None:
+        """Call *action* when the work is cancelled, in the thread that cancels; at once if it was."""
+        with self._lock:
+            if not self._cancelled:
+                self._actions.append(action)
+                return
+        _free(action)
 
     @contextlib.contextmanager
-    def frees(self, free: Callable[[], object]) -> Iterator[None]:
-        """Call *free* when the work is to end, as long as the block lasts. The block does not begin where that is said already.
+    def on_cancel(self, free: Callable[[], object]) -> Iterator[None]:
+        """Call *free* when the work is cancelled during the block. The block does not begin if it was cancelled before.
 
         Args:
             free: makes the calls in the block return or fail; runs in another thread.
 
         Raises:
-            StoppedError: in place of any error of the block, and at its end, if the work is to end.
+            WorkCancelledError: instead of any error of the block, and at its end, if the work was cancelled.
         """
         with self._lock:
-            if not self._set:
-                self._ways.append(free)
+            if not self._cancelled:
+                self._actions.append(free)
         try:
-            self.check()
+            self.raise_if_cancelled()
             yield
-            self.check()
+            self.raise_if_cancelled()
         except Exception as error:
-            if self._set:
-                raise StoppedError from error
+            if self._cancelled:
+                raise WorkCancelledError from error
             raise
         finally:
             with self._lock:
-                if free in self._ways:
-                    self._ways.remove(free)
+                if free in self._actions:
+                    self._actions.remove(free)
 
 
-def hurriedly(work: Callable[[], object], *, last: bool = False) -> None:
-    """Begin *work* on the way out of an interruption, and go on at once; :func:`settled` waits for all of it together.
+def _free(action: Callable[[], object]) -> None:
+    """Call *action*. If it fails, such as of an engine that has gone away, what waits for that engine ends by itself."""
+    try:
+        action()
+    except Exception:  # noqa: BLE001 - an action that fails must not keep the others
+        _LOG.debug("An action that frees cancelled work failed", exc_info=True)
+
+
+def cleanup_on_interrupt(work: Callable[[], object], *, last: bool = False) -> None:
+    """Start *work* in the background on the way out of an interruption; :func:`drain` waits for all such work.
 
     Args:
-        work: tidies up; what does not get done is what a later sweep is for.
-        last: it begins when everything else has ended that was begun before.
+        work: cleans up; a later sweep removes what it does not get done.
+        last: start it when all work that was started before has ended.
     """
-    earlier = tuple(_hurried) if last else ()
+    earlier = tuple(_cleanups) if last else ()
 
     def run() -> None:
         for thread in earlier:
             thread.join()
         try:
             work()
-        except Exception:  # noqa: BLE001 - nobody waits who could be told
+        except Exception:  # noqa: BLE001 - no caller waits for it
             _LOG.warning("Something is left over from the interruption", exc_info=True)
 
-    thread = threading.Thread(target=run, name="tidy-up", daemon=True)
-    _hurried.append(thread)
+    thread = threading.Thread(target=run, name="cleanup", daemon=True)
+    _cleanups.append(thread)
     thread.start()
 
 
 @contextlib.contextmanager
-def settled() -> Iterator[None]:
-    """After an interruption of the block, wait for what was begun :func:`hurriedly`: :data:`SETTLING` in all."""
+def drain() -> Iterator[None]:
+    """After an interruption of the block, wait for its cleanups, :data:`CLEANUP_SECONDS` in all."""
     try:
         yield
     except Exception:
         raise
     except BaseException:
-        deadline = time.monotonic() + SETTLING
-        while _hurried:
-            _hurried.pop(0).join(max(0.0, deadline - time.monotonic()))
+        deadline = time.monotonic() + CLEANUP_SECONDS
+        while _cleanups:
+            _cleanups.pop(0).join(max(0.0, deadline - time.monotonic()))
         raise
 
 
 @contextlib.contextmanager
-def ending(end: Callable[[], object]) -> Iterator[None]:
-    """Call *end* after the block; after an interruption :func:`hurriedly`."""
+def cleanup(end: Callable[[], object]) -> Iterator[None]:
+    """Call *end* after the block; after an interruption, in the background."""
     try:
         yield
     except Exception:
         end()
         raise
     except BaseException:
-        hurriedly(end)
+        cleanup_on_interrupt(end)
         raise
     end()
 
 
 @contextlib.contextmanager
 def temporary(make: Callable[[], A], end: Callable[[A], object]) -> Iterator[A]:
-    """Have what *make* returns for the block, and *end* it afterwards; after an interruption :func:`hurriedly`.
+    """Yield what *make* returns, and *end* it after the block; after an interruption, in the background.
 
-    An interruption in the midst of *make*, which may be a request that somebody else fulfils all the same, loses nothing:
-    *make* has a thread of its own, goes on to its end there, and what it made is ended.
+    An interruption during *make*, which may be a request that the engine fulfils all the same, loses nothing: *make*
+    runs in a separate thread, continues to its end there, and what it made is ended.
 
     Args:
-        make: makes it; what it raises is raised.
-        end: takes it away.
+        make: makes the thing; its exception is raised.
+        end: removes it.
     """
     made: list[A] = []
     failures: list[Exception] = []
@@ -169,7 +206,7 @@ def temporary(make: Callable[[], A], end: Callable[[A], object]) -> Iterator[A]:
         for thing in made:
             end(thing)
 
-    with ending(undo):
+    with cleanup(undo):
         thread.start()
         over.wait()
         if failures:
@@ -177,86 +214,78 @@ def temporary(make: Callable[[], A], end: Callable[[A], object]) -> Iterator[A]:
         yield made[0]
 
 
-def together(
-    main: Callable[[Stop], A], aside: Callable[[Stop], B], *, name: str, ended: str, stop: Stop | None = None
-) -> tuple[A, B]:
-    """Run *main* in this thread and *aside* in another; return what they return.
-
-    What fails first ends the other. Its error is raised, and says what became of the other. An interruption of this thread
-    (KeyboardInterrupt) ends *aside*, too: :func:`hurriedly`.
-
-    Args:
-        main: the work of this thread; raises StoppedError where it was ended.
-        aside: the work of the other thread, likewise.
-        name: of the other thread.
-        ended: what the error says where *main* was ended, such as ``The tests were ended.``
-        stop: ends both.
-
-    Raises:
-        StoppedError: if *stop* was set meanwhile.
-    """
-    main_stop, aside_stop = Stop(), Stop()
-
-    def end_both() -> None:
-        main_stop.set()
-        aside_stop.set()
-
-    with (stop or Stop()).frees(end_both):
-        return _together(main, aside, main_stop, aside_stop, name, ended)
-
-
-def _together(
-    main: Callable[[Stop], A],
-    aside: Callable[[Stop], B],
-    main_stop: Stop,
-    aside_stop: Stop,
+def run_parallel(
+    main: Callable[[CancelToken], A],
+    aside: Callable[[CancelToken], B],
+    *,
     name: str,
     ended: str,
+    token: CancelToken | None = None,
 ) -> tuple[A, B]:
+    """Run *main* in this thread and *aside* in another; return their results.
+
+    The first failure cancels the other one. Its error is raised, and says what became of the other. An interruption of this
+    thread (KeyboardInterrupt) cancels *aside*, too; :func:`drain` waits for its end.
+
+    Args:
+        main: the work of this thread; raises WorkCancelledError if it is cancelled.
+        aside: the work of the other thread, likewise.
+        name: of the other thread.
+        ended: what the error says if *main* was cancelled, such as ``The tests were ended.``
+        token: cancels both.
+
+    Raises:
+        WorkCancelledError: if *token* was cancelled meanwhile.
+    """
+    main_token, aside_token = CancelToken(), CancelToken()
     failures: list[BaseException] = []
     mains: list[A] = []
     asides: list[B] = []
 
+    def cancel_both() -> None:
+        main_token.cancel()
+        aside_token.cancel()
+
     def work() -> None:
         try:
-            asides.append(aside(aside_stop))
-        except StoppedError:
+            asides.append(aside(aside_token))
+        except WorkCancelledError:
             pass
         except BaseException as error:  # noqa: BLE001 - it is raised in the other thread
             failures.append(error)
-            main_stop.set()
+            main_token.cancel()
+
+    def end_aside() -> None:
+        aside_token.cancel()
+        thread.join()  # it removes what it made
 
     thread = threading.Thread(target=work, name=name, daemon=True)
-    thread.start()
-    was_ended = False
-    try:
+    cancelled = False
+    with (token or CancelToken()).on_cancel(cancel_both):
+        thread.start()
         try:
-            mains.append(main(main_stop))
-        except StoppedError:
-            was_ended = True
-        except Exception as error:  # noqa: BLE001 - it is raised below
-            failures.append(error)
-        else:
-            thread.join()
-    except BaseException:
-
-        def end_aside() -> None:
-            aside_stop.set()
-            thread.join()  # it takes away what it made
-
-        hurriedly(end_aside)
-        raise
-    aside_stop.set()
-    thread.join(PATIENCE)
-    if failures:
-        raise _first(failures, ended if was_ended else None)
-    if not (mains and asides):  # both were told to end
-        raise StoppedError
+            try:
+                mains.append(main(main_token))
+            except WorkCancelledError:
+                cancelled = True
+            except Exception as error:  # noqa: BLE001 - it is raised below
+                failures.append(error)
+            else:
+                thread.join()
+        except BaseException:
+            cleanup_on_interrupt(end_aside)
+            raise
+        aside_token.cancel()
+        thread.join(JOIN_SECONDS)
+        if failures:
+            raise _first(failures, ended if cancelled else None)
+        if not (mains and asides):  # both were cancelled
+            raise WorkCancelledError
     return mains[0], asides[0]
 
 
 def _first(failures: list[BaseException], ended: str | None) -> BaseException:
-    """Return the first failure; it tells of the other one."""
+    """Return the first failure; its message mentions the other one."""
     first, *others = failures
     for text in [*(f"Also: {error}" for error in others), *([ended] if ended else [])]:
         if isinstance(first, AmlTrainError):
@@ -264,3 +293,40 @@ def _first(failures: list[BaseException], ended: str | None) -> BaseException:
         else:
             first.add_note(text)
     return first
+
+
+def in_background(work: Callable[[], A], name: str, future: Future[A] | None = None) -> Future[A]:
+    """Run *work* in a separate daemon thread; return its future.
+
+    The process would wait for an executor of the standard library when it ends, even if nothing needs its result.
+
+    Args:
+        work: the function to run.
+        name: the thread's name.
+        future: the future to complete, if the caller must know it before the work begins; by default a new one.
+    """
+    result: Future[A] = future or Future()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - the future raises it
+            result.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return result
+
+
+def exit_process(code: int) -> NoReturn:
+    """End the process with *code*, at once if threads of cancelled work are left.
+
+    Azure's SDK uploads in executors, and Python would wait until these have done everything that they have queued.
+    """
+    main = threading.main_thread()
+    if any(thread is not main and thread.is_alive() and not thread.daemon for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # its reader is gone, or it is closed
+                stream.flush()
+        logging.shutdown()
+        os._exit(code)
+    sys.exit(code)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.config import PullPolicy
-from aml_train.core.background import in_background
-from aml_train.core.docker_configuration import read_docker_configuration
+from aml_train.core.docker import read_docker_configuration
 from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.references import DOCKER_HUB, ImageRef
+from aml_train.core.threads import in_background
 from aml_train.image.registry.auth import Login, RegistryAuth, is_loopback
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import ManifestHead

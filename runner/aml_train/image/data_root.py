@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.core.engine import remove_container
-from aml_train.core.own_container import in_container
+from aml_train.core.docker import in_container, remove_container
 from aml_train.core.threads import temporary
 from aml_train.image.leftovers import container_labels
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Listener, Notice
-from aml_train.core.units import size
+from aml_train.core.text import size
 from aml_train.image.base import docker_registries
 from aml_train.image.data_root import Room, find_room
 from aml_train.image.registry.client import Registry

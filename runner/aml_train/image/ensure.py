@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
-from aml_train.core.again import done_again
-from aml_train.core.engine import BuildCli
+from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import ImageReady, Listener, Notice, StageStarted
 from aml_train.core.references import ImageRef
-from aml_train.core.threads import Stop, hurriedly, settled, together
+from aml_train.core.retry import retry
+from aml_train.core.threads import CancelToken, cleanup_on_interrupt, drain, run_parallel
 from aml_train.image.build.build import BUILD_TIMEOUT, build_image
 from aml_train.image.build.cache import CACHE_TAG, LAYERS_TAG, Cache, engine_cache_kind
 from aml_train.image.completeness import lost_part
@@ -87,7 +87,7 @@ def ensure_image(
     import requests
     from docker.errors import DockerException
 
-    with location.client() as registry, settled():
+    with location.client() as registry, drain():
         tags = tuple(dict.fromkeys([*spec.release.tags, *release_tags]))
         work = Work(
             spec=spec,
@@ -210,7 +210,7 @@ class _Stage:
             self._forget(name, tag, pushed=bool(pushed))
             raise
         except BaseException:
-            hurriedly(partial(self._forget, name, tag, pushed=bool(pushed)), last=True)
+            cleanup_on_interrupt(partial(self._forget, name, tag, pushed=bool(pushed)), last=True)
             raise
         self._forget(name, tag, pushed=True)
         return self._ready(manifest, "built", record) if other is None else self._reuse(other)
@@ -251,13 +251,13 @@ class _Stage:
         )
         self.work.finish("image", f"built {image_id[:19]}", started)
 
-        def push(stop: Stop) -> Manifest:
-            manifest = self._push(name, tag, image_id, stop)
+        def push(token: CancelToken) -> Manifest:
+            manifest = self._push(name, tag, image_id, token)
             pushed.append(manifest)
             return manifest
 
-        (results, facts), manifest = together(
-            lambda stop: self._trial.inside(image_id, stop), push, name="push", ended="The tests were ended."
+        (results, facts), manifest = run_parallel(
+            lambda token: self._trial.inside(image_id, token), push, name="push", ended="The tests were ended."
         )
         return manifest, self._trial.record(manifest.digest, results, facts), facts
 
@@ -304,7 +304,7 @@ class _Stage:
             logins=self.work.location.logins(self.work.spec.base.reference.registry),
         )
 
-    def _push(self, name: str, tag: str, image_id: str, stop: Stop) -> Manifest:
+    def _push(self, name: str, tag: str, image_id: str, token: CancelToken) -> Manifest:
         """Push the candidate and check what arrived."""
         with self.work.stage("push", f"push to {self.work.location.push_name}") as done:
             check = partial(self.work.registry.check_push, self.candidate)
@@ -312,13 +312,13 @@ class _Stage:
 
             def push() -> str:
                 auth = self.work.location.credentials()
-                return push_image(self.work.engine, name, tag, auth=auth, listener=self.work.listener, stop=stop)
+                return push_image(self.work.engine, name, tag, auth=auth, listener=self.work.listener, token=token)
 
-            digest = done_again(
-                push, check=check, renew=self.work.location.renew, listener=self.work.listener, stop=stop
+            digest = retry(
+                push, check=check, renew=self.work.location.renew, listener=self.work.listener, token=token
             )
             manifest = read_back(self.work.registry, self.candidate, digest, image_id)
-            stop.check()
+            token.raise_if_cancelled()
             done(f"pushed {digest[:19]}")
         return manifest
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from aml_train.core.engine import remove_container
+from aml_train.core.docker import remove_container
 from aml_train.core.errors import ImageError
 from aml_train.core.threads import temporary
 from aml_train.image.base import Registries

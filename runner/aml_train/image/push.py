@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from aml_train.core.again import BrokenOffError
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Listener, Progress
 from aml_train.core.references import is_digest
-from aml_train.core.threads import Stop
+from aml_train.core.retry import TransferInterruptedError
+from aml_train.core.threads import CancelToken
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import Manifest
@@ -38,11 +38,11 @@ def push_image(
     *,
     auth: RegistryAuth | None,
     listener: Listener,
-    stop: Stop | None = None,
+    token: CancelToken | None = None,
 ) -> str:
     """Push ``repository:tag``; return the manifest's digest as the engine tells it.
 
-    The engine breaks a push off when the connection of whoever asked for it closes: so does *stop*, and so does the end of
+    The engine breaks a push off when the connection of whoever asked for it closes: so does *token*, and so does the end of
     this process, however it comes. docker-py's own ``push`` gives nobody the connection to close.
 
     Args:
@@ -51,21 +51,21 @@ def push_image(
         tag: the tag.
         auth: credentials, or None for what the engine's client is configured with.
         listener: told the bytes that were sent.
-        stop: breaks the push off.
+        token: breaks the push off.
 
     Raises:
         BrokenOffError: if the push fails: the engine reports that in the stream, not as an exception.
         ImageError: if the engine refuses it.
-        StoppedError: if *stop* was set meanwhile.
+        StoppedError: if *token* was set meanwhile.
     """
     import requests
     from docker.auth import encode_header, get_config_header, resolve_repository_name
 
-    stop = stop or Stop()
+    token = token or CancelToken()
     name = f"{repository}:{tag}"
 
     def tell(event: Event) -> None:
-        if not stop.is_set:
+        if not token.cancelled:
             listener(event)
 
     api = engine.api
@@ -80,14 +80,14 @@ def push_image(
             timeout=api.timeout,
             stream=True,
         )
-        with response, stop.frees(partial(_hang_up, response)):
+        with response, token.on_cancel(partial(_hang_up, response)):
             if not response.ok:
                 reason = response.json().get("message") or f"HTTP {response.status_code}"
                 raise ImageError(f"the push of {name} failed: {reason}", hint=_PUSH_HINT)
             lines = response.iter_lines(chunk_size=_CHUNK)
             return follow_push((json.loads(line) for line in lines if line), name, tell)
     except (requests.RequestException, ValueError) as error:
-        stop.check()
+        token.raise_if_cancelled()
         raise _push_failed(name, f"the engine's answer broke off: {error}") from error
 
 
@@ -99,8 +99,8 @@ def _hang_up(response: requests.Response) -> None:
             connection.sock.shutdown(socket.SHUT_RDWR)
 
 
-def _push_failed(name: str, reason: object) -> BrokenOffError:
-    return BrokenOffError(f"the push of {name} failed: {reason}", hint=_PUSH_HINT)
+def _push_failed(name: str, reason: object) -> TransferInterruptedError:
+    return TransferInterruptedError(f"the push of {name} failed: {reason}", hint=_PUSH_HINT)
 
 
 def follow_push(stream: Iterable[Mapping[str, Any]], name: str, listener: Listener) -> str:
@@ -147,11 +147,11 @@ def pull_image(
     try:
         for message in engine.api.pull(repository, tag=digest, stream=True, decode=True, auth_config=login):
             if error := message.get("error"):
-                raise BrokenOffError(f"the pull of {name} failed: {error}", hint=hint)
+                raise TransferInterruptedError(f"the pull of {name} failed: {error}", hint=hint)
         return str(engine.images.get(name).id)
     except (APIError, requests.RequestException) as error:
         reason = error.explanation or error if isinstance(error, APIError) else error
-        raise BrokenOffError(f"the pull of {name} failed: {reason}", hint=hint) from error
+        raise TransferInterruptedError(f"the pull of {name} failed: {reason}", hint=hint) from error
 
 
 def _engine_login(auth: RegistryAuth | None) -> dict[str, str] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import StageStarted, TestsFinished
-from aml_train.core.threads import Stop, StoppedError, together
+from aml_train.core.threads import CancelToken, WorkCancelledError, run_parallel
 from aml_train.image.readiness.check import Checks, load_facts, store_facts
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.readiness.judge import probe_key
@@ -32,28 +32,28 @@ class Trial:
     def _checks(self) -> Checks:
         return Checks(policy=self.work.spec.checks, listener=self.work.listener)
 
-    def inside(self, image_id: str, stop: Stop) -> tuple[TestResults | None, Facts]:
+    def inside(self, image_id: str, token: CancelToken) -> tuple[TestResults | None, Facts]:
         """Check the image and run its tests, both at once."""
         if self.work.tests is None:
-            return None, self._checks.look(self.work.engine, image_id, stop)
+            return None, self._checks.look(self.work.engine, image_id, token)
         checked = threading.Event()
 
-        def check(stop: Stop) -> Facts:
-            facts = self._checks.look(self.work.engine, image_id, stop)
+        def check(token: CancelToken) -> Facts:
+            facts = self._checks.look(self.work.engine, image_id, token)
             # Where it fails, the tests are told to stop as soon as the failure is on record: it comes first, whoever is quicker.
             checked.set()
             return facts
 
-        def test(stop: Stop) -> TestResults | None:
+        def test(token: CancelToken) -> TestResults | None:
             try:
-                return self._run_tests(image_id, stop)
+                return self._run_tests(image_id, token)
             except TestsFailedError:
                 # An image that is not ready is the likely reason, and the better one to hear of.
-                with contextlib.suppress(StoppedError), stop.frees(checked.set):
+                with contextlib.suppress(WorkCancelledError), token.on_cancel(checked.set):
                     checked.wait()
                 raise
 
-        return together(test, check, name="check", ended="The tests were ended.", stop=stop)
+        return run_parallel(test, check, name="check", ended="The tests were ended.", token=token)
 
     def of_found(self, found: Manifest) -> TestRecord | None:
         """Have an image that the registry has checked and tested; do only what no record tells."""
@@ -72,10 +72,10 @@ class Trial:
         image_id = self.work.pull(found)
         if record is not None or known is not None:
             # One of the two is there.
-            facts = self._checks.look(self.work.engine, image_id, Stop()) if known is None else known
-            results = self._run_tests(image_id, Stop()) if record is None else None
+            facts = self._checks.look(self.work.engine, image_id, CancelToken()) if known is None else known
+            results = self._run_tests(image_id, CancelToken()) if record is None else None
         else:
-            results, facts = self.inside(image_id, Stop())
+            results, facts = self.inside(image_id, CancelToken())
         if known is None:
             store_facts(self.work.registry, repository, digest, facts)
         if record is not None:
@@ -86,12 +86,12 @@ class Trial:
             store_record(self.work.registry, repository, record)
         return record
 
-    def _run_tests(self, image_id: str, stop: Stop) -> TestResults | None:
+    def _run_tests(self, image_id: str, token: CancelToken) -> TestResults | None:
         if self.work.tests is None:
             return None
         with self.work.stage("tests", f"tests in the image: {self.work.tests.command}") as done:
             results = run_tests(
-                image_id, self.work.tests, engine=self.work.engine, listener=self.work.listener, stop=stop
+                image_id, self.work.tests, engine=self.work.engine, listener=self.work.listener, token=token
             )
             done(f"{results.passed} passed" if results.report else "passed")
         return results

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aml_train.core.again import done_again
-from aml_train.core.engine import BuildCli
+from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Listener, Notice, Stage, StageFinished, StageStarted
-from aml_train.core.threads import Stop
+from aml_train.core.retry import retry
+from aml_train.core.threads import CancelToken
 from aml_train.image.push import pull_image
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import Manifest
@@ -62,7 +62,7 @@ class Work:
                     f"{self.registry.host} does not have {self.spec.repository}@{manifest.digest} any more"
                 )
 
-        image_id = done_again(pull, check=check, renew=self.location.renew, listener=self.listener, stop=Stop())
+        image_id = retry(pull, check=check, renew=self.location.renew, listener=self.listener, token=CancelToken())
         if not manifest.is_index and image_id not in (manifest.config_digest, manifest.digest):
             raise ImageError(f"the engine has {image_id} as {name}@{manifest.digest}, which is another image")
         return image_id

@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from aml_train.jobs.spending import placement_of as placement_of
     from aml_train.jobs.states import JobStatus as JobStatus
     from aml_train.jobs.states import parse_status as parse_status
-    from aml_train.jobs.submission import Submission as Submission
     from aml_train.jobs.target_names import TargetNames as TargetNames
     from aml_train.jobs.timing import Limits as Limits
     from aml_train.jobs.watch import Watch as Watch
@@ -136,7 +135,6 @@ _MODULES = {
     "placement_of": "spending",
     "JobStatus": "states",
     "parse_status": "states",
-    "Submission": "submission",
     "TargetNames": "target_names",
     "Limits": "timing",
     "Watch": "watch",

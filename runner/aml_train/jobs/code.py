@@ -9,7 +9,7 @@ from typing import Final
 from aml_train.config import CodeConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileEntry, FileSet
-from aml_train.core.units import size
+from aml_train.core.text import size
 
 _MOST_NAMED: Final = 5
 _OFFENCE: Final = 0.05

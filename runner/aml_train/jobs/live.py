@@ -8,13 +8,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final
 
-from aml_train.core.background import in_background
 from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.events import JobNamed, JobStatusChanged, Listener, Notice
+from aml_train.core.threads import CancelToken, in_background
 from aml_train.jobs.cancel import await_end, tell_to_cancel
 from aml_train.jobs.spec import JobSpec
-from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobService, JobView
 
 _CALL_OFF_PATIENCE: Final = 1.0
@@ -37,7 +36,7 @@ class LiveJob:
         self._service = service
         self._clock = clock
         self._listener = listener
-        self._submission: Submission | None = None
+        self._submission: CancelToken | None = None
         self._submitting: Future[JobView] | None = None
         listener(JobNamed(job=name))
 
@@ -50,9 +49,9 @@ class LiveJob:
         """
         return self.send(lambda submission: self._service.submit(job, submission))
 
-    def send(self, send: Callable[[Submission], JobView]) -> JobView:
+    def send(self, send: Callable[[CancelToken], JobView]) -> JobView:
         """Submit it by *send*, in the same way."""
-        submission = Submission()
+        submission = CancelToken()
         # An interruption may come between any two lines: it finds first the one, then both.
         self._submission = submission
         submitting: Future[JobView] = Future()

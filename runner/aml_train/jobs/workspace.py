@@ -9,10 +9,10 @@ from typing import Literal, Protocol
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.tags import TAG_JOB, TAG_STAGE
+from aml_train.core.threads import CancelToken
 from aml_train.gate import LoggedSet, MetricPoint
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.submission import Submission
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,13 +149,13 @@ class JobService(Protocol):
     def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
         """Return the version that ``@latest`` of a data asset or a model means now; None where there is none of that name."""
 
-    def submit(self, job: JobSpec, submission: Submission) -> JobView:
+    def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
         """Submit *job*. Where the answer is lost, the job is looked up by its name.
 
         *submission* is told before the request that makes the job leaves, and may call it off from another thread.
         """
 
-    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> JobView:
+    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
         """Submit the job *name* once more as *new*, with *tags* beside its own; otherwise as :meth:`submit`."""
 
     def cancel(self, name: str) -> bool:

@@ -34,9 +34,9 @@ LOG_TAIL: Final = 30
 
 def connect() -> DockerClient:
     """Return a client of the Docker engine, after it has answered; raises ImageError where it does not."""
-    from aml_train.core.engine import connect
+    from aml_train.core.docker import connect_engine
 
-    return connect(os.environ)
+    return connect_engine(os.environ)
 
 
 def find(client: DockerClient, settings: EmulatorSettings) -> Container | None:

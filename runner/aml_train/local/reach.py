@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.core.own_container import in_container, own_container
+from aml_train.core.docker import in_container, own_container
 from aml_train.local.settings import EmulatorSettings
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ class LocalTarget:
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
         """Have the image built, tested and released in the loopback registry, or find that it is."""
-        from aml_train.core.engine import buildkit_cli
+        from aml_train.core.docker import buildkit_cli
         from aml_train.image import ensure_image
 
         return ensure_image(

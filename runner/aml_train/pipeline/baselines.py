@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from aml_train.config import BaselineConfig
 from aml_train.core.comparison import Side
 from aml_train.core.errors import InvalidError
-from aml_train.core.origin import Origin
+from aml_train.core.git import Origin
 from aml_train.core.tags import TAG_BASELINE, TAG_COMMIT, TAG_DATA, TAG_DIGEST, TAG_METRIC, TAG_PARAMETER
 from aml_train.gate import (
     EarlierBaseline,

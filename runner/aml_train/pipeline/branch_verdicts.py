@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final, get_args
 
-from aml_train.core.origin import Origin
+from aml_train.core.git import Origin
 from aml_train.core.tags import TAG_GATE
 from aml_train.gate import GateWord as GateWord
 from aml_train.jobs import KEY_LENGTH, JobService, JobStatus, JobView
@@ -31,7 +31,7 @@ class Verdict:
     Attributes:
         gate: ``none`` where it has no rules, ``skipped`` where all were skipped: both let the run pass as well.
         at: the time, ISO 8601 in UTC.
-        commit, repository, configuration: as in :class:`aml_train.core.origin.Origin`.
+        commit, repository, configuration: as in :class:`aml_train.core.git.Origin`.
     """
 
     gate: GateWord

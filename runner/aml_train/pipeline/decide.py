@@ -7,7 +7,7 @@ from typing import Final
 
 from aml_train.core.errors import GateFailedError, ServiceError
 from aml_train.core.events import BaselineCompared, MetricsSettled
-from aml_train.core.origin import origin_of_tags
+from aml_train.core.git import origin_of_tags
 from aml_train.core.tables import masked
 from aml_train.gate import FoundBaseline, GateResult, GateWord, late_text, series_of, written_after
 from aml_train.pipeline.baselines import earlier_baseline

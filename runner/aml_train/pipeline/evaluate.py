@@ -10,7 +10,7 @@ from aml_train.config import BaselineConfig, GateRule, JsonValue
 from aml_train.core.clock import Clock
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
-from aml_train.core.origin import Origin
+from aml_train.core.git import Origin
 from aml_train.gate import (
     Decision,
     EarlierBaseline,

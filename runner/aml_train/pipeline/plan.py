@@ -20,7 +20,7 @@ from aml_train.config import (
     RetryConfig,
     WaitConfig,
 )
-from aml_train.core.origin import Origin
+from aml_train.core.git import Origin
 from aml_train.core.release_tags import release_tags
 from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
 from aml_train.image import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image

@@ -18,7 +18,8 @@ from aml_train.core.clock import Clock, elapsed
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Event, Listener, to_json
 from aml_train.core.files import FileId
-from aml_train.core.masking import Masker, known_secrets
+from aml_train.core.masking import Masker
+from aml_train.core.secrets import known_secrets
 from aml_train.core.streams import lasting_output
 from aml_train.image import secret_access
 from aml_train.jobs import TargetNames

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aml_train.core.events import ModelRegistered
-from aml_train.core.origin import origin_of_tags
+from aml_train.core.git import origin_of_tags
 from aml_train.gate import GateResult
 from aml_train.jobs import JobView, ModelView
 from aml_train.models import ModelSpec, check_written, lineage_tags

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from aml_train.config import BaselineConfig, Config
 from aml_train.core.comparison import Side
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.origin import Origin
+from aml_train.core.git import Origin
 from aml_train.gate import read_values
 from aml_train.jobs import JobService
 from aml_train.pipeline.baselines import find_baseline, side_of_job

@@ -8,7 +8,7 @@ from dataclasses import replace
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.events import ImageReady, JobSubmitted
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, TAG_SEQUENCE
-from aml_train.core.units import size
+from aml_train.core.text import size
 from aml_train.gate import FoundBaseline
 from aml_train.image import Given, JobImage
 from aml_train.jobs import JobSpec, JobStatus, JobTemplate, JobView, number_of, tell_to_cancel

@@ -51,9 +51,9 @@ class Host:
 
     @functools.cached_property
     def _engine(self) -> DockerClient:
-        from aml_train.core.engine import connect
+        from aml_train.core.docker import connect_engine
 
-        return connect(self.environ)
+        return connect_engine(self.environ)
 
 
 class Target(Protocol):

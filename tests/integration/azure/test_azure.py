@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from aml_train.core.engine import connect
+from aml_train.core.docker import connect_engine
 from tests.integration.azure.stand_in import REQUEST_TOKEN, GitHub, Workflow, assertion, serve
 from tests.support.emulator_process import Emulator
 from tests.support.engine_images import forget
@@ -36,7 +36,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     yield service
     service.admin("POST", "reset?force=1")
     service.stop()
-    client = connect(os.environ)
+    client = connect_engine(os.environ)
     forget(client, f"localhost:{service.registry_port}/")
     client.close()
 

@@ -17,7 +17,7 @@ import requests
 from aml_train.azure import target as azure_target
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.load import load_config
-from aml_train.core.engine import connect
+from aml_train.core.docker import connect_engine
 from aml_train.core.events import Event, JobStatusChanged, JobSubmitted, LogLines, ModelRegistered, Notice
 from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.prepare import prepare_run, run_prepared
@@ -123,7 +123,7 @@ class Client:
     def tell(self, line: str) -> None:
         """Let the job hear *line*; return when it stands in the log that the storage has, or the job has ended."""
         job = self.views[-1].name
-        engine = connect(os.environ)
+        engine = connect_engine(os.environ)
         (container,) = engine.containers.list(filters={"label": f"org.aml-train.emulator.run={job}"})
         # It runs, and may not have come to make what it is told by.
         tell = 'until test -p /tmp/told; do sleep 0.05; done; echo "$0" > /tmp/told'

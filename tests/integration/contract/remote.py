@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from aml_train.azure.http import Workspace
-from aml_train.jobs.submission import Submission
+from aml_train.core.threads import CancelToken
 from aml_train.jobs.workspace import JobService
 from aml_train.models.promotion.catalogue import Catalogue
 from tests.integration.contract.worker import read_frame, write_frame
@@ -97,21 +97,21 @@ class RemoteService:
         """Bytes arrive at once."""
         return iter(self._worker.ask(self._which, "read_log_by_service", name, path, offset))
 
-    def submit(self, job: Any, submission: Submission) -> Any:
+    def submit(self, job: Any, submission: CancelToken) -> Any:
         """Submit there; *submission* knows afterwards what became of it."""
         return self._sent("submit", submission, job)
 
-    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: Submission) -> Any:
+    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> Any:
         """Submit there, as `submit`."""
         return self._sent("submit_again", submission, name, new, tags=tags)
 
-    def _sent(self, method: str, submission: Submission, *args: Any, **options: Any) -> Any:
+    def _sent(self, method: str, submission: CancelToken, *args: Any, **options: Any) -> Any:
         told: list[bool] = []
         submission.add_action(lambda: told.append(True))
         called_off = bool(told)
         view, left = self._worker.ask(self._which, method, *args, called_off=called_off, **options)
         if left:
-            submission.leave()
+            submission.commit()
         return view
 
 

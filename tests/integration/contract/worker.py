@@ -26,7 +26,7 @@ from aml_train.config.model import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError
 from aml_train.core.events import Event, Notice
-from aml_train.jobs.submission import Submission
+from aml_train.core.threads import CancelToken
 from tests.contracts.guarded import change_tags
 
 CLOCK = Clock(now=time.monotonic, sleep=time.sleep)
@@ -76,9 +76,9 @@ def ensure_compute(service: AzureV2, cluster: ClusterConfig) -> list[str]:
     return [event.text for event in heard if isinstance(event, Notice)]
 
 
-def submit(make: Callable[[Submission], Any], called_off: bool) -> tuple[Any, bool]:
+def submit(make: Callable[[CancelToken], Any], called_off: bool) -> tuple[Any, bool]:
     """Return the job, and whether its request has left."""
-    submission = Submission()
+    submission = CancelToken()
     if called_off:
         submission.cancel()
     try:

@@ -17,7 +17,7 @@ import docker
 import pytest
 import requests
 
-from aml_train.core.engine import buildkit_cli
+from aml_train.core.docker import buildkit_cli
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.core.events import Event, Notice
 from aml_train.local import lifecycle as emulator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aml_train.config.model import ImageConfig, PipConfig
-from aml_train.core.engine import BuildCli, engine_platform
+from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.base import docker_registries, resolve_base
@@ -29,7 +29,7 @@ Ensure = Callable[..., Tested]
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait to its end for work that was told to end: on a busy machine that takes longer than a run has time for."""
-    monkeypatch.setattr("aml_train.core.threads.PATIENCE", 120.0)
+    monkeypatch.setattr("aml_train.core.threads.JOIN_SECONDS", 120.0)
 
 
 @pytest.fixture

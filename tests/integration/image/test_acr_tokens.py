@@ -11,7 +11,7 @@ import requests
 
 from aml_emulator.identity.tokens import REGISTRY_ACCESS_SECONDS, REGISTRY_REFRESH_SECONDS
 from aml_train.azure.acr_login import AcrLogin
-from aml_train.core.engine import BuildCli
+from aml_train.core.docker import BuildCli
 from aml_train.core.events import Notice
 from aml_train.image.ensure import ensure_image
 from aml_train.image.registry.client import Registry, RegistryLocation
@@ -97,7 +97,7 @@ def test_credentials_that_end_in_mid_push_are_renewed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Both tokens end while the engine sends a layer, before their time. It gives up, and gets new ones."""
-    monkeypatch.setattr("aml_train.core.again.PAUSES", (0.1, 0.1))
+    monkeypatch.setattr("aml_train.core.retry.PAUSES", (0.1, 0.1))
     jumped: list[str] = []
 
     def jump(what: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train.core.engine import BuildCli, engine_platform
+from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef
 from aml_train.image.base import MovedTags, docker_registries, resolve_base

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aml_train.config.sections.image_model import ImageConfig
-from aml_train.core.engine import BuildCli, buildkit_cli
+from aml_train.core.docker import BuildCli, buildkit_cli
 from aml_train.core.references import ImageRef
 from aml_train.image.build.build import build_image
 from aml_train.image.build.cache import CACHE_TAG, Cache, engine_cache_kind

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from aml_train.core.engine import BuildCli
+from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError, TestsFailedError
 from aml_train.core.events import ImageChecked, TestsFinished
 from aml_train.image import trial
@@ -23,7 +23,7 @@ from tests.integration.conftest import Recorder
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from aml_train.core.threads import Stop
+    from aml_train.core.threads import CancelToken
 
 Ensure = Callable[..., Tested]
 MakeTests = Callable[..., TestSpec]
@@ -40,9 +40,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     real = look_into
 
-    def look(engine: DockerClient, image: str, *, stop: Stop | None = None) -> Facts:
+    def look(engine: DockerClient, image: str, *, token: CancelToken | None = None) -> Facts:
         seen.append(image)
-        return real(engine, image, stop=stop)
+        return real(engine, image, token=token)
 
     monkeypatch.setattr(checking, "look_into", look)
     return seen

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train.core.engine import BuildCli, engine_platform
+from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Notice
 from aml_train.core.references import ImageRef

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train.core.engine import BuildCli, buildkit_cli, connect, engine_platform
+from aml_train.core.docker import BuildCli, buildkit_cli, connect_engine, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, LogLine
 from aml_train.core.references import ImageRef
-from aml_train.core.threads import Stop
+from aml_train.core.threads import CancelToken
 from aml_train.image import ensure as stage
 from aml_train.image.base import docker_registries, resolve_base
 from aml_train.image.build.build import build_image
@@ -75,7 +75,7 @@ def _ensure(
     tests: TestSpec | None = None,
 ) -> None:
     environ = breakable.environ
-    with contextlib.closing(connect(environ)) as engine:
+    with contextlib.closing(connect_engine(environ)) as engine:
         ensure_image(
             spec,
             tests,
@@ -173,10 +173,10 @@ def test_a_restart_during_the_build_is_told_and_the_next_run_works(
     client.images.remove("again:1", force=True)
 
 
-def _waiting_push(*_: object, stop: Stop, **__: object) -> str:
+def _waiting_push(*_: object, token: CancelToken, **__: object) -> str:
     """A push that goes on until it is ended: this engine reaches no registry, and would fail at once."""
     freed = threading.Event()
-    with stop.frees(freed.set):
+    with token.on_cancel(freed.set):
         freed.wait()
     raise AssertionError("it was not ended")
 

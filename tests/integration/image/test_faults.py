@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from aml_train.core.engine import BuildCli
+from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Notice, StageFinished
 from aml_train.image.ensure import ensure_image
@@ -46,7 +46,7 @@ def faulty(proxy: FaultyRegistry) -> FaultyRegistry:
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine's own pauses cannot be shortened; ours can."""
-    monkeypatch.setattr("aml_train.core.again.PAUSES", (0.1, 0.1, 0.1))
+    monkeypatch.setattr("aml_train.core.retry.PAUSES", (0.1, 0.1, 0.1))
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_what_the_engine_gives_up_is_taken_up_again(
     (notice,) = recorder.of(Notice)
     assert notice.level == "warning"
     assert "the push of localhost:" in notice.text
-    assert notice.text.endswith("Once more in 0 s: attempt 2 of 4.")
+    assert notice.text.endswith("Retrying in 0 s: attempt 2 of 4.")
     assert [event.stage for event in recorder.of(StageFinished)].count("push") == 1
 
 

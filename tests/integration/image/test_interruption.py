@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train.core.engine import BuildCli
+from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError, TestsFailedError
 from aml_train.core.events import Event, LogLine, Notice
-from aml_train.core.threads import Stop, StoppedError, settled
+from aml_train.core.threads import CancelToken, WorkCancelledError, drain
 from aml_train.image.build.build import build_image
 from aml_train.image.ensure import ensure_image
 from aml_train.image.leftovers import LABEL_KIND, LABEL_OWNER, this_owner
@@ -190,7 +190,7 @@ def test_a_push_that_fails_ends_the_tests(
     recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aml_train.core.again.PAUSES", ())
+    monkeypatch.setattr("aml_train.core.retry.PAUSES", ())
     half.denies = True
     expected = r"the push of localhost:\d+/.*-candidate:candidate-.* failed: .*denied.*\nThe tests were ended\."
     with pytest.raises(ImageError, match=expected):
@@ -211,7 +211,7 @@ def test_tests_that_fail_break_the_push_off(
     assert half.broken_off.wait(SOON), "the engine goes on with the push"
 
 
-def when_checking(engine: DockerClient, act: Callable[[], None]) -> threading.Thread:
+def when_checking(engine: DockerClient, act: Callable[[], object]) -> threading.Thread:
     """Call *act* from another thread as soon as this process's container for the checks runs."""
     wanted = {"label": [f"{LABEL_OWNER}={this_owner(engine)}", f"{LABEL_KIND}=checks"], "status": "running"}
 
@@ -229,10 +229,10 @@ def when_checking(engine: DockerClient, act: Callable[[], None]) -> threading.Th
 
 def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aml_train.image.readiness.run._SCRIPT", "exec sleep 6000")
-    stop = Stop()
-    thread = when_checking(engine, stop.set)
-    with pytest.raises(StoppedError):
-        look_into(engine, BASE, stop=stop)
+    token = CancelToken()
+    thread = when_checking(engine, token.cancel)
+    with pytest.raises(WorkCancelledError):
+        look_into(engine, BASE, token=token)
     thread.join()
     tidy_up()
     assert nothing_left(engine)
@@ -241,7 +241,7 @@ def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.Monke
 def test_an_interruption_ends_the_checks(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aml_train.image.readiness.run._SCRIPT", "exec sleep 6000")
     thread = when_checking(engine, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt), settled():
+    with pytest.raises(KeyboardInterrupt), drain():
         look_into(engine, BASE)
     thread.join()
     tidy_up()

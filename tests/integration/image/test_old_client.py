@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from aml_train.core.engine import buildkit_cli
+from aml_train.core.docker import buildkit_cli
 from aml_train.core.errors import ImageError
 from aml_train.image.build.build import build_image
 from aml_train.image.spec import ImageSpec

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from aml_train.cli.main import cli
 from aml_train.core.checks import Finding
-from aml_train.core.engine import BuildCli
+from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.image.leftovers import LABEL_KIND, LABEL_OWNER, this_owner
 from aml_train.image.readiness.judge import failure, judge

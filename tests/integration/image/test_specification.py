@@ -33,7 +33,7 @@ from aml_train.config.sections.image_model import (
     RunConfig,
     SecretConfig,
 )
-from aml_train.core.engine import BuildCli, engine_platform
+from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.events import to_json
 from aml_train.core.references import ImageRef

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from aml_train.core.engine import BuildCli
+from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError, TestsFailedError, TimedOutError
 from aml_train.core.events import Event, ImageReady, LogLine, Notice, Progress, StageFinished, TestsFinished
 from aml_train.core.references import ImageRef

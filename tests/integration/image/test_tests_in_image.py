@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aml_train.config.model import ContainerLimits
-from aml_train.core.containers import pack_files
-from aml_train.core.engine import BuildCli
+from aml_train.core.docker import BuildCli, pack_files
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Event, LogLine, Notice, TestsFinished
 from aml_train.image.build.build import build_image

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from aml_train.cli.main import cli
 from aml_train.config.sections.image_model import ImageConfig, PipConfig
-from aml_train.core.engine import buildkit_cli, connect
+from aml_train.core.docker import buildkit_cli, connect_engine
 from aml_train.core.errors import ImageError, InvalidError
 from aml_train.image.inputs import ImageInputs
 from tests.support.image_configs import BASE, FULL, OFED, plan
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 def test_engine_that_does_not_answer(tmp_path: Path) -> None:
     host = f"unix://{tmp_path}/no.sock"
     with pytest.raises(ImageError, match=r"no\.sock does not answer: No such file or directory") as caught:
-        connect({"DOCKER_HOST": host})
+        connect_engine({"DOCKER_HOST": host})
     assert "DOCKER_HOST" in (caught.value.hint or "")
 
 

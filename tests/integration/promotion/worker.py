@@ -27,6 +27,7 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event
 from aml_train.core.references import ImageRef
+from aml_train.core.threads import CancelToken
 from aml_train.gate.decide import Decision
 from aml_train.gate.rules import parse_rule
 from aml_train.image.records import store_record
@@ -34,7 +35,6 @@ from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_MANIFEST
 from aml_train.image.spec import Tested, TestRecord
 from aml_train.jobs.spec import JobTemplate, make_job
-from aml_train.jobs.submission import Submission
 from aml_train.models.promotion.promote import Promoter
 from aml_train.models.promotion.request import Request
 from aml_train.models.promotion.store import Held
@@ -117,7 +117,7 @@ def prepare(*, port: int, versions: int, folder: str) -> object:
             stem="digits",
             tags={"aml-train.commit": "c" * 40},
         )
-        jobs.append((service.submit(make_job(template, image, 1), Submission()).name, accuracy, count))
+        jobs.append((service.submit(make_job(template, image, 1), CancelToken()).name, accuracy, count))
     for job, accuracy, count in jobs:
         while not service.details(job).status.terminal:
             time.sleep(0.05)

@@ -19,7 +19,7 @@ from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError
 from aml_train.core.files import FileSet
-from aml_train.jobs.submission import Submission
+from aml_train.core.threads import CancelToken
 from tests.support.emulator_process import Emulator
 
 STEPS = "code_steps.py"
@@ -83,7 +83,7 @@ def listed(rest: AzureRest, code: Path) -> list[Any]:
 
 def test_what_is_uploaded_is_whole_and_found_again(emulator: Emulator, rest: Recording, tmp_path: Path) -> None:
     code = project(tmp_path, **{".env": b"SECRET=1", "id_rsa": b"key"})
-    asset = ensure_code(rest, FileSet.collect_code(code), Submission())
+    asset = ensure_code(rest, FileSet.collect_code(code), CancelToken())
     assert blobs(emulator, asset, rest) == {
         "train.py": b"print(1)",
         "pkg/__init__.py": b"",
@@ -91,7 +91,7 @@ def test_what_is_uploaded_is_whole_and_found_again(emulator: Emulator, rest: Rec
         "B.txt": b"b",
     }
     rest.asked.clear()
-    assert ensure_code(rest, FileSet.collect_code(code), Submission()) == asset
+    assert ensure_code(rest, FileSet.collect_code(code), CancelToken()) == asset
     assert len(rest.asked) == 1
     assert rest.asked[0].startswith("GET codes/")
 
@@ -103,13 +103,13 @@ def test_azure_ai_ml_reuses_ours_and_we_reuse_its(emulator: Emulator, rest: Reco
         emulator.client("hash", script=STEPS, code=str(ours))["hash"]
         == read_snapshot(FileSet.collect_code(ours)).content_hash
     )
-    made = ensure_code(rest, files, Submission())
+    made = ensure_code(rest, files, CancelToken())
     seen = emulator.client("register", script=STEPS, code=str(ours))
     assert f"azureml:{seen['name']}:{seen['version']}" == made
 
     seen = emulator.client("register", script=STEPS, code=str(theirs))
     rest.asked.clear()
-    found = ensure_code(rest, FileSet.collect_code(theirs), Submission())
+    found = ensure_code(rest, FileSet.collect_code(theirs), CancelToken())
     assert found == f"azureml:{seen['name']}:{seen['version']}"
     assert len(rest.asked) == 1
 
@@ -120,7 +120,7 @@ def test_long_files_go_in_blocks(
     monkeypatch.setattr(code_hash, "BLOCK", 1000)
     monkeypatch.setattr(code_upload, "_SMALL", 500)
     data = bytes(range(256)) * 50
-    asset = ensure_code(rest, FileSet.collect_code(project(tmp_path, big=data)), Submission())
+    asset = ensure_code(rest, FileSet.collect_code(project(tmp_path, big=data)), CancelToken())
     assert blobs(emulator, asset, rest)["big"] == data
 
 
@@ -128,7 +128,7 @@ def test_an_upload_that_is_called_off_leaves_no_asset(
     rest: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = project(tmp_path, **{f"file{number}": bytes([number]) for number in range(60)})
-    submission, sent = Submission(), threading.Event()
+    submission, sent = CancelToken(), threading.Event()
     original = code_upload._Upload._put
 
     def put(self: Any, *given: Any) -> None:
@@ -143,7 +143,7 @@ def test_an_upload_that_is_called_off_leaves_no_asset(
             ensure_code(rest, FileSet.collect_code(code), submission)
     assert sent.is_set()
     assert listed(rest, code) == []
-    assert ensure_code(rest, FileSet.collect_code(code), Submission())
+    assert ensure_code(rest, FileSet.collect_code(code), CancelToken())
     assert len(listed(rest, code)) == 1
 
 
@@ -160,7 +160,7 @@ def test_a_file_that_changes_under_the_upload_leaves_no_asset(
 
     monkeypatch.setattr(code_upload, "read_snapshot", read)
     with pytest.raises(InvalidError, match="late changed while it was read"):
-        ensure_code(rest, files, Submission())
+        ensure_code(rest, files, CancelToken())
     assert listed(rest, code) == []
 
 
@@ -182,7 +182,7 @@ def test_faults_that_pass_do_not_end_an_upload(faulty: Emulator, rest: Recording
     put_in(faulty, kind="status", host=STORAGE, method="PUT", status=503, count=3, retry_after=0)
     put_in(faulty, kind="reset", host=STORAGE, method="PUT", skip=10, count=2, after="true")
     put_in(faulty, kind="reset", path="*/codes/*/versions/1*", method="PUT", count=1, after="true")
-    asset = ensure_code(rest, FileSet.collect_code(code), Submission())
+    asset = ensure_code(rest, FileSet.collect_code(code), CancelToken())
     assert len(blobs(faulty, asset, rest)) == 34
     assert len(listed(rest, code)) == 1
 
@@ -191,7 +191,7 @@ def test_a_refusal_of_the_storage_leaves_no_asset(faulty: Emulator, rest: Record
     code = project(tmp_path, refused=b"x")
     put_in(faulty, kind="status", host=STORAGE, method="PUT", status=403, code="AuthorizationFailure", skip=2)
     with pytest.raises(ServiceError, match="answered 403: AuthorizationFailure") as caught:
-        ensure_code(rest, FileSet.collect_code(code), Submission())
+        ensure_code(rest, FileSet.collect_code(code), CancelToken())
     assert "sig=" not in str(caught.value)
     assert not caught.value.transient
     assert listed(rest, code) == []

@@ -27,9 +27,9 @@ from aml_train.config.model import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED
+from aml_train.core.threads import CancelToken
 from aml_train.image.spec import Given
 from aml_train.jobs.spec import JobSpec
-from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobView, ModelView, NewModel
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 
@@ -250,13 +250,13 @@ def submitted(service: AzureV2) -> JobView:
         image=Given(environment=None),
         fingerprint="f",
     )
-    found = service.submit(job, Submission())
+    found = service.submit(job, CancelToken())
     assert (found.name, found.tags[TAG_FINGERPRINT]) == ("j", "f")
     return found
 
 
 def submitted_again(service: AzureV2) -> JobView:
-    found = service.submit_again("old", "new", tags={TAG_FINGERPRINT: "f"}, submission=Submission())
+    found = service.submit_again("old", "new", tags={TAG_FINGERPRINT: "f"}, submission=CancelToken())
     assert (found.name, found.tags[TAG_RESUBMITTED]) == ("new", "old")
     return found
 

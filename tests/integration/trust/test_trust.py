@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from aml_train.core.engine import connect
+from aml_train.core.docker import connect_engine
 from tests.integration.trust.cases import Case, case
 from tests.integration.trust.suite import add_faults, count_faults, execute, wrong
 from tests.support.emulator_process import Emulator, executing_by
@@ -48,7 +48,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     yield service
     service.admin("POST", "reset?force=1")
     service.stop()
-    client = connect(os.environ)
+    client = connect_engine(os.environ)
     forget(client, f"localhost:{service.registry_port}/", f"localhost:{service.registry_tls_port}/")
     client.close()
 

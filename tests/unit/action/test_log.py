@@ -27,8 +27,8 @@ from aml_train.core.events import (
     TestFailure,
     TestsFinished,
 )
-from aml_train.core.lines import LONGEST_LINE
 from aml_train.core.masking import Masker
+from aml_train.core.text import LONGEST_LINE
 from aml_train_action.github.annotations import Annotations, Places
 from aml_train_action.github.log import Channel, ChannelText, GitHubLog, LogLevel
 from tests.unit.action.runner_model import COMMANDS, Done, Runner

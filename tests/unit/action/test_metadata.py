@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from aml_train.core.masking import known_secrets, named_secret
+from aml_train.core.secrets import known_secrets, named_secret
 from aml_train_action.github.log import LogLevel
 from aml_train_action.github.outputs import OUTPUTS
 from aml_train_action.inputs.azure import AzureInputs

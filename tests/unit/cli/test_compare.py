@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from aml_train.cli.main import cli
 from aml_train.config.load import load_config
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
-from aml_train.core.origin import Origin
+from aml_train.core.git import Origin
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.pipeline.branch_verdicts import record_verdict

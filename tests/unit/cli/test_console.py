@@ -34,7 +34,7 @@ from aml_train.core.events import (
     to_json,
 )
 from aml_train.core.tables import Table
-from aml_train.core.units import duration, size
+from aml_train.core.text import duration, size
 
 
 def shown(*events: Event) -> str:

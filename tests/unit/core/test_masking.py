@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_train.core.masking import MASK, Masker, MaskingStream, Scrubber, derive, known_secrets, maskable, parts_of
+from aml_train.core.masking import MASK, Masker, MaskingStream, Scrubber
+from aml_train.core.secrets import derive, known_secrets, maskable, parts_of
 from aml_train_action.github.commands import annotation
 
 SECRET = "s3cr3t/Val+ue~with=signs"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.core.engine import BuildCli
+from aml_train.core.docker import BuildCli
 from aml_train.core.errors import DiskError
 from aml_train.core.events import Event, Notice
 from aml_train.core.references import ImageRef

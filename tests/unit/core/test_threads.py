@@ -7,20 +7,28 @@ from collections.abc import Callable
 import pytest
 
 from aml_train.core.errors import ImageError, TestsFailedError
-from aml_train.core.threads import Stop, StoppedError, ending, hurriedly, settled, temporary, together
+from aml_train.core.threads import (
+    CancelToken,
+    WorkCancelledError,
+    cleanup,
+    cleanup_on_interrupt,
+    drain,
+    run_parallel,
+    temporary,
+)
 
 
 @pytest.fixture(autouse=True)
 def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have whatever ends waited for until it has, however busy the machine is."""
-    monkeypatch.setattr("aml_train.core.threads.PATIENCE", 300.0)
-    monkeypatch.setattr("aml_train.core.threads.SETTLING", 300.0)
+    monkeypatch.setattr("aml_train.core.threads.JOIN_SECONDS", 300.0)
+    monkeypatch.setattr("aml_train.core.threads.CLEANUP_SECONDS", 300.0)
 
 
-def _waiting(stop: Stop, begun: threading.Event | None = None) -> str:
+def _waiting(token: CancelToken, begun: threading.Event | None = None) -> str:
     """Work that only its stop ends."""
     freed = threading.Event()
-    with stop.frees(freed.set):
+    with token.on_cancel(freed.set):
         if begun is not None:
             begun.set()
         freed.wait()
@@ -28,79 +36,79 @@ def _waiting(stop: Stop, begun: threading.Event | None = None) -> str:
 
 
 def test_both_results_come_back() -> None:
-    assert together(lambda _: 1, lambda _: "two", name="aside", ended="") == (1, "two")
+    assert run_parallel(lambda _: 1, lambda _: "two", name="aside", ended="") == (1, "two")
 
 
 def test_a_failure_aside_ends_the_main_work_and_says_so() -> None:
-    def push(_: Stop) -> None:
+    def push(_: CancelToken) -> None:
         raise ImageError("the push failed: denied", hint="Sign in.")
 
     with pytest.raises(ImageError, match=r"^the push failed: denied\nThe tests were ended\.\nSign in\.$"):
-        together(_waiting, push, name="push", ended="The tests were ended.")
+        run_parallel(_waiting, push, name="push", ended="The tests were ended.")
 
 
 def test_a_failure_of_the_main_work_ends_the_other() -> None:
     begun, ended = threading.Event(), threading.Event()
 
-    def tests(_: Stop) -> None:
+    def tests(_: CancelToken) -> None:
         begun.wait()
         raise TestsFailedError("1 of 2 tests failed")
 
-    def push(stop: Stop) -> None:
+    def push(token: CancelToken) -> None:
         try:
-            _waiting(stop, begun)
+            _waiting(token, begun)
         finally:
             ended.set()
 
     with pytest.raises(TestsFailedError, match=r"^1 of 2 tests failed$"):
-        together(tests, push, name="push", ended="")
+        run_parallel(tests, push, name="push", ended="")
     assert ended.is_set()
 
 
 def test_the_first_failure_is_raised_and_tells_of_the_second() -> None:
     failed = threading.Event()
 
-    def tests(_: Stop) -> None:
+    def tests(_: CancelToken) -> None:
         raise TestsFailedError("1 of 2 tests failed")
 
-    def push(stop: Stop) -> None:
-        with pytest.raises(StoppedError):
-            _waiting(stop)
+    def push(token: CancelToken) -> None:
+        with pytest.raises(WorkCancelledError):
+            _waiting(token)
         failed.set()
         raise ImageError("denied", hint="Sign in.")
 
     with pytest.raises(TestsFailedError, match=r"^1 of 2 tests failed\nAlso: denied\nSign in\.$"):
-        together(tests, push, name="push", ended="")
+        run_parallel(tests, push, name="push", ended="")
     assert failed.is_set()
 
 
 def test_an_interruption_ends_the_other() -> None:
     begun, ended = threading.Event(), threading.Event()
 
-    def tests(_: Stop) -> None:
+    def tests(_: CancelToken) -> None:
         begun.wait()
         raise KeyboardInterrupt
 
-    def push(stop: Stop) -> None:
+    def push(token: CancelToken) -> None:
         try:
-            _waiting(stop, begun)
+            _waiting(token, begun)
         finally:
             ended.set()
 
     with pytest.raises(KeyboardInterrupt):
-        together(tests, push, name="push", ended="")
+        run_parallel(tests, push, name="push", ended="")
     ended.wait()
 
 
 def test_work_that_cannot_be_ended_keeps_no_process_from_exiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.core.threads.SETTLING", 0.01)
+    monkeypatch.setattr("aml_train.core.threads.CLEANUP_SECONDS", 0.01)
     release = threading.Event()
 
-    def tests(_: Stop) -> None:
+    def tests(_: CancelToken) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), settled():
-        together(tests, lambda _: release.wait(), name="endless", ended="")
+    with pytest.raises(KeyboardInterrupt), drain():
+        run_parallel(tests, lambda _: release.wait(), name="endless", ended="")
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "endless"]
     assert thread.daemon
     release.set()
@@ -116,29 +124,29 @@ def test_after_an_interruption_everything_is_waited_for_together() -> None:
         done.append("first")
 
     def interrupted() -> None:
-        hurriedly(lambda: done.append("second"))
+        cleanup_on_interrupt(lambda: done.append("second"))
         try:
-            with ending(first):
-                hurriedly(gate.set)
+            with cleanup(first):
+                cleanup_on_interrupt(gate.set)
                 raise KeyboardInterrupt
         finally:
-            hurriedly(lambda: done.append("last"), last=True)
+            cleanup_on_interrupt(lambda: done.append("last"), last=True)
 
-    with pytest.raises(KeyboardInterrupt), settled():
+    with pytest.raises(KeyboardInterrupt), drain():
         interrupted()
     assert sorted(done[:2]) == ["first", "second"]
     assert done[2] == "last"
 
 
 def test_what_takes_too_long_after_an_interruption_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.core.threads.SETTLING", 0.01)
+    monkeypatch.setattr("aml_train.core.threads.CLEANUP_SECONDS", 0.01)
     release, ended = threading.Event(), threading.Event()
 
     def slow() -> None:
         release.wait()
         ended.set()
 
-    with pytest.raises(KeyboardInterrupt), settled(), ending(slow):
+    with pytest.raises(KeyboardInterrupt), drain(), cleanup(slow):
         raise KeyboardInterrupt
     assert not ended.is_set()
     release.set()
@@ -147,16 +155,16 @@ def test_what_takes_too_long_after_an_interruption_is_not_waited_for(monkeypatch
 
 def test_without_an_interruption_the_end_is_waited_for_and_tells_its_errors() -> None:
     done: list[str] = []
-    with settled(), ending(lambda: done.append("well")):
+    with drain(), cleanup(lambda: done.append("well")):
         pass
-    with pytest.raises(ImageError, match="no"), settled(), ending(lambda: done.append("badly")):
+    with pytest.raises(ImageError, match="no"), drain(), cleanup(lambda: done.append("badly")):
         raise ImageError("no")
     assert done == ["well", "badly"]
 
     def refuse() -> None:
         raise OSError("busy")
 
-    with pytest.raises(OSError, match="busy"), ending(refuse):
+    with pytest.raises(OSError, match="busy"), cleanup(refuse):
         pass
 
 
@@ -164,57 +172,57 @@ def test_a_failure_to_tidy_up_is_logged(caplog: pytest.LogCaptureFixture) -> Non
     def refuse() -> None:
         raise OSError("busy")
 
-    with pytest.raises(KeyboardInterrupt), settled(), ending(refuse):
+    with pytest.raises(KeyboardInterrupt), drain(), cleanup(refuse):
         raise KeyboardInterrupt
     assert "Something is left over from the interruption" in caplog.text
     assert "busy" in caplog.text
 
 
 def test_a_fault_of_ours_keeps_its_type_and_gets_a_note() -> None:
-    def broken(_: Stop) -> None:
+    def broken(_: CancelToken) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError) as caught:
-        together(_waiting, broken, name="push", ended="The tests were ended.")
+        run_parallel(_waiting, broken, name="push", ended="The tests were ended.")
     assert caught.value.__notes__ == ["The tests were ended."]
 
 
 def test_what_is_stopped_beforehand_is_freed_at_once() -> None:
-    stop, freed = Stop(), []
-    stop.set()
-    with pytest.raises(StoppedError), stop.frees(lambda: freed.append(1)):
+    token, freed = CancelToken(), []
+    token.cancel()
+    with pytest.raises(WorkCancelledError), token.on_cancel(lambda: freed.append(1)):
         raise AssertionError("the block must not run")
     assert freed == []
 
 
 def test_an_error_after_the_stop_is_its_consequence() -> None:
-    stop = Stop()
+    token = CancelToken()
 
     def lose_connection() -> None:
-        stop.set()
+        token.cancel()
         raise OSError("connection reset")
 
-    with pytest.raises(StoppedError), stop.frees(lambda: None):
+    with pytest.raises(WorkCancelledError), token.on_cancel(lambda: None):
         lose_connection()
 
 
 def test_a_way_out_is_not_used_after_its_block() -> None:
-    stop, freed = Stop(), []
-    with stop.frees(lambda: freed.append(1)):
+    token, freed = CancelToken(), []
+    with token.on_cancel(lambda: freed.append(1)):
         pass
-    stop.set()
+    token.cancel()
     assert freed == []
 
 
 def test_a_stop_from_outside_ends_both() -> None:
-    stop, begun = Stop(), threading.Barrier(3)
+    token, begun = CancelToken(), threading.Barrier(3)
     ended: list[str] = []
 
-    def work(name: str) -> Callable[[Stop], None]:
-        def wait(inner: Stop) -> None:
+    def work(name: str) -> Callable[[CancelToken], None]:
+        def wait(inner: CancelToken) -> None:
             freed = threading.Event()
             try:
-                with inner.frees(freed.set):
+                with inner.on_cancel(freed.set):
                     begun.wait()
                     freed.wait()
             finally:
@@ -224,26 +232,26 @@ def test_a_stop_from_outside_ends_both() -> None:
 
     def stopping() -> None:
         begun.wait()
-        stop.set()
+        token.cancel()
 
     thread = threading.Thread(target=stopping)
     thread.start()
-    with pytest.raises(StoppedError):
-        together(work("main"), work("aside"), name="aside", ended="", stop=stop)
+    with pytest.raises(WorkCancelledError):
+        run_parallel(work("main"), work("aside"), name="aside", ended="", token=token)
     thread.join()
     assert sorted(ended) == ["aside", "main"]
-    with pytest.raises(StoppedError):
-        together(work("main"), work("aside"), name="aside", ended="", stop=stop)
+    with pytest.raises(WorkCancelledError):
+        run_parallel(work("main"), work("aside"), name="aside", ended="", token=token)
 
 
 def test_a_way_that_fails_does_not_keep_the_others() -> None:
-    stop, freed = Stop(), threading.Event()
+    token, freed = CancelToken(), threading.Event()
 
     def fail() -> None:
         raise ConnectionRefusedError("the engine is gone")
 
-    with pytest.raises(StoppedError), stop.frees(fail), stop.frees(freed.set):
-        stop.set()
+    with pytest.raises(WorkCancelledError), token.on_cancel(fail), token.on_cancel(freed.set):
+        token.cancel()
     assert freed.is_set()
 
 
@@ -285,7 +293,7 @@ def test_an_interruption_while_something_is_made_ends_what_comes_of_it() -> None
             assert done == []
             interrupted.set()
 
-    with pytest.raises(KeyboardInterrupt), settled():
+    with pytest.raises(KeyboardInterrupt), drain():
         use()
     assert done == ["it"]
 
@@ -299,15 +307,15 @@ def test_after_an_interruption_what_the_other_work_made_is_ended_as_well() -> No
         interrupted.wait()
         return "it"
 
-    def tests(_: Stop) -> None:
+    def tests(_: CancelToken) -> None:
         begun.wait()
-        hurriedly(interrupted.set)
+        cleanup_on_interrupt(interrupted.set)
         raise KeyboardInterrupt
 
-    def checks(stop: Stop) -> None:
-        with temporary(make, done.append), stop.frees(lambda: None):
+    def checks(token: CancelToken) -> None:
+        with temporary(make, done.append), token.on_cancel(lambda: None):
             raise AssertionError("the block begins")
 
-    with pytest.raises(KeyboardInterrupt), settled():
-        together(tests, checks, name="checks", ended="")
+    with pytest.raises(KeyboardInterrupt), drain():
+        run_parallel(tests, checks, name="checks", ended="")
     assert done == ["it"]

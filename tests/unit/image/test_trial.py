@@ -11,7 +11,7 @@ import pytest
 
 from aml_train.core.errors import ImageError, TestsFailedError
 from aml_train.core.files import FileSet
-from aml_train.core.threads import Stop, StoppedError
+from aml_train.core.threads import CancelToken, WorkCancelledError
 from aml_train.image import trial
 from aml_train.image.readiness.check import Checks
 from aml_train.image.readiness.facts import Facts
@@ -61,8 +61,8 @@ def test_an_image_that_is_not_ready_is_the_reason_whichever_thread_is_quicker(
             waiting.set()
             return super().wait(timeout)
 
-    def look(_checks: Checks, _engine: object, _image: str, stop: Stop) -> Facts:
-        held.enter_context(stop.frees(ended.set))  # it is told to end when the tests have
+    def look(_checks: Checks, _engine: object, _image: str, token: CancelToken) -> Facts:
+        held.enter_context(token.on_cancel(ended.set))  # it is told to end when the tests have
         waiting.wait()
         raise ImageError("the image is not ready")
 
@@ -70,8 +70,8 @@ def test_an_image_that_is_not_ready_is_the_reason_whichever_thread_is_quicker(
     monkeypatch.setattr(Checks, "look", look)
     monkeypatch.setattr(trial, "run_tests", _fails(TestsFailedError("the tests failed")))
     with pytest.raises(ImageError, match=r"^the image is not ready\nAlso: the tests failed$"):
-        _trial(tmp_path).inside("sha256:0", Stop())
-    with contextlib.suppress(StoppedError):
+        _trial(tmp_path).inside("sha256:0", CancelToken())
+    with contextlib.suppress(WorkCancelledError):
         held.close()
 
 
@@ -81,4 +81,4 @@ def test_tests_that_fail_in_an_image_that_is_ready_are_the_reason(
     monkeypatch.setattr(Checks, "look", lambda *_: cast("Facts", {}))
     monkeypatch.setattr(trial, "run_tests", _fails(TestsFailedError("the tests failed")))
     with pytest.raises(TestsFailedError, match=r"^the tests failed$"):
-        _trial(tmp_path).inside("sha256:0", Stop())
+        _trial(tmp_path).inside("sha256:0", CancelToken())

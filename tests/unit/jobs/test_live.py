@@ -12,12 +12,12 @@ import pytest
 from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.events import Event, JobNamed, Notice
+from aml_train.core.threads import CancelToken
 from aml_train.image.spec import Given
 from aml_train.jobs.cancel import tell_to_cancel
 from aml_train.jobs.live import LiveJob
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.submission import Submission
 from aml_train.jobs.workspace import JobView
 from tests.support.fake_workspace import FakeClock, FakeService, lost
 
@@ -39,10 +39,10 @@ class SlowService(FakeService):
         self.stays = stays
         self.there, self.go_on = threading.Event(), threading.Event()
 
-    def submit(self, job: JobSpec, submission: Submission) -> JobView:
+    def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
         if self.stays == "uploading":
             self._stay()
-        submission.leave()
+        submission.commit()
         if self.stays == "sent":
             self._stay()
         return super().submit(job, submission)
@@ -96,7 +96,7 @@ def test_a_submission_whose_code_uploads_is_called_off(clock: FakeClock, submitt
     job._submission.add_action(service.go_on.set)
     assert job.interrupt(cancel=True).message == "Interrupted before the job was submitted."
     submitting[0].join(300)
-    assert ended == ["The submission was called off."]
+    assert ended == ["The submission was cancelled."]
     assert (service.submitted, service.cancelled) == ([], [])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.core.origin import Origin
+from aml_train.core.git import Origin
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.branch_verdicts import GateWord, latest_passed, read_verdict, record_verdict

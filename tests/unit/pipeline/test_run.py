@@ -23,13 +23,13 @@ from aml_train.core.events import (
     RunFinished,
     StageFinished,
 )
-from aml_train.core.origin import Origin
+from aml_train.core.git import Origin
 from aml_train.core.references import ImageRef
+from aml_train.core.threads import CancelToken
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import BaseImage, ImageSpec, Tested, TestSpec
 from aml_train.jobs.spec import JobSpec, JobTemplate
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.submission import Submission
 from aml_train.jobs.target_names import TargetNames
 from aml_train.jobs.watch import Pace
 from aml_train.jobs.workspace import JobView
@@ -222,7 +222,7 @@ def test_fresh_trains_again_as_the_next_attempt() -> None:
 class Instant(FakeService):
     """Its jobs have completed by the time that their submission is answered."""
 
-    def submit(self, job: JobSpec, submission: Submission) -> JobView:
+    def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
         view = replace(super().submit(job, submission), status=S.COMPLETED)
         self.jobs[job.name] = view
         return view

@@ -19,7 +19,7 @@ import pytest
 
 from aml_train.config.model import BaselineConfig, GateRule
 from aml_train.core.errors import ServiceError
-from aml_train.core.origin import Origin
+from aml_train.core.git import Origin
 from aml_train.gate.data_policy import DataPolicy
 from aml_train.gate.decide import Policies, Policy
 from aml_train.gate.rules import parse_rule

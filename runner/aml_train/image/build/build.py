@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from aml_train.core.engine import BuildCli
+from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError, TimedOutError
 from aml_train.core.events import Listener
-from aml_train.core.lines import LinePieces
+from aml_train.core.masking import Masker
 from aml_train.core.references import is_digest
 from aml_train.core.temporary import temporary_folder
+from aml_train.core.text import LinePieces
 from aml_train.image.build.cache import Cache
 from aml_train.image.build.context import docker_config, write_context
 from aml_train.image.build.progress import PlainProgress
-from aml_train.image.build.secrets import BuildSecrets, Mask, build_secrets
+from aml_train.image.build.secrets import BuildSecrets, build_secrets
 from aml_train.image.collect import protect_script
 from aml_train.image.dockerfile.render import render_protect
 from aml_train.image.inputs import PROTECT
@@ -124,7 +125,7 @@ def build_image(
         secrets=secrets,
         cache=cache,
     )
-    run = _Run(cli=cli, listener=listener, mask=Mask(secrets.values), timeout=timeout, platform=spec.platform)
+    run = _Run(cli=cli, listener=listener, masker=Masker(secrets.values), timeout=timeout, platform=spec.platform)
     with temporary_folder("build") as folder:
         run.build(folder, spec.dockerfile, spec.files, spec, tag, options)
         image_id = run.image_id(folder)
@@ -147,7 +148,7 @@ class _Run:
 
     cli: BuildCli
     listener: Listener
-    mask: Mask
+    masker: Masker
     timeout: float
     platform: str
 
@@ -175,7 +176,7 @@ class _Run:
         environ = {**self.cli.environ, **options.secrets.variables}
         if options.cache.logins:
             environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, options.cache.logins))
-        _run(argv, environ, self.mask, self.listener, self.timeout)
+        _run(argv, environ, self.masker, self.listener, self.timeout)
 
     @staticmethod
     def image_id(folder: Path) -> str:
@@ -226,7 +227,7 @@ def verify_base(image: dict[str, Any], base: BaseImage, engine: DockerClient) ->
         raise ImageError(f"the base {name} was moved to another image during the build", hint="Run again.")
 
 
-def _run(argv: Sequence[str], environ: Mapping[str, str], mask: Mask, listener: Listener, timeout: float) -> None:
+def _run(argv: Sequence[str], environ: Mapping[str, str], masker: Masker, listener: Listener, timeout: float) -> None:
     """Run the command, telling the listener what it prints."""
     progress = PlainProgress()
     timed_out = threading.Event()
@@ -253,7 +254,7 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], mask: Mask, listener: 
         with process:
             try:
                 if process.stdout is not None:
-                    _follow(process.stdout, progress, mask, listener)
+                    _follow(process.stdout, progress, masker, listener)
                 exit_code = process.wait()
             except BaseException:
                 _kill(process)
@@ -268,7 +269,7 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], mask: Mask, listener: 
         raise progress.error(exit_code)
 
 
-def _follow(output: IO[bytes], progress: PlainProgress, mask: Mask, listener: Listener) -> None:
+def _follow(output: IO[bytes], progress: PlainProgress, masker: Masker, listener: Listener) -> None:
     """Tell *listener* what the command prints, as soon as it does, until it prints no more; never a secret."""
     reader, ended, held = LinePieces(), False, ""
     while not ended:
@@ -276,8 +277,8 @@ def _follow(output: IO[bytes], progress: PlainProgress, mask: Mask, listener: Li
         ended = not data
         for piece in reader.feed(data, final=ended):
             # A secret may be cut by the end of a piece: what may be its beginning waits for the rest of the line.
-            text = mask(held + piece.text)
-            cut = max(len(text) - mask.longest, 0) if piece.more else len(text)
+            text = masker.mask(held + piece.text)
+            cut = max(len(text) - masker.longest, 0) if piece.more else len(text)
             text, held = text[:cut], text[cut:]
             for event in progress.feed(text, more=piece.more):
                 listener(event)

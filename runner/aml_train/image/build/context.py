@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from aml_train.core.docker_configuration import docker_configuration_file, read_docker_configuration
+from aml_train.core.docker import docker_configuration_file, read_docker_configuration
 from aml_train.core.files import FileSet
 from aml_train.image.registry.auth import RegistryAuth
 

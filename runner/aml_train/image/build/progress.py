@@ -10,7 +10,7 @@ from typing import Final
 
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, LogLine, Progress
-from aml_train.core.lines import Piece, lines_in, states
+from aml_train.core.text import Piece, lines_in, states
 
 _VERTEX = re.compile(r"#(?P<number>\d+) (?P<rest>.*)", re.DOTALL)
 _STEP = re.compile(r"\[(?:[\w.-]+ )?(?P<done>\d+)/(?P<total>\d+)\] (?P<instruction>.*)", re.DOTALL)

@@ -6,18 +6,15 @@ cache key. The arguments of the ``docker`` command name variables, never a value
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import quote
 
 from aml_train.config import SecretConfig
 from aml_train.core.errors import Fault, ImageError, InvalidError
 from aml_train.image.build.secret_files import SecretAccess, read_secret_file
 
 _VARIABLE: Final = "AML_TRAIN_BUILD_SECRET_"
-_SHORTEST: Final = 4
-"""Shorter values are no secrets, and masking them would make output illegible."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,27 +78,3 @@ def _value(name: str, secret: SecretConfig, environ: Mapping[str, str], access: 
     if not value.strip():
         raise ImageError(f"{secret.where}: the build needs the secret {name}, and {what}", hint=remedy)
     return value
-
-
-class Mask:
-    """Replaces every known secret in a text by ``***``: as it is, line by line, and as a URL carries it.
-
-    Attributes:
-        longest: characters of the longest of them.
-    """
-
-    def __init__(self, values: Iterable[str]) -> None:
-        found = {
-            form
-            for value in values
-            for line in (value, *value.splitlines())
-            for form in (line.strip(), quote(line.strip(), safe=""))
-            if len(form) >= _SHORTEST
-        }
-        self._found = sorted(found, key=len, reverse=True)
-        self.longest = max(map(len, found), default=0)
-
-    def __call__(self, text: str) -> str:
-        for secret in self._found:
-            text = text.replace(secret, "***")
-        return text

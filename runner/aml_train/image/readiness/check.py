@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from aml_train.core.answers import decode
 from aml_train.core.errors import ImageError
 from aml_train.core.events import ImageChecked, Listener, StageFinished, StageStarted
-from aml_train.core.threads import Stop
+from aml_train.core.threads import CancelToken
 from aml_train.image import artifact
 from aml_train.image.readiness.facts import Facts, check_facts
 from aml_train.image.readiness.judge import failure, judge, probe_key, summary
@@ -32,15 +32,15 @@ class Checks:
     policy: CheckPolicy
     listener: Listener
 
-    def look(self, engine: DockerClient, image_id: str, stop: Stop) -> Facts:
+    def look(self, engine: DockerClient, image_id: str, token: CancelToken) -> Facts:
         """Look into the image, which the engine has, and judge.
 
         Raises:
             ImageError: if a check fails, or there was no result.
-            StoppedError: if *stop* was set meanwhile.
+            StoppedError: if *token* was set meanwhile.
         """
         started = self._start()
-        facts = look_into(engine, image_id, stop=stop)
+        facts = look_into(engine, image_id, token=token)
         self._judge(facts, started, cached=False)
         return facts
 

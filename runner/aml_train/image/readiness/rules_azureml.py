@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from aml_train.core.checks import Finding
-from aml_train.core.units import size
+from aml_train.core.text import size
 from aml_train.image.readiness.facts import Facts, Rule, python_version
 from aml_train.image.spec import CheckPolicy
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.core.containers import fetch_file, pack_files
-from aml_train.core.engine import remove_container
+from aml_train.core.docker import fetch_file, pack_files, remove_container
 from aml_train.core.errors import ImageError
-from aml_train.core.threads import Stop, temporary
+from aml_train.core.threads import CancelToken, temporary
 from aml_train.image.leftovers import container_labels
 from aml_train.image.readiness.facts import Facts, check_facts, parse_facts
 from aml_train.image.readiness.judge import probe_script
@@ -45,17 +44,19 @@ printf '{"format": 1, "bash": %s, "python": null, "old_python": "%s"}' "$bash" "
 """
 
 
-def look_into(engine: DockerClient, image: str, *, timeout: float = TIMEOUT, stop: Stop | None = None) -> Facts:
+def look_into(
+    engine: DockerClient, image: str, *, timeout: float = TIMEOUT, token: CancelToken | None = None
+) -> Facts:
     """Return the facts of an image that the engine has. It gets no network, and its entrypoint is left out.
 
     Args:
         engine: the engine.
         image: image id or name.
         timeout: seconds.
-        stop: ends it at once.
+        token: ends it at once.
 
     Raises:
-        StoppedError: if *stop* was set meanwhile.
+        StoppedError: if *token* was set meanwhile.
         ImageError: if the image cannot be run or the probe came to no result: that is never taken for "ready".
     """
     from docker.errors import APIError
@@ -71,7 +72,7 @@ def look_into(engine: DockerClient, image: str, *, timeout: float = TIMEOUT, sto
     )
     with (
         temporary(create, remove_container) as container,
-        (stop or Stop()).frees(partial(remove_container, container)),
+        (token or CancelToken()).on_cancel(partial(remove_container, container)),
     ):
         container.put_archive("/", pack_files({"probe.py": probe_script()}, folder=_FOLDER))
         try:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.core.engine import remove_container
+from aml_train.core.docker import remove_container
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Listener, LogLine, Notice
-from aml_train.core.lines import LineSplitter, Piece
+from aml_train.core.text import LineSplitter, Piece
 from aml_train.image.leftovers import LABEL_KIND, container_labels
 from aml_train.image.spec import TestSpec
 
@@ -213,7 +213,7 @@ def run_container(
 
 
 def split_lines(frames: Iterable[tuple[int, bytes]]) -> Iterator[LogLine]:
-    """Turn the frames of a container's output (1 is stdout, 2 stderr) into lines; see :class:`aml_train.core.lines.LineSplitter`."""
+    """Turn the frames of a container's output (1 is stdout, 2 stderr) into lines; see :class:`aml_train.core.text.LineSplitter`."""
     splitters = {number: LineSplitter() for number in _STREAMS}
     for number, chunk in frames:
         yield from _log_lines(number, splitters[number].feed(chunk))

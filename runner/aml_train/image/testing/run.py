@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from aml_train.core.containers import TooLargeError, fetch_file, pack_files
+from aml_train.core.docker import TooLargeError, fetch_file, pack_files
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Listener, Notice, TestFailure, TestsFinished
-from aml_train.core.threads import Stop, temporary
+from aml_train.core.threads import CancelToken, temporary
 from aml_train.image.spec import TestSpec
 from aml_train.image.testing.container import (
     WORKSPACE,
@@ -77,7 +77,7 @@ class TestResults:
 
 
 def run_tests(
-    image: str, spec: TestSpec, *, engine: DockerClient, listener: Listener, stop: Stop | None = None
+    image: str, spec: TestSpec, *, engine: DockerClient, listener: Listener, token: CancelToken | None = None
 ) -> TestResults:
     """Run *spec* in a container of *image*, which is removed afterwards, or kept where *spec* says so.
 
@@ -88,17 +88,17 @@ def run_tests(
         spec: the tests.
         engine: the engine that has the image.
         listener: told each line as it comes, and the result.
-        stop: ends the tests at once.
+        token: ends the tests at once.
 
     Raises:
-        StoppedError: if *stop* was set meanwhile.
+        StoppedError: if *token* was set meanwhile.
         TestsFailedError: if a test failed, the command failed or took too long, or a report that must exist does not.
     """
     container: Container | None = None
     place = report_path(spec)
     try:
         create, end = partial(create_container, image, spec, place, engine), partial(end_container, spec=spec)
-        with temporary(create, end) as container, (stop or Stop()).frees(partial(end, container)):
+        with temporary(create, end) as container, (token or CancelToken()).on_cancel(partial(end, container)):
             with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as archive:
                 spec.files.tar(archive, prefix=WORKSPACE.strip("/"), folder_mode=0o777)
                 archive.seek(0)

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import LogTail
-from aml_train.core.lines import LineBlocks, Piece
 from aml_train.core.masking import Masker, Scrubber, without_signatures
+from aml_train.core.text import LineBlocks, Piece
 from aml_train.jobs.logs.names import LogName
 from aml_train.jobs.workspace import LogBeganAnewError
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.core.engine import BuildCli
+from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import LogLine, Progress
 from aml_train.image.build.build import BuildOptions, build_argv

@@ -11,12 +11,13 @@ import pytest
 
 from aml_train.config.sections.image_model import PROTECTED, SecretConfig
 from aml_train.core.errors import ImageError
+from aml_train.core.masking import Masker
 from aml_train.image.build.build import BuildOptions
 from aml_train.image.build.cache import Cache, cache_kind
 from aml_train.image.build.context import docker_config, write_context
 from aml_train.image.build.progress import PlainProgress
 from aml_train.image.build.secret_files import SecretAccess
-from aml_train.image.build.secrets import BuildSecrets, Mask, build_secrets
+from aml_train.image.build.secrets import BuildSecrets, build_secrets
 from aml_train.image.dockerfile.in_build import protect
 from aml_train.image.registry.auth import RegistryAuth
 
@@ -26,9 +27,9 @@ def test_values_are_read_only_to_mask_them(tmp_path: Path) -> None:
     secrets = {"a": SecretConfig(env="A"), "b": SecretConfig(file=tmp_path / "key")}
     found = build_secrets(secrets, {"A": "pa$$word"}, SecretAccess(workspace=tmp_path))
     assert "pa$$word" not in repr(found) + str(found.options)
-    mask = Mask(found.values)
+    mask = Masker(found.values).mask
     assert mask("x pa$$word y line one line%2Ftwo z") == "x *** y *** *** z"
-    assert Mask(["ab", ""])("ab") == "ab"
+    assert Masker(["ab", ""]).mask("ab") == "ab"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from aml_train.core.errors import ServiceError
-from aml_train.core.lines import LONGEST_LINE, Piece
 from aml_train.core.masking import Masker
+from aml_train.core.text import LONGEST_LINE, Piece
 from aml_train.jobs.logs.follow import TAIL_LINES, LogFollower, LogText, Tail
 from aml_train.jobs.logs.names import log_name
 from tests.support.fake_workspace import FakeService, lost

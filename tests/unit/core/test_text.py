@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.core.lines import LONGEST_LINE, LineBlocks, LinePieces, LineSplitter, Piece, is_plain, states
+from aml_train.core.text import LONGEST_LINE, LineBlocks, LinePieces, LineSplitter, Piece, is_plain, states
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from aml_train.core.again import BrokenOffError, done_again
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Notice
-from aml_train.core.threads import Stop, StoppedError
+from aml_train.core.retry import TransferInterruptedError, retry
+from aml_train.core.threads import CancelToken, WorkCancelledError
 
 
 class Engine:
@@ -21,7 +21,7 @@ class Engine:
     def work(self) -> str:
         self.log.append("work")
         if self.log.count("work") <= self.breaks:
-            raise BrokenOffError("the push of x failed: unauthorized", hint="Look.")
+            raise TransferInterruptedError("the push of x failed: unauthorized", hint="Look.")
         return "done"
 
     def note(self, what: str) -> Callable[[], None]:
@@ -32,13 +32,13 @@ class Engine:
         assert event.level == "warning"
         self.notices.append(event.text)
 
-    def run(self, *, check: Callable[[], object] | None = None, stop: Stop | None = None) -> str:
-        return done_again(
+    def run(self, *, check: Callable[[], object] | None = None, token: CancelToken | None = None) -> str:
+        return retry(
             self.work,
             check=check or self.note("check"),
             renew=self.note("renew"),
             listener=self.listen,
-            stop=stop or Stop(),
+            token=token or CancelToken(),
             pauses=(0.0, 0.0),
         )
 
@@ -54,13 +54,13 @@ def test_what_breaks_off_is_done_again_with_new_credentials() -> None:
     assert engine.run() == "done"
     assert engine.log == ["work", "renew", "check", "work", "renew", "check", "work"]
     assert engine.notices == [
-        f"the push of x failed: unauthorized. Once more in 0 s: attempt {number} of 3." for number in (2, 3)
+        f"the push of x failed: unauthorized. Retrying in 0 s: attempt {number} of 3." for number in (2, 3)
     ]
 
 
 def test_the_last_failure_is_raised() -> None:
     engine = Engine(9)
-    with pytest.raises(BrokenOffError, match=r"the push of x failed: unauthorized \(3 attempts\)\nLook\."):
+    with pytest.raises(TransferInterruptedError, match=r"the push of x failed: unauthorized \(3 attempts\)\nLook\."):
         engine.run()
     assert engine.log.count("work") == 3
 
@@ -81,17 +81,19 @@ def test_other_errors_are_final() -> None:
 
     engine = Engine(0)
     with pytest.raises(ImageError, match="no such image"):
-        done_again(work, check=engine.note("check"), renew=engine.note("renew"), listener=engine.listen, stop=Stop())
+        retry(
+            work, check=engine.note("check"), renew=engine.note("renew"), listener=engine.listen, token=CancelToken()
+        )
     assert engine.log == []
 
 
 def test_it_can_be_stopped() -> None:
-    stop, engine = Stop(), Engine(9)
+    token, engine = CancelToken(), Engine(9)
 
     def work() -> str:
-        stop.set()
+        token.cancel()
         return engine.work()
 
-    with pytest.raises(StoppedError):
-        done_again(work, check=engine.note("check"), renew=engine.note("renew"), listener=engine.listen, stop=stop)
+    with pytest.raises(WorkCancelledError):
+        retry(work, check=engine.note("check"), renew=engine.note("renew"), listener=engine.listen, token=token)
     assert engine.log == ["work"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.core.origin import Origin, origin_of_tags
+from aml_train.core.git import Origin, origin_of_tags
 from aml_train.pipeline.project_name import repository_of
 
 

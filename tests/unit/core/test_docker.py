@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.core.docker_configuration import read_docker_configuration
-from aml_train.core.engine import CliProbe, choose_cli, connect, parse_version
+from aml_train.core.docker import CliProbe, choose_cli, connect_engine, parse_version, read_docker_configuration
 from aml_train.core.errors import ImageError
 
 
@@ -49,7 +48,7 @@ def test_version(text: str, version: tuple[int, int] | None) -> None:
 @pytest.mark.parametrize("host", ["tcp://[", "tcp://a:b:c", "tcp://x:99999999", "[", "foo://x", "http://", "fd://x"])
 def test_an_address_that_is_none(host: str, tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"the Docker engine at .* does not answer: .") as caught:
-        connect({"DOCKER_HOST": host, "DOCKER_CONFIG": str(tmp_path)})
+        connect_engine({"DOCKER_HOST": host, "DOCKER_CONFIG": str(tmp_path)})
     assert "DOCKER_HOST" in str(caught.value.hint)
 
 
@@ -76,7 +75,7 @@ def test_an_address_that_is_none(host: str, tmp_path: Path) -> None:
 def test_a_broken_configuration_of_docker(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(ImageError) as caught:
-        connect({"DOCKER_CONFIG": str(tmp_path)})
+        connect_engine({"DOCKER_CONFIG": str(tmp_path)})
     assert message in caught.value.message
     assert str(tmp_path / "config.json") in caught.value.message
     assert "docker login" in str(caught.value.hint)

@@ -1,0 +1,352 @@
+"""The Docker engine: connect to it, its configuration file, its command line client, files of its containers.
+
+The engine is driven by docker-py, except for builds: docker-py has no BuildKit. The environment is always passed in. What we
+set in our own process later on (proxies of the local AzureML) must reach neither the engine's client nor the command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import secrets
+import socket
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from aml_train.core.errors import ImageError
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+DEFAULT_HOST: Final = "unix:///var/run/docker.sock"
+
+_PROBE_TIMEOUT: Final = 30.0
+_CALL_TIMEOUT: Final = 600
+_VERSION = re.compile(r"Docker version (\d+)\.(\d+)")
+
+
+def connect_engine(environ: Mapping[str, str]) -> DockerClient:
+    """Return a client of the engine that *environ* names (``DOCKER_HOST``), after it has answered.
+
+    Raises:
+        ImageError: if it does not answer, or Docker's configuration is damaged; the hint says what to do.
+    """
+    import docker
+    import requests
+    from docker.errors import DockerException
+
+    host = environ.get("DOCKER_HOST") or DEFAULT_HOST
+    read_docker_configuration(environ)  # which docker-py reads as well
+    try:
+        if host.startswith("unix://"):
+            # Tells the reason in plain words, where docker-py wraps it several times and leaves its socket open.
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(host.removeprefix("unix://"))
+        # The client asks for the engine's version at once.
+        return docker.from_env(environment={**environ, "DOCKER_HOST": host}, timeout=_CALL_TIMEOUT)
+    # docker-py takes the address apart with urllib, which has ValueError for one that is none.
+    except (DockerException, requests.RequestException, OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ImageError(
+            f"the Docker engine at {host} does not answer: {reason}",
+            hint="Start Docker (systemctl start docker, or Docker Desktop), make sure that you may use its socket "
+            "(group docker), or set DOCKER_HOST.",
+        ) from error
+
+
+def engine_platform(client: DockerClient) -> str:
+    """Return what the engine runs natively, such as ``linux/amd64``."""
+    version = client.version()
+    return f"{version['Os']}/{version['Arch']}"
+
+
+def remove_container(container: Container) -> None:
+    """Kill and remove a container with its anonymous volumes. One that is gone, or going, is no error."""
+    from docker.errors import APIError
+
+    try:
+        container.remove(force=True, v=True)
+    except APIError as error:
+        if error.status_code not in (404, 409):
+            raise
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildCli:
+    """A command that builds with BuildKit.
+
+    Attributes:
+        path: the ``docker`` executable.
+        buildx: whether the buildx plugin does it; otherwise the client's own ``build`` (before 23.0).
+        environ: the environment for the command.
+    """
+
+    path: str
+    buildx: bool
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CliProbe:
+    """What was found out about one ``docker`` executable: *version* is None where it could not be read."""
+
+    path: str
+    version: tuple[int, int] | None
+    buildx: bool
+
+
+def choose_cli(probes: Iterable[CliProbe]) -> CliProbe | None:
+    """Return the probe to build with: the first that has buildx, else the first client before 23.0, else None.
+
+    Since 23.0 ``docker build`` needs the buildx plugin for BuildKit; from 18.09 on the client had its own.
+    """
+    found = list(probes)
+    with_buildx = (probe for probe in found if probe.buildx)
+    built_in = (probe for probe in found if probe.version is not None and (18, 9) <= probe.version < (23, 0))
+    return next(with_buildx, None) or next(built_in, None)
+
+
+def parse_version(text: str) -> tuple[int, int] | None:
+    """Read the output of ``docker --version``."""
+    match = _VERSION.search(text)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def buildkit_cli(environ: Mapping[str, str]) -> BuildCli:
+    """Find a client on all of ``PATH`` that can build with BuildKit, for the same engine as :func:`connect_engine`.
+
+    Raises:
+        ImageError: if there is none; the hint says what to install.
+    """
+    outer = {name: value for name, value in environ.items() if name not in ("DOCKER_CONTEXT", "BUILDX_BUILDER")}
+    outer["DOCKER_HOST"] = environ.get("DOCKER_HOST") or DEFAULT_HOST
+    outer["DOCKER_BUILDKIT"] = "1"
+    paths = dict.fromkeys(
+        str(Path(folder) / "docker")
+        for folder in environ.get("PATH", "").split(":")
+        if (Path(folder) / "docker").is_file()
+    )
+    probes = []
+    for path in paths:
+        probe = _probe(path, outer)
+        probes.append(probe)
+        if probe.buildx:
+            break
+    chosen = choose_cli(probes)
+    if chosen is None:
+        tried = ", ".join(paths) or "none on PATH"
+        raise ImageError(
+            f"no docker command can build with BuildKit (tried: {tried})",
+            hint="Install the buildx plugin: the package docker-buildx-plugin, or docker-buildx on Debian and Ubuntu.",
+        )
+    return BuildCli(path=chosen.path, buildx=chosen.buildx, environ=outer)
+
+
+def _probe(path: str, environ: Mapping[str, str]) -> CliProbe:
+    """Ask one executable for its version and for buildx; what cannot be run is simply not usable."""
+    buildx = _run([path, "buildx", "version"], environ)
+    version = _run([path, "--version"], environ)
+    return CliProbe(path=path, version=parse_version(version or ""), buildx=buildx is not None and "buildx" in buildx)
+
+
+def _run(argv: list[str], environ: Mapping[str, str]) -> str | None:
+    """Return the command's output, or None if it could not be run or failed."""
+    try:
+        done = subprocess.run(
+            argv,
+            env=dict(environ),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_PROBE_TIMEOUT,
+            errors="replace",
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+_TEXTS: Final = ("credsStore",)
+#: Keys whose values are mappings, and what those hold (https://docs.docker.com/reference/cli/docker/#docker-cli-configuration-file-configjson-properties).
+_MAPPINGS: Final[Mapping[str, type]] = {"auths": dict, "credHelpers": str, "HttpHeaders": str, "proxies": dict}
+_WORDS: Final[Mapping[type, str]] = {dict: "an object", str: "text"}
+
+
+def docker_configuration_file(environ: Mapping[str, str]) -> Path:
+    """Return where Docker's clients have their configuration, whether it is there or not."""
+    return Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker")) / "config.json"
+
+
+def read_docker_configuration(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the configuration of Docker's clients; nothing where there is no file, or an empty one.
+
+    Raises:
+        ImageError: if the file cannot be read, or has another form than Docker gives it.
+    """
+    file = docker_configuration_file(environ)
+    try:
+        content = file.read_bytes() if file.is_file() else b""
+        configuration = json.loads(content) if content.strip() else {}
+        _check(configuration)
+    except OSError as error:
+        raise _damaged(f"{file} cannot be read: {error.strerror}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _damaged(f"{file} is not JSON: {error}") from error
+    except ValueError as error:
+        raise _damaged(f"{file} is damaged: {error}") from error
+    return dict(configuration)
+
+
+def _damaged(what: str) -> ImageError:
+    return ImageError(
+        what, hint="Correct or remove it, and sign in again where that is needed: docker login REGISTRY"
+    )
+
+
+def _check(configuration: Any) -> None:
+    """Raise ValueError where *configuration* is none. No value is repeated: it may be a secret."""
+    if not isinstance(configuration, dict):
+        raise ValueError("it is no JSON object")  # noqa: TRY004 - foreign input
+    for key in _TEXTS:
+        if not isinstance(configuration.get(key, ""), str):
+            raise ValueError(f"`{key}` must be text")  # noqa: TRY004
+    for key, kind in _MAPPINGS.items():
+        values = configuration.get(key)
+        if values is None:
+            continue
+        if not isinstance(values, dict):
+            raise ValueError(f"`{key}` must be an object")  # noqa: TRY004
+        for name, value in values.items():
+            if not isinstance(value, kind):
+                raise ValueError(f"`{name}` of `{key}` must be {_WORDS[kind]}")  # noqa: TRY004
+    for registry, entry in (configuration.get("auths") or {}).items():
+        _check_entry(registry, entry)
+
+
+def _check_entry(registry: str, entry: Mapping[str, Any]) -> None:
+    """Raise ValueError where an entry of ``auths`` is none that docker-py can read; one with a token needs nothing else."""
+    from docker.auth import decode_auth
+
+    if "identitytoken" in entry or "auth" not in entry:
+        return
+    try:
+        decode_auth(entry["auth"])
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"`auth` of `{registry}` is not user and password in base64") from error
+
+
+_LIMIT: Final = 50 << 20
+_CHUNK: Final = 1 << 20
+
+
+class TooLargeError(ValueError):
+    """A file of a container is larger than the caller takes."""
+
+
+class _Stream(io.RawIOBase):
+    """Chunks of a response, as a file to read from."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._rest = self._rest or next(self._chunks, b"")
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
+
+
+@contextlib.contextmanager
+def open_archive(container: Container, path: str) -> Iterator[IO[bytes] | None]:
+    """Open the tar stream of a path of a container, running or not; None where it is not there.
+
+    The connection is closed at the end, whether all of the stream was read or not: the engine locks a container while it sends
+    an archive of it (``containerArchivePath`` in daemon/archive.go of moby 20.10), so that every later call would wait.
+    docker-py's own ``get_archive`` does not give the response away.
+    """
+    client: Any = container.client
+    api = client.api
+    url, headers = api._url("/containers/{0}/archive", container.id), {"Accept-Encoding": "identity"}
+    with api._get(url, params={"path": path}, headers=headers, stream=True) as response:
+        if response.status_code == HTTPStatus.NOT_FOUND:
+            yield None
+            return
+        api._raise_for_status(response)
+        yield io.BufferedReader(_Stream(response.iter_content(_CHUNK)))
+
+
+def fetch_file(container: Container, path: str, *, limit: int = _LIMIT) -> bytes | None:
+    """Return a file of a container, running or not; None where it is not there.
+
+    Raises:
+        TooLargeError: if it is larger than *limit* bytes.
+        ValueError: if it is not a file.
+    """
+    with open_archive(container, path) as stream:
+        if stream is None:
+            return None
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            member = archive.next()
+            if member is not None and member.size > limit:
+                raise TooLargeError(f"{path} in the container is larger than {limit >> 20} MiB")
+            file = archive.extractfile(member) if member is not None and member.isfile() else None
+            if file is None:
+                raise ValueError(f"{path} in the container is not a file")
+            return file.read()
+
+
+def pack_files(files: dict[str, bytes], *, folder: str) -> bytes:
+    """Return a tar archive with *folder*, which anybody may write to, and *files* in it (name → contents)."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        entry = tarfile.TarInfo(folder)
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o777
+        archive.addfile(entry)
+        for name, content in files.items():
+            entry = tarfile.TarInfo(f"{folder}/{name}")
+            entry.size, entry.mode = len(content), 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+_MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
+
+
+def in_container() -> bool:
+    """Tell whether this process runs in a container: Docker and Podman leave a file in each."""
+    return any(mark.exists() for mark in _MARKS)
+
+
+def own_container(client: DockerClient) -> Container | None:
+    """Return the container that this process runs in: the one that has a file which was just written here.
+
+    The host name does not tell: under act it is the machine's.
+    """
+    from docker.errors import APIError
+
+    with tempfile.TemporaryDirectory(prefix="aml-train-") as folder:
+        mark = Path(folder) / secrets.token_hex(16)
+        mark.touch()
+        for candidate in client.containers.list(ignore_removed=True):
+            try:
+                with open_archive(candidate, str(mark)) as found:
+                    if found is not None:
+                        return candidate
+            except APIError as error:
+                # A container that ends while it is asked is not this one.
+                if error.status_code not in (404, 409, 500):
+                    raise
+    return None

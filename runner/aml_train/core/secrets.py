@@ -1,0 +1,235 @@
+"""Which values are secrets, and the disguises in which they are written. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, quote_plus, unquote
+
+_SHORTEST: Final = 4
+_SHORTEST_DERIVED: Final = 6
+#: Longer texts are not looked for as numeric entities, which are six times as long.
+_MOST_ENTITIES: Final = 256
+#: How the name of a secret ends: with the word itself, and perhaps with which of several it is. A name that only holds such a word,
+#: as ``SSH_KEY_NAME`` or ``MAX_TOKENS``, says something about a secret, or nothing.
+_SECRET_NAME: Final = re.compile(
+    r"""(?:
+      (?:TOKEN|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASES?|PASSCODE|CREDENTIALS?|CREDS|CONNECTION[_.-]?STRINGS?)
+    | (?:^|[_.-]|API|ACCESS|ACCOUNT|PRIVATE|SECRET|SHARED|SIGNING|SSH|STORAGE|ENCRYPTION|MASTER|DEPLOY)KEY
+    | (?-i:(?<=[a-z0-9])Key)
+    | (?:API|ACCESS|AUTH|REFRESH|SSH)[_.-]?(?:TOKENS|KEYS)
+    | (?:^|[_.-])(?:SAS|PAT|JWT|PSK|DSN) | [_.-]PWD
+    )(?:[_.-](?:[0-9]+|PROD(?:UCTION)?|DEV(?:ELOPMENT)?|TEST|STAGING|PRIMARY|SECONDARY|OLD|NEW|BASE(?:64)?|JSON|PEM|VALUE))*\Z""",
+    re.I | re.X,
+)
+#: Names that end like that, and mean what everybody may know: a public key, the name of a field, a token of a language model.
+_PUBLIC_NAME: Final = re.compile(
+    r"GPG_KEY|(?:.*[_.-])?(?:PUBLIC|METRIC|SORT|LABEL|FEATURE|PARTITION|CACHE|GROUP|INDEX|FOREIGN|ROUTING)[_.-]?KEY"
+    r"|(?:.*[_.-])?(?:BOS|EOS|PAD|UNK|MASK|SEP|CLS)[_.-]TOKEN",
+    re.I,
+)
+#: Secrets whose names do not tell: Docker's logins, the address at which the runner gives tokens.
+_KNOWN: Final = frozenset({"DOCKER_AUTH_CONFIG", "ACTIONS_ID_TOKEN_REQUEST_URL"})
+#: Identifiers are hidden in the log, as users expect, and kept in outputs: a studio link without them leads nowhere.
+_IDENTIFIERS: Final = frozenset(
+    name
+    for words in (("CLIENT", "ID"), ("TENANT", "ID"), ("SUBSCRIPTION", "ID"))
+    for name in ("AZURE_" + "_".join(words), "INPUT_" + "-".join(words), "-".join(words).lower())
+)
+#: The same in the JSON of ``AZURE_CREDENTIALS``.
+_IDENTIFIER_FIELDS: Final = frozenset({"clientId", "tenantId", "subscriptionId"})
+#: In a JSON secret, fields of these names are no secrets (the format of ``AZURE_CREDENTIALS``).
+_PUBLIC_FIELDS: Final = re.compile(r".*(Url|Uri|Endpoint|endpoint)$|type$|\$schema$")
+_TRIVIAL: Final = frozenset(
+    {
+        "true",
+        "false",
+        "null",
+        "none",
+        "undefined",
+        "local",
+        "main",
+        "master",
+        "test",
+        "default",
+        "https",
+        "http",
+        "latest",
+    }
+)
+
+
+def maskable(value: str) -> bool:
+    """Tell whether masking *value* hides something, rather than every brace and every second word."""
+    return len(value) >= _SHORTEST and value.lower() not in _TRIVIAL and sum(c.isalnum() for c in value) >= _SHORTEST
+
+
+def named_secret(name: str) -> bool:
+    """Tell whether a variable or an input of this name holds a secret."""
+    if name in _IDENTIFIERS or name in _KNOWN:
+        return True
+    return bool(_SECRET_NAME.search(name)) and not _PUBLIC_NAME.fullmatch(name)
+
+
+def identifier(name: str) -> bool:
+    """Tell whether a variable of this name holds an identifier, which is hidden in the log alone."""
+    return name in _IDENTIFIERS
+
+
+def known_secrets(environment: Mapping[str, str], *, identifiers: bool) -> set[str]:
+    """Return the values in *environment* whose names say that they are secret, those that the input ``set`` writes included.
+
+    Args:
+        environment: the process's environment; inputs are part of it.
+        identifiers: whether the identifiers of a subscription, tenant and client count.
+    """
+    values = {
+        value
+        for name, value in (*environment.items(), *_set(environment.get("INPUT_SET", "")))
+        if named_secret(name) and (identifiers or name not in _IDENTIFIERS)
+    }
+    if identifiers:
+        return values
+    return {part for value in values for part in without_identifiers(value)}
+
+
+def _set(lines: str) -> Iterator[tuple[str, str]]:
+    """Yield the last part of each key in ``key=value`` lines, such as a variable's name, and the value."""
+    for line in lines.splitlines():
+        key, _, value = line.strip().partition("=")
+        yield key.rpartition(".")[2], value
+
+
+def without_identifiers(value: str) -> Iterator[str]:
+    """Yield *value*; of the JSON of ``AZURE_CREDENTIALS`` the fields that identify nobody."""
+    document: Any = None
+    if value.lstrip().startswith("{"):
+        with contextlib.suppress(ValueError, RecursionError):
+            document = json.loads(value)
+    if isinstance(document, dict) and _IDENTIFIER_FIELDS & document.keys():
+        hidden = {key: inner for key, inner in document.items() if key not in _IDENTIFIER_FIELDS}
+        yield from _json_texts(json.dumps(hidden))
+    else:
+        yield value
+
+
+def derive(secret: str) -> set[str]:
+    """Return everything that must be masked for *secret*: itself and the disguises in which it is written.
+
+    Its lines, the fields of JSON, the signature of a SAS address; each of them also in base64 and base32 (at all offsets that it
+    can have in a longer text), in hexadecimal digits, URL-quoted once and twice, as JSON and as JSON in JSON, and with HTML's
+    entities.
+    """
+    found: set[str] = set()
+    for part in parts_of(secret):
+        found.add(part)
+        found.update(form for form in _forms(part) if len(form) >= _SHORTEST_DERIVED and maskable(form))
+    return found
+
+
+def parts_of(secret: str) -> set[str]:
+    """Return the texts that are secret by themselves. None holds a line end."""
+    waiting, parts = [secret], set[str]()
+    while waiting:
+        text = waiting.pop()
+        lines = [line.strip() for line in text.splitlines()]
+        fields = list(_json_texts(text))
+        signatures = [m[1] for m in re.finditer(r"(?:^|[?&;])(?:sig|AccountKey|SharedAccessKey)=([^&;\s]+)", text)]
+        fresh = {*lines, *fields, *signatures, *map(unquote, signatures)} - parts - {text}
+        waiting += [one for one in fresh if maskable(one)]
+        if maskable(text) and len(lines) == 1:
+            parts.add(lines[0])
+    return {part for part in parts if maskable(part)}
+
+
+def _json_texts(text: str) -> Iterator[str]:
+    """Yield every text in the JSON that *text* may be, but for fields that hold addresses."""
+    if not text.lstrip().startswith(("{", "[", '"')):
+        return
+    try:
+        waiting: list[Any] = [json.loads(text)]
+    except (ValueError, RecursionError):
+        return
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [inner for key, inner in value.items() if not _PUBLIC_FIELDS.match(key)]
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str):
+            yield value
+
+
+def _forms(part: str) -> Iterator[str]:
+    data = part.encode("utf-8", "surrogatepass")
+    yield from _base64(data)
+    yield from _base32(data)
+    for quoted in (
+        quote(part, safe="", errors="replace"),
+        quote(part, safe="/", errors="replace"),
+        quote_plus(part, errors="replace"),
+    ):
+        yield from _cases(quoted)
+        yield from _cases(quote(quoted, safe=""))
+    for escaped in (json.dumps(part), json.dumps(part, ensure_ascii=False)):
+        yield from _nested_json(escaped[1:-1])
+        # As Go and .NET write JSON that may stand in HTML.
+        yield escaped[1:-1].replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    yield repr(part)[1:-1]
+    yield from _entities(part)
+    data_of_a_command = part.replace("%", "%25")
+    yield data_of_a_command
+    yield data_of_a_command.replace(":", "%3A").replace(",", "%2C")  # as a command's property
+    if len(data) >= 8:
+        yield binascii.hexlify(data).decode()
+        yield binascii.hexlify(data).decode().upper()
+
+
+def _base64(data: bytes) -> Iterator[str]:
+    """Yield *data* in base64 (RFC 4648, both alphabets), at each offset that it can have in a longer text."""
+    for offset in range(3):
+        # The first characters depend on what is before, the last one on what follows: the middle is sure.
+        encoded = base64.b64encode(b"\x00" * offset + data).decode().rstrip("=")
+        end = len(encoded) - (1 if (offset + len(data)) % 3 else 0)
+        for form in (encoded[(0, 2, 3)[offset] : end], encoded if offset == 0 else ""):
+            yield form
+            yield form.replace("+", "-").replace("/", "_")
+
+
+def _base32(data: bytes) -> Iterator[str]:
+    """Yield *data* in base32 (RFC 4648), at each offset that it can have in a longer text: five bytes are eight characters."""
+    for offset in range(5):
+        encoded = base64.b32encode(b"\x00" * offset + data).decode().rstrip("=")
+        end = len(encoded) - (1 if (offset + len(data)) % 5 else 0)
+        yield encoded[-(-8 * offset // 5) : end]
+    yield base64.b32encode(data).decode().rstrip("=")
+
+
+def _cases(quoted: str) -> Iterator[str]:
+    """Yield a URL-quoted text, and the same with lower-case hexadecimal digits."""
+    yield quoted
+    yield re.sub(r"%(?:25)*[0-9A-F]{2}", lambda match: match[0].lower(), quoted)
+
+
+def _nested_json(escaped: str) -> Iterator[str]:
+    """Yield a text as JSON has it, and as JSON in JSON, and that in JSON again."""
+    for _ in range(3):
+        yield escaped
+        escaped = json.dumps(escaped)[1:-1]
+
+
+def _entities(part: str) -> Iterator[str]:
+    """Yield *part* as HTML and XML have it: with entities for what they must not hold, and with all characters as numbers."""
+    plain = part.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for double in ('"', "&quot;", "&#34;"):
+        for single in ("'", "&#x27;", "&#39;", "&apos;"):
+            yield plain.replace('"', double).replace("'", single)
+    if len(part) <= _MOST_ENTITIES:
+        yield "".join(f"&#{ord(char)};" for char in part)
+        yield "".join(f"&#x{ord(char):x};" for char in part)
+        yield "".join(f"&#x{ord(char):X};" for char in part)
