@@ -10,7 +10,7 @@ import pytest
 from aml_train.config.load import load_config
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef
-from aml_train.image.spec import BaseImage
+from aml_train.image.inputs import BaseImage
 from aml_train.pipeline.resolve import local_digests, read_commit, read_project, resolve
 
 

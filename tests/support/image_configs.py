@@ -16,8 +16,8 @@ from aml_train.config.sections.image_model import (
 )
 from aml_train.core.files import FileEntry, FileSet
 from aml_train.core.references import ImageRef
-from aml_train.image.inputs import ImageInputs
-from aml_train.image.spec import BaseImage, ImageSpec, plan_image
+from aml_train.image.inputs import BaseImage, ImageInputs
+from aml_train.image.spec import ImageSpec, plan_image
 
 DIGEST = "sha256:" + "a" * 64
 BASE = BaseImage(reference=ImageRef.parse("nvcr.io/nvidia/pytorch:21.02-py3"), digest=DIGEST)

@@ -11,36 +11,36 @@ if TYPE_CHECKING:
     from aml_train.image.base import docker_login as docker_login
     from aml_train.image.base import docker_registries as docker_registries
     from aml_train.image.base import network as network
+    from aml_train.image.base import read_os as read_os
     from aml_train.image.base import registry_url as registry_url
     from aml_train.image.base import resolve_base as resolve_base
     from aml_train.image.build.build import build_image as build_image
-    from aml_train.image.build.context import write_context as write_context
-    from aml_train.image.build.secret_files import SECRET_PATH_VARIABLE as SECRET_PATH_VARIABLE
-    from aml_train.image.build.secret_files import WORKSPACE_VARIABLE as WORKSPACE_VARIABLE
-    from aml_train.image.build.secret_files import secret_access as secret_access
-    from aml_train.image.collect import BaseResolver as BaseResolver
-    from aml_train.image.collect import OsReader as OsReader
-    from aml_train.image.collect import collect_inputs as collect_inputs
-    from aml_train.image.collect import read_file as read_file
-    from aml_train.image.collect import unresolved as unresolved
+    from aml_train.image.build.build import write_context as write_context
+    from aml_train.image.build.secrets import SECRET_PATH_VARIABLE as SECRET_PATH_VARIABLE
+    from aml_train.image.build.secrets import WORKSPACE_VARIABLE as WORKSPACE_VARIABLE
+    from aml_train.image.build.secrets import secret_access as secret_access
     from aml_train.image.disk import check_disk as check_disk
     from aml_train.image.ensure import ensure_image as ensure_image
     from aml_train.image.ensure import find_image as find_image
+    from aml_train.image.inputs import BaseImage as BaseImage
+    from aml_train.image.inputs import BaseResolver as BaseResolver
     from aml_train.image.inputs import ImageInputs as ImageInputs
+    from aml_train.image.inputs import OsReader as OsReader
+    from aml_train.image.inputs import collect_inputs as collect_inputs
+    from aml_train.image.inputs import read_file as read_file
+    from aml_train.image.inputs import unresolved as unresolved
     from aml_train.image.leftovers import candidate_tag as candidate_tag
     from aml_train.image.leftovers import sweep as sweep
-    from aml_train.image.os_release import read_os as read_os
+    from aml_train.image.readiness.check import look_into as look_into
     from aml_train.image.readiness.facts import Facts as Facts
     from aml_train.image.readiness.judge import failure as failure
     from aml_train.image.readiness.judge import judge as judge
-    from aml_train.image.readiness.run import look_into as look_into
     from aml_train.image.records import load_record as load_record
     from aml_train.image.registry.auth import Login as Login
     from aml_train.image.registry.auth import RegistryAuth as RegistryAuth
     from aml_train.image.registry.auth import is_acr as is_acr
     from aml_train.image.registry.client import Registry as Registry
     from aml_train.image.registry.client import RegistryLocation as RegistryLocation
-    from aml_train.image.spec import BaseImage as BaseImage
     from aml_train.image.spec import CheckPolicy as CheckPolicy
     from aml_train.image.spec import Given as Given
     from aml_train.image.spec import ImageSpec as ImageSpec
@@ -55,36 +55,36 @@ _MODULES = {
     "docker_login": "base",
     "docker_registries": "base",
     "network": "base",
+    "read_os": "base",
     "registry_url": "base",
     "resolve_base": "base",
     "build_image": "build.build",
-    "write_context": "build.context",
-    "SECRET_PATH_VARIABLE": "build.secret_files",
-    "WORKSPACE_VARIABLE": "build.secret_files",
-    "secret_access": "build.secret_files",
-    "BaseResolver": "collect",
-    "OsReader": "collect",
-    "collect_inputs": "collect",
-    "read_file": "collect",
-    "unresolved": "collect",
+    "write_context": "build.build",
+    "SECRET_PATH_VARIABLE": "build.secrets",
+    "WORKSPACE_VARIABLE": "build.secrets",
+    "secret_access": "build.secrets",
     "check_disk": "disk",
     "ensure_image": "ensure",
     "find_image": "ensure",
+    "BaseImage": "inputs",
+    "BaseResolver": "inputs",
     "ImageInputs": "inputs",
+    "OsReader": "inputs",
+    "collect_inputs": "inputs",
+    "read_file": "inputs",
+    "unresolved": "inputs",
     "candidate_tag": "leftovers",
     "sweep": "leftovers",
-    "read_os": "os_release",
+    "look_into": "readiness.check",
     "Facts": "readiness.facts",
     "failure": "readiness.judge",
     "judge": "readiness.judge",
-    "look_into": "readiness.run",
     "load_record": "records",
     "Login": "registry.auth",
     "RegistryAuth": "registry.auth",
     "is_acr": "registry.auth",
     "Registry": "registry.client",
     "RegistryLocation": "registry.client",
-    "BaseImage": "spec",
     "CheckPolicy": "spec",
     "Given": "spec",
     "ImageSpec": "spec",

@@ -1,42 +1,41 @@
-"""The image stage: have the image in the registry, with its tests passed in it, doing no more than is needed.
+"""The image stage: find or build the image, verify it, and release it in the registry.
 
-One digest throughout: what the tests ran in is, byte for byte, what is released. The engine pushes to a *candidate* repository;
-after the tests the same manifest bytes are put under the release tags.
+One digest throughout: the image that the tests ran in is, byte for byte, the one that is released. The engine pushes to a
+*candidate* repository; after the tests the same manifest bytes are put under the release tags.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
-from aml_train.core.events import ImageReady, Listener, Notice, StageStarted
+from aml_train.core.events import ImageReady, Listener, StageStarted
 from aml_train.core.references import ImageRef
 from aml_train.core.retry import retry
 from aml_train.core.threads import CancelToken, cleanup_on_interrupt, drain, run_parallel
 from aml_train.image.build.build import BUILD_TIMEOUT, build_image
 from aml_train.image.build.cache import CACHE_TAG, LAYERS_TAG, Cache, engine_cache_kind
-from aml_train.image.completeness import lost_part
+from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk
 from aml_train.image.leftovers import candidate_tag
-from aml_train.image.push import push_image, read_back, release
+from aml_train.image.push import lost_part, push_image, read_back, release
 from aml_train.image.readiness.check import store_facts
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.records import store_record
 from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
-from aml_train.image.trial import Trial
-from aml_train.image.work import Work
+from aml_train.image.verify import make_record, verify_found, verify_image
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-# Build, tests and push of any sane length; it counts only where an owner's life cannot be asked for.
+# Build, tests and push of any sane length; it counts only if the owner's life cannot be looked up.
 _CANDIDATE_LEASE: Final = BUILD_TIMEOUT + 24 * 3600
 
 
@@ -64,18 +63,18 @@ def ensure_image(
 ) -> Tested:
     """Return the image of *spec*, released in the registry, with *tests* passed in it.
 
-    Image and record there: nothing is built, pulled or run. An image of which the registry has lost a part is built again. Image there without a record of these tests: they run. Otherwise
-    it is built, pushed as a candidate while it is checked and the tests run in it, and released.
+    If the registry has the image and its record, nothing is built, pulled or run. If it lacks the record, the tests run. If it
+    lacks the image or a part of it, the image is built, pushed as a candidate while it is verified, and released.
 
     Args:
         spec: the image.
-        tests: the tests, or None where none are configured.
+        tests: the tests, or None if none are configured.
         engine: the engine that builds and runs the tests.
-        cli: finds the command to build with; asked only where something is built.
+        cli: finds the command to build with; called only if an image is built.
         location: the registry.
-        listener: told what happens; called from two threads, one at a time only if it sees to that
+        listener: receives the events; called from two threads, one at a time only if it sees to that
             (:class:`aml_train.core.events.Broadcast` does).
-        force: build anew, without the engine's build cache, and test again.
+        force: build without the engine's build cache, and test again.
         commit: recorded with the tests.
         release_tags: more tags for the released image.
 
@@ -88,22 +87,21 @@ def ensure_image(
     from docker.errors import DockerException
 
     with location.client() as registry, drain():
-        tags = tuple(dict.fromkeys([*spec.release.tags, *release_tags]))
-        work = Work(
+        ctx = ImageContext(
             spec=spec,
             tests=tests,
             engine=engine,
             cli=cli,
             location=location,
+            registry=registry,
             listener=listener,
             commit=commit,
-            release_tags=tags,
-            registry=registry,
+            release_tags=tuple(dict.fromkeys([*spec.release.tags, *release_tags])),
         )
         try:
-            return _Stage(work).run(force=force)
+            return _find_or_build(ctx, force=force)
         except (DockerException, requests.RequestException) as error:
-            # Of the engine: the registry's client tells its own. What was expected to fail is caught where it does.
+            # Of the engine: the registry's client reports its own. Failures that are expected are caught where they occur.
             raise ImageError(
                 f"the Docker engine failed or went away: {error}",
                 hint="Nothing was released. See the engine's log (journalctl -u docker) and run again: what was built is cached.",
@@ -113,7 +111,7 @@ def ensure_image(
 def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:
     """Return the image of *spec* as it is in the registry, or None. Nothing is built, run or pulled.
 
-    Its tests are not asked about: who only wants to know which job ran in it need not know.
+    Its tests are not looked up: to know which job ran in it, they are not needed.
 
     Raises:
         ImageError: if the registry refuses or does not answer.
@@ -122,256 +120,230 @@ def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:
         found = registry.get_manifest(spec.repository, spec.address_tag)
     if found is None:
         return None
-    return Tested(
-        reference=ImageRef.parse(f"{location.job_name}/{spec.repository}@{found.digest}"),
-        digest=found.digest,
-        address=spec.address,
-        how="found",
-        record=None,
-        compressed_bytes=found.layer_bytes,
+    return _tested(spec, location, found, "found", None)
+
+
+def _find_or_build(ctx: ImageContext, *, force: bool) -> Tested:
+    started = time.monotonic()
+    title = f"image {ctx.repository} on {ctx.spec.base.reference.familiar}"
+    ctx.listener(StageStarted(stage="image", title=title))
+    found = None if force else ctx.registry.get_manifest(ctx.repository, ctx.spec.address_tag)
+    if found is None:
+        return _build_and_release(ctx, started, force=force)
+    if not _is_complete(ctx, found):
+        return _build_and_release(replace(ctx, damaged=found.digest), started, force=force)
+    ctx.finish("image", f"found {found.digest[:19]}", started, skipped=True)
+    return _reuse(ctx, found)
+
+
+def _is_complete(ctx: ImageContext, found: Manifest) -> bool:
+    """Return whether all parts of *found* are in the registry; a lost one is reported."""
+    name = f"{ctx.repository}@{found.digest[:19]}"
+    try:
+        lost = lost_part(ctx.registry, ctx.repository, found)
+    except ImageError as error:
+        ctx.warn(f"Whether all of {name} is there is not known: {error.message}")
+        return True
+    if lost is not None:
+        ctx.warn(f"The registry has lost {lost[:19]}, a part of the released image {name}: the image is built again.")
+    return lost is None
+
+
+def _reuse(ctx: ImageContext, found: Manifest) -> Tested:
+    """Verify the image that the registry has, and give it the tags of this run."""
+    record = verify_found(ctx, found)
+    for tag in (_digest_tag(found.digest), *ctx.release_tags):
+        head = ctx.registry.head_manifest(ctx.repository, tag)
+        if head is None or head.digest != found.digest:
+            ctx.registry.put_tag(ctx.repository, tag, found)
+            if tag == _digest_tag(found.digest):
+                _lock(ctx, found)
+    return _ready(ctx, found, "found", record)
+
+
+def _build_and_release(ctx: ImageContext, started: float, *, force: bool) -> Tested:
+    """Build the image, push it as a candidate while it is verified, and release it."""
+    candidate = _Candidate(ctx, candidate_tag(ctx.engine, _CANDIDATE_LEASE))
+    try:
+        manifest, record, facts = _build_and_verify(ctx, candidate, started, force=force)
+        other = None if force else _released_meanwhile(ctx, manifest)
+        if other is None:
+            _release(ctx, manifest, record, facts)
+    except Exception:
+        candidate.remove()
+        raise
+    except BaseException:
+        cleanup_on_interrupt(candidate.remove, last=True)
+        raise
+    candidate.remove()
+    return _ready(ctx, manifest, "built", record) if other is None else _reuse(ctx, other)
+
+
+def _released_meanwhile(ctx: ImageContext, ours: Manifest) -> Manifest | None:
+    """Return the image of the same content that another run has released since this one began.
+
+    The first one stays: two runs of one commit train in one digest, and so submit one job.
+    """
+    found = ctx.registry.get_manifest(ctx.repository, ctx.spec.address_tag)
+    if found is None or found.digest in (ours.digest, ctx.damaged):
+        return None
+    ctx.note(f"Another run has released this image meanwhile: {found.digest[:19]} is used.")
+    return found
+
+
+def _build_and_verify(
+    ctx: ImageContext, candidate: _Candidate, started: float, *, force: bool
+) -> tuple[Manifest, TestRecord | None, Facts]:
+    """Build the candidate; push it and verify it in parallel."""
+    cli = ctx.cli()
+    check_disk(ctx.spec.base, ctx.spec.platform, engine=ctx.engine, environ=cli.environ, listener=ctx.listener)
+    image_id = build_image(
+        ctx.spec,
+        cli=cli,
+        engine=ctx.engine,
+        tag=f"{candidate.name}:{candidate.tag}",
+        listener=ctx.listener,
+        no_cache=force,
+        cache=_cache(ctx, cli),
+    )
+    ctx.finish("image", f"built {image_id[:19]}", started)
+    (results, facts), manifest = run_parallel(
+        lambda token: verify_image(ctx, image_id, token),
+        lambda token: candidate.push(image_id, token),
+        name="push",
+        ended="The tests were ended.",
+    )
+    return manifest, make_record(ctx, manifest.digest, results, facts), facts
+
+
+def _release(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, facts: Facts) -> None:
+    """Put the image under its tags, with what is known of it. The address comes last: a reader that finds it finds everything."""
+    tags = (_digest_tag(manifest.digest), *ctx.release_tags)
+    release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
+    _lock(ctx, manifest)
+    if record is not None:
+        store_record(ctx.registry, ctx.repository, record)
+    store_facts(ctx.registry, ctx.repository, manifest.digest, facts)
+    # The next build's cache is no part of the release.
+    for tag in (ctx.spec.address_tag, CACHE_TAG):
+        ctx.registry.put_tag(ctx.repository, tag, manifest)
+    if ctx.location.engine_runs_jobs:
+        # All layers are there: this only names the image by its digest, so that the job finds it in the engine.
+        ctx.pull(manifest)
+
+
+def _lock(ctx: ImageContext, manifest: Manifest) -> None:
+    """Make the tag of the digest immutable, if the registry can; a refusal is only reported."""
+    tag = _digest_tag(manifest.digest)
+    if not ctx.spec.release.lock or not ctx.registry.can_lock or ctx.registry.lock_tag(ctx.repository, tag):
+        return
+    ctx.note(
+        f"The tag {ctx.repository}:{tag[:16]}… is not locked: {ctx.registry.host} does not let this identity change "
+        "attributes. A role with registries/metadata/write can; `image.lock: false` leaves it."
     )
 
 
-@dataclass(frozen=True)
-class _Stage:
-    """One run of the stage, step by step.
+def _cache(ctx: ImageContext, cli: BuildCli) -> Cache:
+    """Return where the build finds earlier ones: the image that was released last, or the layers that a build left."""
+    kind = engine_cache_kind(ctx.engine, buildx=cli.buildx)
+    tag = CACHE_TAG if kind == "inline" else LAYERS_TAG
+    return Cache(
+        kind=kind,
+        repository=f"{ctx.location.push_name}/{ctx.repository}",
+        # A lost layer may be one of the cache's, which BuildKit would fail to fetch.
+        found=ctx.damaged is None and ctx.registry.head_manifest(ctx.repository, tag) is not None,
+        logins=ctx.location.logins(ctx.spec.base.reference.registry),
+    )
 
-    Attributes:
-        work: its parameters.
-        damaged: digest of the image at this address of which the registry has lost a part; None for no such image.
-    """
 
-    work: Work
-    damaged: str | None = None
+class _Candidate:
+    """The tag of an image that is built but not released, on the engine and in the registry."""
 
-    @property
-    def _trial(self) -> Trial:
-        return Trial(self.work)
+    def __init__(self, ctx: ImageContext, tag: str) -> None:
+        self.name = f"{ctx.location.push_name}/{ctx.candidates}"
+        self.tag = tag
+        self._ctx = ctx
+        self._pushed = False
 
-    @property
-    def candidate(self) -> str:
-        """The repository that the engine pushes to before the tests have passed."""
-        return f"{self.work.spec.repository}-candidate"
-
-    def run(self, *, force: bool) -> Tested:
-        started = time.monotonic()
-        self.work.listener(
-            StageStarted(
-                stage="image", title=f"image {self.work.spec.repository} on {self.work.spec.base.reference.familiar}"
-            )
-        )
-        found = (
-            None if force else self.work.registry.get_manifest(self.work.spec.repository, self.work.spec.address_tag)
-        )
-        if found is None:
-            return self._make(started, force)
-        if not self._whole(found):
-            return replace(self, damaged=found.digest)._make(started, force)
-        self.work.finish("image", f"found {found.digest[:19]}", started, skipped=True)
-        return self._reuse(found)
-
-    def _whole(self, found: Manifest) -> bool:
-        """Return whether all parts of *found* are in the registry; a lost one is reported."""
-        repository = self.work.spec.repository
-        try:
-            lost = lost_part(self.work.registry, repository, found)
-        except ImageError as error:
-            self.work.warn(f"Whether all of {repository}@{found.digest[:19]} is there is not known: {error.message}")
-            return True
-        if lost is not None:
-            self.work.warn(
-                f"The registry has lost {lost[:19]}, a part of the released image {repository}@{found.digest[:19]}: the image "
-                "is built again."
-            )
-        return lost is None
-
-    def _reuse(self, found: Manifest) -> Tested:
-        """Take the image that the registry has, checked and tested; it gets this run's tags as well."""
-        record = self._trial.of_found(found)
-        for tag in (_digest_tag(found.digest), *self.work.release_tags):
-            head = self.work.registry.head_manifest(self.work.spec.repository, tag)
-            if head is None or head.digest != found.digest:
-                self.work.registry.put_tag(self.work.spec.repository, tag, found)
-                if tag == _digest_tag(found.digest):
-                    self._lock(found)
-        return self._ready(found, "found", record)
-
-    def _make(self, started: float, force: bool) -> Tested:
-        """Build, push and test at once, release."""
-        name = f"{self.work.location.push_name}/{self.candidate}"
-        tag = candidate_tag(self.work.engine, _CANDIDATE_LEASE)
-        pushed: list[Manifest] = []
-        try:
-            manifest, record, facts = self._build_and_test(name, tag, started, force, pushed)
-            other = None if force else self._released_meanwhile(manifest)
-            if other is None:
-                self._release(manifest, record, facts)
-        except Exception:
-            self._forget(name, tag, pushed=bool(pushed))
-            raise
-        except BaseException:
-            cleanup_on_interrupt(partial(self._forget, name, tag, pushed=bool(pushed)), last=True)
-            raise
-        self._forget(name, tag, pushed=True)
-        return self._ready(manifest, "built", record) if other is None else self._reuse(other)
-
-    def _released_meanwhile(self, ours: Manifest) -> Manifest | None:
-        """Return the image of the same content that another run has released since this one began.
-
-        The first one stays: two runs of one commit train in one digest, and so submit one job.
-        """
-        found = self.work.registry.get_manifest(self.work.spec.repository, self.work.spec.address_tag)
-        if found is None or found.digest in (ours.digest, self.damaged):
-            return None
-        self.work.listener(
-            Notice(text=f"Another run has released this image meanwhile: {found.digest[:19]} is used.")
-        )
-        return found
-
-    def _build_and_test(
-        self, name: str, tag: str, started: float, force: bool, pushed: list[Manifest]
-    ) -> tuple[Manifest, TestRecord | None, Facts]:
-        """Build ``name:tag``, push and test it at once. *pushed* gets the manifest as soon as it is pushed."""
-        cli = self.work.cli()
-        check_disk(
-            self.work.spec.base,
-            self.work.spec.platform,
-            engine=self.work.engine,
-            environ=cli.environ,
-            listener=self.work.listener,
-        )
-        image_id = build_image(
-            self.work.spec,
-            cli=cli,
-            engine=self.work.engine,
-            tag=f"{name}:{tag}",
-            listener=self.work.listener,
-            no_cache=force,
-            cache=self._cache(cli),
-        )
-        self.work.finish("image", f"built {image_id[:19]}", started)
-
-        def push(token: CancelToken) -> Manifest:
-            manifest = self._push(name, tag, image_id, token)
-            pushed.append(manifest)
-            return manifest
-
-        (results, facts), manifest = run_parallel(
-            lambda token: self._trial.inside(image_id, token), push, name="push", ended="The tests were ended."
-        )
-        return manifest, self._trial.record(manifest.digest, results, facts), facts
-
-    def _release(self, manifest: Manifest, record: TestRecord | None, facts: Facts) -> None:
-        """Put the image under its tags, with what is known of it. The address comes last: who finds it finds everything."""
-        tags = (_digest_tag(manifest.digest), *self.work.release_tags)
-        release(self.work.registry, manifest, source=self.candidate, repository=self.work.spec.repository, tags=tags)
-        self._lock(manifest)
-        if record is not None:
-            store_record(self.work.registry, self.work.spec.repository, record)
-        store_facts(self.work.registry, self.work.spec.repository, manifest.digest, facts)
-        # The next build's cache is no part of the release.
-        for tag in (self.work.spec.address_tag, CACHE_TAG):
-            self.work.registry.put_tag(self.work.spec.repository, tag, manifest)
-        if self.work.location.engine_runs_jobs:
-            # Everything is there: this only names it by its digest, so that the job finds it in the engine.
-            self.work.pull(manifest)
-
-    def _lock(self, manifest: Manifest) -> None:
-        """Make the tag of the digest immutable, where the registry can do that; that it may not is told, and no more."""
-        tag = _digest_tag(manifest.digest)
-        if (
-            self.work.spec.release.lock
-            and self.work.registry.can_lock
-            and not self.work.registry.lock_tag(self.work.spec.repository, tag)
-        ):
-            self.work.listener(
-                Notice(
-                    text=f"The tag {self.work.spec.repository}:{tag[:16]}… is not locked: {self.work.registry.host} does not let this "
-                    "identity change attributes. A role with registries/metadata/write can; `image.lock: false` leaves it."
-                )
-            )
-
-    def _cache(self, cli: BuildCli) -> Cache:
-        """Where the build finds earlier ones: the image that was released last, or the layers that a build left beside it."""
-        kind = engine_cache_kind(self.work.engine, buildx=cli.buildx)
-        tag = CACHE_TAG if kind == "inline" else LAYERS_TAG
-        return Cache(
-            kind=kind,
-            repository=f"{self.work.location.push_name}/{self.work.spec.repository}",
-            # A lost layer may be one of the cache's, which BuildKit would fail to fetch.
-            found=self.damaged is None
-            and self.work.registry.head_manifest(self.work.spec.repository, tag) is not None,
-            logins=self.work.location.logins(self.work.spec.base.reference.registry),
-        )
-
-    def _push(self, name: str, tag: str, image_id: str, token: CancelToken) -> Manifest:
-        """Push the candidate and check what arrived."""
-        with self.work.stage("push", f"push to {self.work.location.push_name}") as done:
-            check = partial(self.work.registry.check_push, self.candidate)
-            check()  # the engine would take a minute to say that it may not
+    def push(self, image_id: str, token: CancelToken) -> Manifest:
+        """Push it, and check the manifest that arrived."""
+        ctx = self._ctx
+        with ctx.stage("push", f"push to {ctx.location.push_name}") as done:
+            check = partial(ctx.registry.check_push, ctx.candidates)
+            check()  # the engine would take a minute to report a refusal
 
             def push() -> str:
-                auth = self.work.location.credentials()
-                return push_image(self.work.engine, name, tag, auth=auth, listener=self.work.listener, token=token)
+                auth = ctx.location.credentials()
+                return push_image(ctx.engine, self.name, self.tag, auth=auth, listener=ctx.listener, token=token)
 
-            digest = retry(
-                push, check=check, renew=self.work.location.renew, listener=self.work.listener, token=token
-            )
-            manifest = read_back(self.work.registry, self.candidate, digest, image_id)
+            digest = retry(push, check=check, renew=ctx.location.renew, listener=ctx.listener, token=token)
+            manifest = read_back(ctx.registry, ctx.candidates, digest, image_id)
             token.raise_if_cancelled()
             done(f"pushed {digest[:19]}")
+        self._pushed = True
         return manifest
 
-    def _forget(self, name: str, tag: str, *, pushed: bool) -> None:
-        """Take the candidate's tag away, in the engine and, where the registry can, there. A failure is told, and no more."""
+    def remove(self) -> None:
+        """Remove its tag from the engine and, if it was pushed, from the registry. A failure is only reported."""
         from docker.errors import APIError
 
         try:
-            self.work.engine.images.remove(f"{name}:{tag}", noprune=True)
+            self._ctx.engine.images.remove(f"{self.name}:{self.tag}", noprune=True)
         except APIError as error:
             # 404: the build failed before there was an image. 409: a test container of another run uses the same image.
             if error.status_code not in (404, 409):
-                self.work.warn(
-                    f"The candidate {name}:{tag} stays on the engine until the next run: {error.explanation}"
+                self._ctx.warn(
+                    f"The candidate {self.name}:{self.tag} stays on the engine until the next run: {error.explanation}"
                 )
-        if pushed:
-            self._untag(name, tag)
+        if self._pushed:
+            self._untag()
 
-    def _untag(self, name: str, tag: str) -> None:
-        """Take the candidate's tag away in the registry. Where a role is lacking for it, one notice names the role."""
+    def _untag(self) -> None:
+        """Remove its tag from the registry. If the identity lacks a role for it, one notice names the role."""
         import requests
 
+        ctx = self._ctx
         try:
-            if self.work.registry.untag(self.candidate, tag):
+            if ctx.registry.untag(ctx.candidates, self.tag):
                 return
         except (requests.RequestException, ImageError) as error:
-            self.work.warn(f"The candidate {name}:{tag} stays in the registry: {error}")
+            ctx.warn(f"The candidate {self.name}:{self.tag} stays in the registry: {error}")
             return
-        if (
-            self.work.registry.can_lock
-        ):  # no role of another registry would end it, and docs/registry.md says what does
-            self.work.listener(Notice(text=_CANDIDATE_STAYS.format(repository=self.candidate, tag=tag)))
+        if ctx.registry.can_lock:  # in another registry no role would help, and docs/registry.md says what does
+            ctx.note(_CANDIDATE_STAYS.format(repository=ctx.candidates, tag=self.tag))
 
-    def _ready(self, manifest: Manifest, how: Literal["built", "found"], record: TestRecord | None) -> Tested:
-        reference = ImageRef.parse(f"{self.work.location.job_name}/{self.work.spec.repository}@{manifest.digest}")
-        size = manifest.layer_bytes
-        self.work.listener(
-            ImageReady(
-                reference=str(reference),
-                digest=manifest.digest,
-                address=self.work.spec.address,
-                how=how,
-                compressed_bytes=size,
-            )
-        )
-        return Tested(
-            reference=reference,
-            digest=manifest.digest,
-            address=self.work.spec.address,
+
+def _ready(
+    ctx: ImageContext, manifest: Manifest, how: Literal["built", "found"], record: TestRecord | None
+) -> Tested:
+    image = _tested(ctx.spec, ctx.location, manifest, how, record)
+    ctx.listener(
+        ImageReady(
+            reference=str(image.reference),
+            digest=image.digest,
+            address=image.address,
             how=how,
-            record=record,
-            compressed_bytes=size,
+            compressed_bytes=image.compressed_bytes,
         )
+    )
+    return image
+
+
+def _tested(
+    spec: ImageSpec,
+    location: RegistryLocation,
+    manifest: Manifest,
+    how: Literal["built", "found"],
+    record: TestRecord | None,
+) -> Tested:
+    return Tested(
+        reference=ImageRef.parse(f"{location.job_name}/{spec.repository}@{manifest.digest}"),
+        digest=manifest.digest,
+        address=spec.address,
+        how=how,
+        record=record,
+        compressed_bytes=manifest.layer_bytes,
+    )
 
 
 def _digest_tag(digest: str) -> str:

@@ -1,6 +1,7 @@
-"""Test records in the registry: that certain tests passed in the image of a certain manifest digest.
+"""What the registry keeps with an image: small documents, each under a separate tag; among them the record of its tests.
 
-A record is an artefact beside the image (:mod:`aml_train.image.artifact`) under a tag made of the digest and the tests' key.
+A record says that certain tests passed in the image of a certain manifest digest. Its tag is computed from both, so that it is
+found without a list. Registries answer a HEAD of an unknown tag with 404.
 """
 
 from __future__ import annotations
@@ -12,10 +13,66 @@ from typing import Any, Final
 
 from aml_train.core.answers import clean, decode
 from aml_train.core.errors import ImageError
-from aml_train.image.artifact import load, store
+from aml_train.core.references import is_digest
 from aml_train.image.readiness.facts import check_facts
 from aml_train.image.registry.client import Registry
+from aml_train.image.registry.manifest import OCI_MANIFEST
 from aml_train.image.spec import TEST_FORMAT, TestRecord
+
+_EMPTY: Final = b"{}"
+_EMPTY_TYPE: Final = "application/vnd.oci.empty.v1+json"
+_SUBJECT: Final = "org.aml-train.subject"
+
+
+def store_document(
+    registry: Registry, repository: str, tag: str, *, media_type: str, content: bytes, subject: str
+) -> str:
+    """Write *content* into *repository* under *tag*; return the digest of its manifest.
+
+    Args:
+        media_type: what *content* is.
+        subject: digest of the image that it is about.
+    """
+    config = registry.upload_blob(repository, content)
+    empty = registry.upload_blob(repository, _EMPTY)
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": OCI_MANIFEST,
+        "artifactType": media_type,
+        "config": {"mediaType": media_type, "digest": config, "size": len(content)},
+        "layers": [{"mediaType": _EMPTY_TYPE, "digest": empty, "size": len(_EMPTY)}],
+        "annotations": {_SUBJECT: subject},
+    }
+    return registry.put_manifest(repository, tag, json.dumps(manifest, sort_keys=True).encode(), OCI_MANIFEST)
+
+
+def load_document(
+    registry: Registry, repository: str, tag: str, *, media_type: str, noun: str, hint: str
+) -> bytes | None:
+    """Return what is in *repository* under *tag*, or None where there is nothing.
+
+    Args:
+        media_type: what it must be.
+        noun: what it is called in errors, such as ``test record``.
+        hint: what to do where it is something else.
+
+    Raises:
+        ImageError: if there is something else under the tag.
+    """
+    manifest = registry.get_manifest(repository, tag)
+    if manifest is None:
+        return None
+    where = f"{registry.host}/{repository}:{tag}"
+    try:
+        found, digest = manifest.answer.text("config.mediaType"), manifest.answer.text("config.digest")
+    except ImageError as error:
+        raise ImageError(f"the {noun} {where} is damaged: {error.message}", hint=hint) from error
+    if found != media_type:
+        raise ImageError(f"{where} is not a {noun} but {found[:200]}", hint=hint)
+    if not is_digest(digest):
+        raise ImageError(f"the {noun} {where} is damaged: its manifest names no digest", hint=hint)
+    return registry.get_blob(repository, digest)
+
 
 RECORD_TYPE: Final = "application/vnd.aml-train.test-record.v1+json"
 _HINT: Final = "Remove that tag from the registry, or change the tests; they will then run again."
@@ -30,7 +87,7 @@ def store_record(registry: Registry, repository: str, record: TestRecord) -> str
     """Write *record* into *repository*; return its manifest's digest."""
     content = json.dumps(dataclasses.asdict(record), sort_keys=True).encode()
     tag = record_tag(record.digest, record.key)
-    return store(registry, repository, tag, media_type=RECORD_TYPE, content=content, subject=record.digest)
+    return store_document(registry, repository, tag, media_type=RECORD_TYPE, content=content, subject=record.digest)
 
 
 def load_record(registry: Registry, repository: str, digest: str, key: str) -> TestRecord | None:
@@ -40,7 +97,7 @@ def load_record(registry: Registry, repository: str, digest: str, key: str) -> T
         ImageError: if there is something under the record's tag that is not that record; it never counts as tested.
     """
     tag = record_tag(digest, key)
-    content = load(registry, repository, tag, media_type=RECORD_TYPE, noun="test record", hint=_HINT)
+    content = load_document(registry, repository, tag, media_type=RECORD_TYPE, noun="test record", hint=_HINT)
     if content is None:
         return None
     where = f"{registry.host}/{repository}:{tag}"

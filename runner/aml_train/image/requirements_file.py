@@ -1,14 +1,18 @@
-"""Bring requirements files and ignore files into one form, so that what changes nothing changes no address.
+"""Requirements files and ignore files: their normal form, and the large packages that requirements pin. Pure.
 
-The build gets the normalised bytes, and the content address covers them: two files with one address are one file to pip and to Docker.
-Pure.
+The build gets the normalised bytes, and the content address covers them: two files with one address are one file to pip and to
+Docker.
+
+Large packages get a separate layer, or else a change of one small requirement would install, compress and push hundreds of
+megabytes again. The layer is made by ``pip install --no-deps`` of the lines that pin an exact version: nothing is resolved there.
+The step after it resolves the whole file and finds those packages installed; the image is the same as in one step.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 _COMMENT: Final = re.compile(r"(^|\s+)#.*$")
@@ -78,3 +82,59 @@ def normalised_ignore_file(content: bytes) -> bytes:
     # A pattern may begin with `#` where space stands before it.
     patterns = ignore_patterns(content).values()
     return "".join(f" {one}\n" if one.startswith("#") else f"{one}\n" for one in patterns).encode()
+
+
+_NAMES: Final = """
+    bitsandbytes botocore catboost faiss-cpu faiss-gpu gensim h5py jax jaxlib keras lightgbm llvmlite matplotlib mlflow mxnet numba
+    numpy onnx onnxruntime onnxruntime-gpu opencv-python opencv-python-headless paddlepaddle paddlepaddle-gpu pandas pillow
+    plotly polars pyarrow ray rdkit scikit-image scikit-learn scipy spacy statsmodels sympy tensorboard tensorflow
+    tensorflow-cpu tokenizers torch torchaudio torchvision transformers triton vllm xformers xgboost
+    """
+LARGE: Final = frozenset(_NAMES.split())
+"""Names, normalised, of packages of tens of megabytes and more that come as wheels.
+
+What is built from source is not among them: it often needs others to be there first.
+"""
+
+_LARGE_FAMILIES: Final = ("cupy-", "jax-cuda", "nvidia-", "polars-runtime-", "tensorrt")
+_OPTIONS: Final = re.compile(
+    r"--?(?:i|f|index-url|extra-index-url|no-index|find-links|trusted-host|no-binary|only-binary|prefer-binary|pre|require-hashes)\b"
+)
+_HASHES: Final = re.compile(r"\s--hash[=\s].*$")
+
+
+def large_pins(files: Iterable[bytes]) -> bytes | None:
+    """Return a requirements file of the large packages that *files* pin, or None if they pin none.
+
+    Args:
+        files: contents of requirements files (pip's "Requirements File Format"), without those that are only constraints.
+    """
+    options: dict[str, None] = {}
+    pins: dict[str, str] = {}
+    for content in files:
+        for line in logical_lines(content.decode("utf-8", "replace")):
+            if _OPTIONS.match(line):
+                options[line] = None
+            elif (name := _pinned(line)) is not None and _is_large(name):
+                pins.setdefault(name, line)
+    if not pins:
+        return None
+    return "".join(f"{line}\n" for line in (*options, *(pins[name] for name in sorted(pins)))).encode()
+
+
+def _pinned(line: str) -> str | None:
+    """Return the normalised name of a requirement that allows exactly one version of an index, else None."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
+    try:
+        requirement = Requirement(_HASHES.sub("", line))
+    except InvalidRequirement:
+        return None
+    versions = list(requirement.specifier)
+    exact = len(versions) == 1 and versions[0].operator == "==" and not versions[0].version.endswith("*")
+    return canonicalize_name(requirement.name) if exact and requirement.url is None else None
+
+
+def _is_large(name: str) -> bool:
+    return name in LARGE or name.startswith(_LARGE_FAMILIES)

@@ -8,67 +8,23 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from aml_train.config import ContainerLimits, ImageConfig, ProtectConfig, SecretConfig
 from aml_train.core.files import FileSet
-from aml_train.core.references import ImageRef, is_digest
-from aml_train.image.address import content_address
-from aml_train.image.build.secret_files import SecretAccess
+from aml_train.core.references import ImageRef
+from aml_train.image.build.secrets import SecretAccess
 from aml_train.image.dockerfile.ofed import plan_ofed
 from aml_train.image.dockerfile.render import render_dockerfile
-from aml_train.image.inputs import ImageInputs
+from aml_train.image.inputs import BaseImage, ImageInputs
+
+FORMAT: Final = 3
+"""Enters every address: raise it when an image is built differently from the same inputs."""
 
 TEST_FORMAT: Final = 4
 """Enters every test key: raise it when the way tests are run changes what passing means."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BaseImage:
-    """The image to build FROM, resolved. Made by :func:`aml_train.image.base.resolve_base`.
-
-    Attributes:
-        reference: the reference as the user wrote it.
-        digest: the manifest's (or index's) digest in its registry; None for an image that is in no registry.
-        image_id: the engine's image id, where the engine has the image.
-        local_only: the image is in the engine only, so ``FROM`` names its tag; the build then verifies that the tag
-            did not move meanwhile.
-    """
-
-    reference: ImageRef
-    digest: str | None = None
-    image_id: str | None = None
-    local_only: bool = False
-
-    def __post_init__(self) -> None:
-        for name, value in (("digest", self.digest), ("image_id", self.image_id)):
-            if value is not None and not is_digest(value):
-                raise ValueError(
-                    f"{name} {value!r} of {self.reference.familiar} is not sha256: and 64 hexadecimal digits"
-                )
-        if self.digest is None and self.image_id is None:
-            raise ValueError(f"the base {self.reference.familiar} has neither a manifest digest nor an image id")
-        if self.local_only != (self.digest is None):
-            raise ValueError(
-                f"the base {self.reference.familiar} is local_only exactly where it has no manifest digest"
-            )
-
-    @property
-    def pinned(self) -> str:
-        """The name for ``FROM``: ``name@sha256:…``, or the tag of an image that only this engine has."""
-        if self.digest is not None:
-            return self.reference.with_digest(self.digest).familiar
-        return self.reference.familiar
-
-    @property
-    def identity(self) -> str:
-        """What the content address covers: the manifest's digest, or the image id where there is none."""
-        identity = self.digest or self.image_id
-        if identity is None:  # pragma: no cover - excluded by __post_init__
-            raise ValueError(f"the base {self.reference.familiar} has no identity")
-        return identity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +161,39 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
         protect=config.protect if config.dockerfile is not None else None,
         checks=_check_policy(config),
     )
+
+
+def content_address(
+    *,
+    dockerfile: str,
+    base: str,
+    files: Mapping[str, Sequence[str]],
+    build_args: Mapping[str, str],
+    platform: str,
+    own: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the content address, 64 hexadecimal digits.
+
+    Nothing that changes with the commit, the time, or the machine is covered; and no secret's value.
+
+    Args:
+        dockerfile: the text, rendered or the user's own with its images pinned.
+        base: manifest digest (or image id) of the base.
+        files: every file and folder of the build context: path → mode and SHA-256.
+        build_args: name → value.
+        platform: ``linux/amd64`` or ``linux/arm64``.
+        own: what concerns only a Dockerfile of the user's own: its other images, its target, what is protected.
+    """
+    parts = {
+        "format": FORMAT,
+        "dockerfile": dockerfile,
+        "base": base,
+        "files": {name: list(digest) for name, digest in files.items()},
+        "build_args": dict(build_args),
+        "platform": platform,
+        **({"own": dict(own)} if own is not None else {}),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _check_policy(config: ImageConfig) -> CheckPolicy:

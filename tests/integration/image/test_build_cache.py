@@ -17,8 +17,9 @@ from aml_train.core.docker import BuildCli, buildkit_cli
 from aml_train.core.references import ImageRef
 from aml_train.image.build.build import build_image
 from aml_train.image.build.cache import CACHE_TAG, Cache, engine_cache_kind
+from aml_train.image.inputs import BaseImage
 from aml_train.image.push import push_image
-from aml_train.image.spec import BaseImage, plan_image
+from aml_train.image.spec import plan_image
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.disposable_engine import DisposableEngine, disposable_engine, missing
 from tests.support.ports import free_port

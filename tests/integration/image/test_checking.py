@@ -12,10 +12,10 @@ import pytest
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError, TestsFailedError
 from aml_train.core.events import ImageChecked, TestsFinished
-from aml_train.image import trial
+from aml_train.image import verify
 from aml_train.image.readiness import check as checking
+from aml_train.image.readiness.check import look_into
 from aml_train.image.readiness.facts import Facts
-from aml_train.image.readiness.run import look_into
 from aml_train.image.registry.client import Registry
 from aml_train.image.spec import CheckPolicy, ImageSpec, Tested, TestSpec
 from tests.integration.conftest import Recorder
@@ -108,7 +108,7 @@ def test_another_probe_looks_once_more_and_does_not_test_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = ensure(spec, tests())
-    for module in (checking, trial):
+    for module in (checking, verify):
         monkeypatch.setattr(module, "probe_key", lambda: "f" * 16)
 
     second: Any = ensure(spec, tests(), cli=_never).record

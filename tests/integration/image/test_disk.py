@@ -16,13 +16,13 @@ from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Notice
 from aml_train.core.references import ImageRef
-from aml_train.image import data_root, disk
+from aml_train.image import disk
 from aml_train.image.base import docker_registries, resolve_base
 from aml_train.image.build.build import build_image
-from aml_train.image.data_root import Room, find_room
-from aml_train.image.disk import check_disk
+from aml_train.image.disk import Room, check_disk, find_room
+from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import RegistryLocation
-from aml_train.image.spec import BaseImage, ImageSpec
+from aml_train.image.spec import ImageSpec
 from tests.integration.conftest import BASE, Recorder
 from tests.support.engine_images import forget, names
 
@@ -142,7 +142,7 @@ def test_the_room_of_a_remote_engine_is_asked_of_a_container(
     # Neighbours write and remove gigabytes meanwhile.
     assert 0.8 * min(before.free, after.free) <= there.free <= 1.2 * max(before.free, after.free)
 
-    monkeypatch.setattr(data_root, "_TRIED", 0)
+    monkeypatch.setattr(disk, "_TRIED", 0)
     unknown = find_room(engine, {"DOCKER_HOST": "tcp://engine.example:2376"})
     assert unknown.free is None
     assert "no image whose container could be asked" in unknown.how
@@ -155,4 +155,4 @@ def test_the_room_as_the_engines_own_container_sees_it(engine: DockerClient) -> 
     driver = engine.info()["Driver"]
     if driver != "overlay2":
         pytest.skip(f"the engine keeps images by {driver}")
-    assert data_root.upper_folder(text).startswith(f"{engine.info()['DockerRootDir']}/")
+    assert disk.upper_folder(text).startswith(f"{engine.info()['DockerRootDir']}/")

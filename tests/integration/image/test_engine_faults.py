@@ -21,8 +21,9 @@ from aml_train.image import ensure as stage
 from aml_train.image.base import docker_registries, resolve_base
 from aml_train.image.build.build import build_image
 from aml_train.image.ensure import ensure_image
+from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import Registry, RegistryLocation
-from aml_train.image.spec import BaseImage, ImageSpec, TestSpec
+from aml_train.image.spec import ImageSpec, TestSpec
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.disposable_engine import DisposableEngine, disposable_engine, missing
 

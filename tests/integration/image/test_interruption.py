@@ -25,7 +25,7 @@ from aml_train.core.threads import CancelToken, WorkCancelledError, drain
 from aml_train.image.build.build import build_image
 from aml_train.image.ensure import ensure_image
 from aml_train.image.leftovers import LABEL_KIND, LABEL_OWNER, this_owner
-from aml_train.image.readiness.run import look_into
+from aml_train.image.readiness.check import look_into
 from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.spec import ImageSpec, TestSpec
 from tests.integration.conftest import BASE, Recorder, tidy_up
@@ -228,7 +228,7 @@ def when_checking(engine: DockerClient, act: Callable[[], object]) -> threading.
 
 
 def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.image.readiness.run._SCRIPT", "exec sleep 6000")
+    monkeypatch.setattr("aml_train.image.readiness.check._SCRIPT", "exec sleep 6000")
     token = CancelToken()
     thread = when_checking(engine, token.cancel)
     with pytest.raises(WorkCancelledError):
@@ -239,7 +239,7 @@ def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.Monke
 
 
 def test_an_interruption_ends_the_checks(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aml_train.image.readiness.run._SCRIPT", "exec sleep 6000")
+    monkeypatch.setattr("aml_train.image.readiness.check._SCRIPT", "exec sleep 6000")
     thread = when_checking(engine, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt), drain():
         look_into(engine, BASE)

@@ -17,8 +17,8 @@ from aml_train.core.checks import Finding
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.image.leftovers import LABEL_KIND, LABEL_OWNER, this_owner
+from aml_train.image.readiness.check import look_into
 from aml_train.image.readiness.judge import failure, judge
-from aml_train.image.readiness.run import look_into
 from aml_train.image.spec import CheckPolicy
 from tests.integration.conftest import BASE
 

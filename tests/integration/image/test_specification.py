@@ -37,17 +37,16 @@ from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.events import to_json
 from aml_train.core.references import ImageRef
-from aml_train.image.base import docker_registries, resolve_base
+from aml_train.image.base import docker_registries, read_os, resolve_base
 from aml_train.image.build.build import build_image
 from aml_train.image.build.cache import Cache
-from aml_train.image.build.secret_files import SecretAccess
-from aml_train.image.collect import collect_inputs
-from aml_train.image.os_release import read_os
+from aml_train.image.build.secrets import SecretAccess
+from aml_train.image.inputs import BaseImage, collect_inputs
 from aml_train.image.push import push_image
+from aml_train.image.readiness.check import look_into
 from aml_train.image.readiness.judge import failure, judge
-from aml_train.image.readiness.run import look_into
 from aml_train.image.registry.client import Registry, RegistryLocation
-from aml_train.image.spec import BaseImage, ImageSpec, TestSpec, plan_image
+from aml_train.image.spec import ImageSpec, TestSpec, plan_image
 from tests.integration.conftest import BASE, Recorder
 from tests.integration.image.conftest import Ensure
 from tests.integration.image.package_index import Index, serve, serve_folder, wheel

@@ -11,9 +11,8 @@ import pytest
 import requests
 
 from aml_train.azure.acr_login import AcrLogin
-from aml_train.image import artifact
 from aml_train.image.readiness.check import FACTS_TYPE, load_facts
-from aml_train.image.records import RECORD_TYPE, load_record, record_tag
+from aml_train.image.records import RECORD_TYPE, load_document, load_record, record_tag
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
@@ -116,7 +115,7 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "upload_blob": lambda: registry().upload_blob("r", b"content"),
     "mount_blob": lambda: registry().mount_blob("r", DIGEST, "other"),
     "tags": lambda: registry().tags("r"),
-    "artifact": lambda: artifact.load(registry(), "r", "t", media_type="application/x", noun="thing", hint=""),
+    "artifact": lambda: load_document(registry(), "r", "t", media_type="application/x", noun="thing", hint=""),
     "record": lambda: load_record(registry(), "r", DIGEST, KEY),
     "facts": lambda: load_facts(registry(), "r", DIGEST),
     "sign-in": login,

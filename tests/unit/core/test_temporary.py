@@ -15,7 +15,8 @@ from aml_train.core.events import Event, Notice
 from aml_train.core.references import ImageRef
 from aml_train.core.temporary import LEASE, sweep_folders, temporary_folder, this_machine
 from aml_train.image.build import build as building
-from aml_train.image.spec import BaseImage, ImageSpec
+from aml_train.image.inputs import BaseImage
+from aml_train.image.spec import ImageSpec
 
 HERE, ELSEWHERE = "0123456789ab", "ba9876543210"
 NOW = 1_000_000_000.0

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from aml_train.core.events import Event, Notice
-from aml_train.image.ensure import _Stage
+from aml_train.image.context import ImageContext
+from aml_train.image.ensure import _Candidate
 from aml_train.image.registry.client import Registry
-from aml_train.image.work import Work
 from tests.support.image_configs import plan
 from tests.unit.image.registry.test_http import Script, answer
 
@@ -19,18 +19,18 @@ def notices(url: str, status: int) -> tuple[list[str], list[str]]:
     """Return what is said, and what was asked, where the registry at *url* answers the removal with *status*."""
     events: list[Event] = []
     script = Script(lambda *_: answer(status))
-    work = Work(
+    ctx = ImageContext(
         spec=plan(),
         tests=None,
         engine=cast("Any", SimpleNamespace(images=SimpleNamespace(remove=lambda *_args, **_options: None))),
         cli=cast("Any", None),
-        location=cast("Any", None),
+        location=cast("Any", SimpleNamespace(push_name="r.test")),
         listener=events.append,
-        commit=None,
-        release_tags=(),
         registry=Registry(url, transport=script, attempts=1),
     )
-    _Stage(work)._forget("r.test/digits-candidate", "c-1", pushed=True)
+    candidate = _Candidate(ctx, "c-1")
+    candidate._pushed = True
+    candidate.remove()
     return [event.text for event in events if isinstance(event, Notice)], script.log
 
 

@@ -8,8 +8,17 @@ from docker.errors import APIError
 
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Notice
-from aml_train.image.data_root import Room, parse_df, upper_folder
-from aml_train.image.disk import HEADROOM, Need, build_cache, child_for, judge_room, missing
+from aml_train.image.disk import (
+    HEADROOM,
+    Need,
+    Room,
+    build_cache,
+    child_for,
+    judge_room,
+    missing,
+    parse_df,
+    upper_folder,
+)
 from aml_train.image.registry.manifest import OCI_INDEX, Manifest, sha256_digest
 
 SIZES, LAYERS = (100, 20, 3), ("a", "b", "c")

@@ -16,10 +16,17 @@ from aml_train.config.sections.image_model import (
 )
 from aml_train.core.errors import InvalidError
 from aml_train.core.references import ImageRef
-from aml_train.image.collect import collect_context, collect_inputs, refreshed, requirement_files, unresolved
-from aml_train.image.inputs import ImageInputs
-from aml_train.image.os_release import find_in_layer, parse_os_release
-from aml_train.image.spec import BaseImage, plan_image
+from aml_train.image.base import find_in_layer, parse_os_release
+from aml_train.image.inputs import (
+    BaseImage,
+    ImageInputs,
+    collect_context,
+    collect_inputs,
+    refreshed,
+    requirement_files,
+    unresolved,
+)
+from aml_train.image.spec import plan_image
 
 NOW = datetime.datetime(2026, 11, 21, 12, 30, tzinfo=datetime.UTC)
 PEM = b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"

@@ -9,8 +9,8 @@ import pytest
 from aml_train.config.sections.image_model import ImageConfig, OfedConfig, PipConfig, RunConfig, SecretConfig
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
-from aml_train.image.inputs import ImageInputs
-from aml_train.image.spec import BaseImage, CheckPolicy, ImageSpec, TestSpec, plan_image
+from aml_train.image.inputs import BaseImage, ImageInputs
+from aml_train.image.spec import CheckPolicy, ImageSpec, TestSpec, plan_image
 
 DIGEST, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 REF = ImageRef.parse("python:3.11-slim")

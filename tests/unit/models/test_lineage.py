@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from aml_train.core.errors import ImageError
-from aml_train.image.artifact import store
-from aml_train.image.records import RECORD_TYPE, record_tag, store_record
+from aml_train.image.records import RECORD_TYPE, record_tag, store_document, store_record
 from aml_train.image.registry.client import Registry
 from aml_train.image.spec import TestRecord
 from aml_train.jobs.states import JobStatus
@@ -144,7 +143,7 @@ def _forget_image(world: World) -> None:
 def _damage_record(world: World) -> None:
     content = dataclasses.replace(world.record, digest="sha256:" + "0" * 64)
     with world.open(HOST) as registry:
-        store(
+        store_document(
             registry,
             "digits",
             record_tag(world.digest, KEY),

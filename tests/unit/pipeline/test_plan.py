@@ -7,7 +7,8 @@ import pytest
 
 from aml_train.config.load import load_config
 from aml_train.core.references import ImageRef
-from aml_train.image.spec import BaseImage, Release
+from aml_train.image.inputs import BaseImage
+from aml_train.image.spec import Release
 from aml_train.jobs.target_names import TargetNames
 from aml_train.pipeline.plan import Plan, make_plan, render_plan
 from aml_train.pipeline.resolve import Commit, resolve

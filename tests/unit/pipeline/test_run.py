@@ -27,7 +27,8 @@ from aml_train.core.git import Origin
 from aml_train.core.references import ImageRef
 from aml_train.core.threads import CancelToken
 from aml_train.gate.rules import parse_rule
-from aml_train.image.spec import BaseImage, ImageSpec, Tested, TestSpec
+from aml_train.image.inputs import BaseImage
+from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.spec import JobSpec, JobTemplate
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.target_names import TargetNames

@@ -3,17 +3,17 @@
 The text is deterministic and carries nothing that changes with the commit. It stays within what Docker 20.10's built-in
 BuildKit frontend understands: no here-documents, no ``COPY --link``, and no ``# syntax=`` line, which would need a pull. What changes
 rarely stands first, so that a change rebuilds little: certificates, drivers, apt, conda, Azure's packages, the large ones of the
-requirements (:mod:`aml_train.image.dockerfile.large_pins`), all of them, packages, environment, files, commands.
+requirements (:mod:`aml_train.image.requirements_file`), all of them, packages, environment, files, commands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from aml_train.config import SECRET_IN_URL, CopyConfig, ImageConfig, PipConfig, ProtectConfig, RunConfig
 from aml_train.image.dockerfile.ofed import DOCA_PACKAGE, AptRepository, OfedPlan, Tarball
-from aml_train.image.dockerfile.shell import check, env_value, quote, words
 from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, LARGE_PINS, PROTECT, ImageInputs
 
 _WORK: Final = "/tmp/aml-train"  # noqa: S108 - a path in the image, where the build mounts what must not stay
@@ -351,3 +351,42 @@ def render_protect(protect: ProtectConfig, base: str) -> str:
         f'        "$python" -B {_WORK}/{PROTECT} {_WORK}/base \\\n{words(protect.packages)}{allow}; \\\n'
         "    fi"
     )
+
+
+_PLAIN: Final = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+
+
+def quote(word: str) -> str:
+    """Quote *word* for the shell. Double quotes where it has single ones: linters do not parse ``'"'"'``.
+
+    Raises:
+        ValueError: if it has a line break or NUL.
+    """
+    check(word)
+    if _PLAIN.fullmatch(word):
+        return word
+    if "'" not in word:
+        return f"'{word}'"
+    return '"' + re.sub(r'([\\"$`])', r"\\\1", word) + '"'
+
+
+def words(items: Iterable[str], *, indent: str = "        ") -> str:
+    """Return *items* quoted for the shell, one a line, the last without a continuation."""
+    return " \\\n".join(f"{indent}{quote(item)}" for item in items)
+
+
+def env_value(value: str) -> str:
+    """Quote *value* for ENV: inside double quotes backslash, quote and dollar keep their plain meaning.
+
+    Raises:
+        ValueError: if it has a line break or NUL.
+    """
+    check(value)
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    return f'"{escaped}"'
+
+
+def check(text: str) -> None:
+    """Raise ValueError if *text* cannot stand in a Dockerfile."""
+    if any(character in text for character in "\r\n\0"):
+        raise ValueError(f"{text!r} has a line break or NUL, which a Dockerfile cannot carry")

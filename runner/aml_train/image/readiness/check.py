@@ -1,65 +1,65 @@
-"""The readiness checks as a step of the image stage: look once, keep the facts beside the image, judge at each run."""
+"""The readiness checks as a step: run the probe in a container, keep the facts with the image, judge them at each run."""
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.core.answers import decode
+from aml_train.core.docker import fetch_file, pack_files, remove_container
 from aml_train.core.errors import ImageError
 from aml_train.core.events import ImageChecked, Listener, StageFinished, StageStarted
-from aml_train.core.threads import CancelToken
-from aml_train.image import artifact
-from aml_train.image.readiness.facts import Facts, check_facts
-from aml_train.image.readiness.judge import failure, judge, probe_key, summary
-from aml_train.image.readiness.run import look_into
+from aml_train.core.threads import CancelToken, temporary
+from aml_train.image.leftovers import container_labels
+from aml_train.image.readiness.facts import Facts, check_facts, parse_facts
+from aml_train.image.readiness.judge import failure, judge, probe_key, probe_script, summary
+from aml_train.image.records import load_document, store_document
 from aml_train.image.registry.client import Registry
 from aml_train.image.spec import CheckPolicy
 
 if TYPE_CHECKING:
     from docker import DockerClient
+    from docker.models.containers import Container
 
 FACTS_TYPE: Final = "application/vnd.aml-train.image-facts.v1+json"
 _HINT: Final = "Remove that tag from the registry; the image is then looked into again."
 
 
-@dataclass(frozen=True, kw_only=True)
-class Checks:
-    """The checks of one image."""
+def check_image(
+    engine: DockerClient, image_id: str, policy: CheckPolicy, *, listener: Listener, token: CancelToken
+) -> Facts:
+    """Probe an image that the engine has, and judge it.
 
-    policy: CheckPolicy
-    listener: Listener
+    Raises:
+        ImageError: if a check fails, or there was no result.
+        WorkCancelledError: if *token* was cancelled meanwhile.
+    """
+    started = _start(listener)
+    facts = look_into(engine, image_id, token=token)
+    _judge(facts, policy, listener, started, cached=False)
+    return facts
 
-    def look(self, engine: DockerClient, image_id: str, token: CancelToken) -> Facts:
-        """Look into the image, which the engine has, and judge.
 
-        Raises:
-            ImageError: if a check fails, or there was no result.
-            StoppedError: if *token* was set meanwhile.
-        """
-        started = self._start()
-        facts = look_into(engine, image_id, token=token)
-        self._judge(facts, started, cached=False)
-        return facts
+def check_known_facts(facts: Facts, policy: CheckPolicy, *, listener: Listener) -> None:
+    """Judge facts of an earlier run; raise ImageError if a check fails."""
+    _judge(facts, policy, listener, _start(listener), cached=True)
 
-    def recall(self, facts: Facts) -> None:
-        """Judge facts that were known already; raise ImageError if a check fails."""
-        self._judge(facts, self._start(), cached=True)
 
-    def _start(self) -> float:
-        self.listener(StageStarted(stage="check", title="checks of the image: AzureML, InfiniBand"))
-        return time.monotonic()
+def _start(listener: Listener) -> float:
+    listener(StageStarted(stage="check", title="checks of the image: AzureML, InfiniBand"))
+    return time.monotonic()
 
-    def _judge(self, facts: Facts, started: float, *, cached: bool) -> None:
-        findings = judge(facts, self.policy)
-        self.listener(ImageChecked(findings=findings, cached=cached, where=self.policy.where))
-        if (error := failure(findings)) is not None:
-            raise error
-        text = summary(findings) + (", as it was found before" if cached else "")
-        seconds = time.monotonic() - started
-        self.listener(StageFinished(stage="check", summary=text, seconds=seconds, skipped=cached))
+
+def _judge(facts: Facts, policy: CheckPolicy, listener: Listener, started: float, *, cached: bool) -> None:
+    findings = judge(facts, policy)
+    listener(ImageChecked(findings=findings, cached=cached, where=policy.where))
+    if (error := failure(findings)) is not None:
+        raise error
+    text = summary(findings) + (", as it was found before" if cached else "")
+    seconds = time.monotonic() - started
+    listener(StageFinished(stage="check", summary=text, seconds=seconds, skipped=cached))
 
 
 def facts_tag(digest: str) -> str:
@@ -70,7 +70,7 @@ def facts_tag(digest: str) -> str:
 def store_facts(registry: Registry, repository: str, digest: str, facts: Facts) -> None:
     """Keep what was found in the image of manifest *digest*."""
     content = json.dumps({"digest": digest, "facts": facts}, sort_keys=True).encode()
-    artifact.store(registry, repository, facts_tag(digest), media_type=FACTS_TYPE, content=content, subject=digest)
+    store_document(registry, repository, facts_tag(digest), media_type=FACTS_TYPE, content=content, subject=digest)
 
 
 def load_facts(registry: Registry, repository: str, digest: str) -> Facts | None:
@@ -80,7 +80,7 @@ def load_facts(registry: Registry, repository: str, digest: str) -> Facts | None
         ImageError: if there is something else under the tag.
     """
     tag = facts_tag(digest)
-    content = artifact.load(registry, repository, tag, media_type=FACTS_TYPE, noun="record of facts", hint=_HINT)
+    content = load_document(registry, repository, tag, media_type=FACTS_TYPE, noun="record of facts", hint=_HINT)
     if content is None:
         return None
     where = f"the record of facts {registry.host}/{repository}:{tag}"
@@ -92,4 +92,129 @@ def load_facts(registry: Registry, repository: str, digest: str) -> Facts | None
         facts: Facts = document["facts"]
     except (KeyError, TypeError, ValueError) as error:
         raise ImageError(f"{where} is damaged: {error}", hint=_HINT) from error
+    return facts
+
+
+TIMEOUT: Final = 600.0
+"""Seconds that the probe may take; imports from a cold disk are slow."""
+_FOLDER: Final = "aml-train-checks"
+_LEASE: Final = 600.0
+_LIMIT: Final = 8 << 20
+_TAIL: Final = 20
+_FORMAT: Final = "exec format error"
+_PLATFORM: Final = (
+    "The image is for another platform than the engine's: set image.platform, or use a base for this one."
+)
+
+# The first command that is a Python of 3.6 or newer runs the probe. Without one, what a shell can tell is told.
+_SCRIPT: Final = r"""
+cd / || exit 1
+old=
+for name in python python3; do
+    python=$(command -v "$name") || continue
+    if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' >/dev/null 2>&1; then
+        exec "$python" -B /aml-train-checks/probe.py /aml-train-checks/facts.json
+    fi
+    old=$("$python" --version 2>&1 | head -n 1 | tr -cd 'A-Za-z0-9. ')
+done
+bash=null
+command -v bash >/dev/null && bash='"bash"'
+printf '{"format": 1, "bash": %s, "python": null, "old_python": "%s"}' "$bash" "$old" >/aml-train-checks/facts.json
+"""
+
+
+def look_into(
+    engine: DockerClient, image: str, *, timeout: float = TIMEOUT, token: CancelToken | None = None
+) -> Facts:
+    """Return the facts of an image that the engine has. It gets no network, and its entrypoint is left out.
+
+    Args:
+        engine: the engine.
+        image: image id or name.
+        timeout: seconds.
+        token: ends it at once.
+
+    Raises:
+        StoppedError: if *token* was set meanwhile.
+        ImageError: if the image cannot be run or the probe came to no result: that is never taken for "ready".
+    """
+    from docker.errors import APIError
+
+    attributes: dict[str, Any] = engine.images.get(image).attrs
+    create = partial(
+        engine.containers.create,
+        image,
+        entrypoint=["/bin/sh", "-c", _SCRIPT],
+        command=[],
+        labels=container_labels(engine, "checks", timeout + _LEASE),
+        network_mode="none",
+    )
+    with (
+        temporary(create, remove_container) as container,
+        (token or CancelToken()).on_cancel(partial(remove_container, container)),
+    ):
+        container.put_archive("/", pack_files({"probe.py": probe_script()}, folder=_FOLDER))
+        try:
+            container.start()
+        except APIError as error:
+            return _with_image(_not_started(error), attributes)
+        content = _result(container, timeout)
+    try:
+        facts = parse_facts(content)
+    except ValueError as error:
+        raise ImageError(f"the checks of the image wrote a damaged result: {error}") from error
+    return _with_image(facts, attributes)
+
+
+def _not_started(error: Any) -> dict[str, Any]:
+    """Return the facts of an image without a shell; raise ImageError where something else is the matter."""
+    reason = str(error.explanation or error)
+    if "/bin/sh" in reason and "no such file" in reason:
+        return {"format": 1, "shell": False, "bash": None, "python": None}
+    raise ImageError(
+        f"the image cannot be run: {reason}", hint=_PLATFORM if _FORMAT in reason.lower() else None
+    ) from error
+
+
+def _result(container: Container, timeout: float) -> bytes:
+    """Wait for the probe; return what it wrote."""
+    import requests
+
+    try:
+        code = container.wait(timeout=timeout)["StatusCode"]
+    except requests.RequestException as error:
+        # docker-py tells a time-out in one of two ways (ReadTimeout, or ConnectionError around urllib3's).
+        if "timed out" not in str(error):
+            raise ImageError(
+                f"the Docker engine went away during the checks of the image: {error}", hint="Run again."
+            ) from error
+        raise ImageError(
+            f"the checks of the image took longer than {timeout:.0f} seconds",
+            hint="Something in the image hangs when it is imported or loaded; run `aml-train image check` again to see whether it stays so.",
+        ) from error
+    try:
+        content = fetch_file(container, f"/{_FOLDER}/facts.json", limit=_LIMIT)
+    except ValueError as error:
+        raise ImageError(f"the checks of the image came to no result: {error}") from error
+    if content is None:
+        lines = container.logs(tail=_TAIL).decode("utf-8", "replace").splitlines()
+        shown = "".join(f"\n  {line}" for line in lines)
+        raise ImageError(
+            f"the checks of the image came to no result (exit code {code}){shown}",
+            hint=_PLATFORM
+            if _FORMAT in shown.lower()
+            else "The lines above say why; a Python that starts in the image is needed, or none at all.",
+        )
+    return content
+
+
+def _with_image(facts: dict[str, Any], attributes: dict[str, Any]) -> Facts:
+    """Add what the engine tells of the image, and check the whole."""
+    config = attributes["Config"]
+    facts["image"] = {
+        "size": attributes["Size"],
+        "entrypoint": list(config.get("Entrypoint") or ()),
+        "user": config.get("User") or "",
+    }
+    check_facts(facts)
     return facts

@@ -21,8 +21,7 @@ from aml_train.image.testing.container import (
     run_container,
     tell_kept,
 )
-from aml_train.image.testing.junit import JUnitReport, parse_junit
-from aml_train.image.testing.junit_places import Places
+from aml_train.image.testing.junit import JUnitReport, Places, parse_junit
 from aml_train.image.testing.pytest_command import ends_as_pytest, runs_pytest
 
 if TYPE_CHECKING:

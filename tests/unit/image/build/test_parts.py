@@ -12,12 +12,10 @@ import pytest
 from aml_train.config.sections.image_model import PROTECTED, SecretConfig
 from aml_train.core.errors import ImageError
 from aml_train.core.masking import Masker
-from aml_train.image.build.build import BuildOptions
+from aml_train.image.build.build import BuildOptions, docker_config, write_context
 from aml_train.image.build.cache import Cache, cache_kind
-from aml_train.image.build.context import docker_config, write_context
 from aml_train.image.build.progress import PlainProgress
-from aml_train.image.build.secret_files import SecretAccess
-from aml_train.image.build.secrets import BuildSecrets, build_secrets
+from aml_train.image.build.secrets import BuildSecrets, SecretAccess, build_secrets
 from aml_train.image.dockerfile.in_build import protect
 from aml_train.image.registry.auth import RegistryAuth
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from aml_train.config.sections.image_model import CopyConfig, ImageConfig, PipConfig, RunConfig
 from aml_train.core.files import FileEntry, FileSet
-from aml_train.image.dockerfile.render import render_dockerfile
-from aml_train.image.dockerfile.shell import quote
+from aml_train.image.dockerfile.render import quote, render_dockerfile
 from aml_train.image.inputs import ImageInputs
 from tests.support.image_configs import BASE, DIGEST, FULL, INPUTS, OFED, plan
 

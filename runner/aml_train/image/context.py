@@ -1,4 +1,4 @@
-"""What one run of the image stage works with, and how its steps are told."""
+"""The context of one run of the image stage: what it works with, and how its steps are reported."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
-    """One run's parameters, as :func:`aml_train.image.ensure.ensure_image` got them, with the registry's client.
+class ImageContext:
+    """The parameters of one run of the image stage.
 
     Attributes:
         spec: the image.
-        tests: the tests, or None where none are configured.
+        tests: the tests, or None if none are configured.
         engine: the engine that builds and runs the tests.
         cli: finds the command to build with.
         location: the registry's names.
-        listener: told what happens.
-        commit: recorded with the tests.
-        release_tags: every tag that the released image gets beside those of its address and its digest.
         registry: the registry's client.
+        listener: receives the events.
+        commit: recorded with the tests.
+        release_tags: every tag that the released image gets in addition to those of its address and its digest.
+        damaged: digest of the image at this address of which the registry has lost a part; None for no such image.
     """
 
     spec: ImageSpec
@@ -43,36 +44,50 @@ class Work:
     engine: DockerClient
     cli: Callable[[], BuildCli]
     location: RegistryLocation
-    listener: Listener
-    commit: str | None
-    release_tags: tuple[str, ...]
     registry: Registry
+    listener: Listener
+    commit: str | None = None
+    release_tags: tuple[str, ...] = ()
+    damaged: str | None = None
+
+    @property
+    def repository(self) -> str:
+        """The repository that the image is released to."""
+        return self.spec.repository
+
+    @property
+    def candidates(self) -> str:
+        """The repository that the engine pushes to before the tests have passed."""
+        return f"{self.spec.repository}-candidate"
 
     def pull(self, manifest: Manifest) -> str:
         """Have a released image in the engine, named by its digest; return its image id."""
-        name = f"{self.location.push_name}/{self.spec.repository}"
+        name = f"{self.location.push_name}/{self.repository}"
 
         def pull() -> str:
             auth = self.location.credentials()
             return pull_image(self.engine, name, manifest.digest, auth=auth, listener=self.listener)
 
         def check() -> None:
-            if self.registry.head_manifest(self.spec.repository, manifest.digest) is None:
-                raise ImageError(
-                    f"{self.registry.host} does not have {self.spec.repository}@{manifest.digest} any more"
-                )
+            if self.registry.head_manifest(self.repository, manifest.digest) is None:
+                raise ImageError(f"{self.registry.host} no longer has {self.repository}@{manifest.digest}")
 
         image_id = retry(pull, check=check, renew=self.location.renew, listener=self.listener, token=CancelToken())
         if not manifest.is_index and image_id not in (manifest.config_digest, manifest.digest):
             raise ImageError(f"the engine has {image_id} as {name}@{manifest.digest}, which is another image")
         return image_id
 
+    def note(self, text: str) -> None:
+        """Report something that the user should know."""
+        self.listener(Notice(text=text))
+
     def warn(self, text: str) -> None:
+        """Report something to act on."""
         self.listener(Notice(text=text, level="warning"))
 
     @contextmanager
     def stage(self, stage: Stage, title: str) -> Iterator[Callable[[str], None]]:
-        """Tell begin and, if all went well, end of *stage*; the summary is handed to what is yielded."""
+        """Report the begin of *stage* and, if it succeeds, its end with the summary passed to what is yielded."""
         started = time.monotonic()
         self.listener(StageStarted(stage=stage, title=title))
         summaries: list[str] = []
@@ -80,5 +95,6 @@ class Work:
         self.finish(stage, summaries[-1], started)
 
     def finish(self, stage: Stage, summary: str, started: float, *, skipped: bool = False) -> None:
+        """Report the end of *stage*."""
         seconds = time.monotonic() - started
         self.listener(StageFinished(stage=stage, summary=summary, seconds=seconds, skipped=skipped))

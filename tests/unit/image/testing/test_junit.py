@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.image.testing.junit import parse_junit
-from aml_train.image.testing.junit_places import Places
+from aml_train.image.testing.junit import Places, parse_junit
 
 FILES = {"tests/test_a.py", "sub/tests/test_b.py", "sub/src/code.py", "one/same.py", "two/same.py"}
 

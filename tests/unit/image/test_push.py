@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from aml_train.core.errors import ImageError
-from aml_train.image.completeness import CONNECTIONS, lost_part
+from aml_train.image.push import CONNECTIONS, lost_part
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 from tests.unit.image.registry.fake_registry import FakeRegistry

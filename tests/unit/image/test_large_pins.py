@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from packaging.utils import canonicalize_name
 
-from aml_train.image.dockerfile.large_pins import LARGE, large_pins
+from aml_train.image.requirements_file import LARGE, large_pins
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ import pytest
 
 from aml_train.config.sections.image_model import SecretConfig
 from aml_train.core.errors import ImageError, InvalidError
-from aml_train.image.build import secret_files
-from aml_train.image.build.secret_files import SecretAccess, read_secret_file, secret_access
-from aml_train.image.build.secrets import build_secrets
+from aml_train.image.build import secrets as build_secrets_module
+from aml_train.image.build.secrets import SecretAccess, build_secrets, read_secret_file, secret_access
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def test_the_runners_folder_needs_an_explicit_path(workspace: Path, monkeypatch:
     (runner / "runner_temp").mkdir()
     for name in ("workspace/feed", "event.json", "runner_temp/feed"):
         (runner / name).write_text(name)
-    monkeypatch.setattr(secret_files, "_RUNNER", runner)
+    monkeypatch.setattr(build_secrets_module, "_RUNNER", runner)
     here = runner / "workspace"
     assert read(here / "feed", SecretAccess(workspace=here)) == "workspace/feed"
     for allowed in (Path("/"), runner):
@@ -102,14 +101,14 @@ def test_the_token_of_the_checkout_is_refused(workspace: Path) -> None:
 def test_a_link_that_takes_the_files_place_after_it_was_judged_is_not_followed(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge = secret_files._judge
+    judge = build_secrets_module._judge
 
     def swap(*arguments: object) -> None:
         judge(*arguments)  # type: ignore[arg-type]
         (workspace / "feed").unlink()
         (workspace / "feed").symlink_to(tmp_path / "outside/feed")
 
-    monkeypatch.setattr(secret_files, "_judge", swap)
+    monkeypatch.setattr(build_secrets_module, "_judge", swap)
     with pytest.raises(ImageError, match="cannot be read"):
         read(workspace / "feed", SecretAccess(workspace=workspace))
 
@@ -119,14 +118,14 @@ def test_a_folder_that_becomes_a_link_after_it_was_judged_is_not_followed(
 ) -> None:
     (workspace / "d").mkdir()
     (workspace / "d/feed").write_text("inside")
-    judge = secret_files._judge
+    judge = build_secrets_module._judge
 
     def swap(*arguments: object) -> None:
         judge(*arguments)  # type: ignore[arg-type]
         (workspace / "d").rename(workspace / "moved")
         (workspace / "d").symlink_to(tmp_path / "outside")
 
-    monkeypatch.setattr(secret_files, "_judge", swap)
+    monkeypatch.setattr(build_secrets_module, "_judge", swap)
     with pytest.raises(ImageError, match="cannot be read"):
         read(workspace / "d/feed", SecretAccess(workspace=workspace))
 

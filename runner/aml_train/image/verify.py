@@ -1,0 +1,126 @@
+"""Verify an image before it is released: readiness checks and tests, run in it or known from an earlier run."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import threading
+import time
+
+from aml_train.core.errors import TestsFailedError
+from aml_train.core.events import StageStarted, TestsFinished
+from aml_train.core.threads import CancelToken, WorkCancelledError, run_parallel
+from aml_train.image.context import ImageContext
+from aml_train.image.readiness.check import check_image, check_known_facts, load_facts, store_facts
+from aml_train.image.readiness.facts import Facts
+from aml_train.image.readiness.judge import probe_key
+from aml_train.image.records import load_record, store_record
+from aml_train.image.registry.manifest import Manifest
+from aml_train.image.spec import TestRecord
+from aml_train.image.testing.run import TestResults, run_tests
+
+
+def verify_image(
+    ctx: ImageContext, image_id: str, token: CancelToken | None = None
+) -> tuple[TestResults | None, Facts]:
+    """Check an image that the engine has and run its tests, in parallel."""
+    token = token or CancelToken()
+    if ctx.tests is None:
+        return None, _check(ctx, image_id, token)
+    checked = threading.Event()
+
+    def check(token: CancelToken) -> Facts:
+        facts = _check(ctx, image_id, token)
+        # A check that fails cancels the tests as soon as its failure is on record: it comes first, whichever is quicker.
+        checked.set()
+        return facts
+
+    def test(token: CancelToken) -> TestResults | None:
+        try:
+            return _run_tests(ctx, image_id, token)
+        except TestsFailedError:
+            # An image that is not ready is the likely reason, and the better one to report.
+            with contextlib.suppress(WorkCancelledError), token.on_cancel(checked.set):
+                checked.wait()
+            raise
+
+    return run_parallel(test, check, name="check", ended="The tests were ended.", token=token)
+
+
+def verify_found(ctx: ImageContext, found: Manifest) -> TestRecord | None:
+    """Verify an image that the registry has: run only what no record covers."""
+    repository, digest, record = ctx.repository, found.digest, None
+    if ctx.tests is not None and not ctx.tests.keep:  # a container that is kept must run
+        record = load_record(ctx.registry, repository, digest, ctx.tests.key(digest))
+    known = record.facts if record is not None and record.probe == probe_key() else None
+    if known is None:
+        known = load_facts(ctx.registry, repository, digest)
+    if known is not None:
+        check_known_facts(known, ctx.spec.checks, listener=ctx.listener)
+    if record is not None:
+        _report_cached(ctx, record)
+    if known is not None and (record is not None or ctx.tests is None):
+        return record
+    image_id = ctx.pull(found)
+    if record is None and known is None:
+        results, facts = verify_image(ctx, image_id)
+    else:
+        facts = _check(ctx, image_id, CancelToken()) if known is None else known
+        results = _run_tests(ctx, image_id, CancelToken()) if record is None else None
+    if known is None:
+        store_facts(ctx.registry, repository, digest, facts)
+    if record is not None:
+        record = dataclasses.replace(record, facts=facts, probe=probe_key())
+    else:
+        record = make_record(ctx, digest, results, facts)
+    if record is not None:
+        store_record(ctx.registry, repository, record)
+    return record
+
+
+def make_record(ctx: ImageContext, digest: str, results: TestResults | None, facts: Facts) -> TestRecord | None:
+    """Return the record of tests that have passed in the image of manifest *digest*; None without tests."""
+    if results is None or ctx.tests is None:
+        return None
+    return TestRecord(
+        digest=digest,
+        key=ctx.tests.key(digest),
+        command=ctx.tests.command,
+        passed=results.passed,
+        failed=results.failed,
+        skipped=results.skipped,
+        seconds=results.seconds,
+        at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        commit=ctx.commit,
+        facts=facts,
+        probe=probe_key(),
+    )
+
+
+def _check(ctx: ImageContext, image_id: str, token: CancelToken) -> Facts:
+    return check_image(ctx.engine, image_id, ctx.spec.checks, listener=ctx.listener, token=token)
+
+
+def _run_tests(ctx: ImageContext, image_id: str, token: CancelToken) -> TestResults | None:
+    if ctx.tests is None:
+        return None
+    with ctx.stage("tests", f"tests in the image: {ctx.tests.command}") as done:
+        results = run_tests(image_id, ctx.tests, engine=ctx.engine, listener=ctx.listener, token=token)
+        done(f"{results.passed} passed" if results.report else "passed")
+    return results
+
+
+def _report_cached(ctx: ImageContext, record: TestRecord) -> None:
+    started = time.monotonic()
+    ctx.listener(StageStarted(stage="tests", title=f"tests in the image: {record.command}"))
+    ctx.listener(
+        TestsFinished(
+            passed=record.passed,
+            failed=record.failed,
+            skipped=record.skipped,
+            seconds=record.seconds,
+            cached=True,
+        )
+    )
+    ctx.finish("tests", f"passed in this image at {record.at}", started, skipped=True)
