@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from aml_train.models.browse import version_facts as version_facts
     from aml_train.models.lineage import Tracer as Tracer
     from aml_train.models.lineage import render as render
+    from aml_train.models.promotion.catalogue import LockedRecord as LockedRecord
     from aml_train.models.promotion.promote import Promoter as Promoter
     from aml_train.models.promotion.request import Promotion as Promotion
     from aml_train.models.promotion.request import Request as Request
-    from aml_train.models.promotion.store import Held as Held
     from aml_train.models.register import ModelSpec as ModelSpec
     from aml_train.models.register import check_written as check_written
     from aml_train.models.register import is_same_model as is_same_model
@@ -39,7 +39,7 @@ _MODULES = {
     "Promoter": "promotion.promote",
     "Promotion": "promotion.request",
     "Request": "promotion.request",
-    "Held": "promotion.store",
+    "LockedRecord": "promotion.catalogue",
     "ModelSpec": "register",
     "check_written": "register",
     "is_same_model": "register",

@@ -13,7 +13,7 @@ from aml_train.config import TargetConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Listener, RunFinished
-from aml_train.models import Held, Promoter, Promotion, Tracer
+from aml_train.models import LockedRecord, Promoter, Promotion, Tracer
 from aml_train.pipeline.evaluate import decide_gate
 from aml_train.pipeline.target import Host, open_workspace
 
@@ -57,7 +57,7 @@ def open_promoter(host: Host, target: TargetConfig, directory: Path, emit: Liste
 class DefaultDatastore:
     """The records of a workspace, in its default datastore, which is looked up when it is needed.
 
-    See :class:`aml_train.models.promotion.store.PromotionStore`; methods also raise InvalidError if that datastore is no Blob storage.
+    See :class:`aml_train.models.promotion.catalogue.PromotionStore`; methods also raise InvalidError if that datastore is no Blob storage.
     """
 
     def __init__(self, service: AzureV2, clock: Clock) -> None:
@@ -75,11 +75,11 @@ class DefaultDatastore:
         return self._made
 
     def read(self, model: str) -> bytes:
-        """See :meth:`aml_train.models.promotion.store.PromotionStore.read`."""
+        """See :meth:`aml_train.models.promotion.catalogue.PromotionStore.read`."""
         return self._store().read(model)
 
-    def hold(self, model: str) -> AbstractContextManager[Held]:
-        """See :meth:`aml_train.models.promotion.store.PromotionStore.hold`."""
+    def hold(self, model: str) -> AbstractContextManager[LockedRecord]:
+        """See :meth:`aml_train.models.promotion.catalogue.PromotionStore.hold`."""
         return self._store().hold(model)
 
 

@@ -35,9 +35,9 @@ from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_MANIFEST
 from aml_train.image.spec import Tested, TestRecord
 from aml_train.jobs.spec import JobTemplate, make_job
+from aml_train.models.promotion.catalogue import LockedRecord
 from aml_train.models.promotion.promote import Promoter
 from aml_train.models.promotion.request import Request
-from aml_train.models.promotion.store import Held
 from aml_train.models.register import ModelSpec, lineage_tags, register_model
 from aml_train.pipeline.promotion import open_promoter, run_promotion
 from aml_train.pipeline.target import Host
@@ -140,9 +140,9 @@ class AtOnce:
         content: bytes = self._inner.read(model)
         return content
 
-    def hold(self, model: str) -> AbstractContextManager[Held]:
+    def hold(self, model: str) -> AbstractContextManager[LockedRecord]:
         self._barrier.wait()
-        held: AbstractContextManager[Held] = self._inner.hold(model)
+        held: AbstractContextManager[LockedRecord] = self._inner.hold(model)
         return held
 
 

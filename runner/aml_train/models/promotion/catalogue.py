@@ -1,18 +1,19 @@
-"""What promoting and lineage ask of a workspace beside its jobs: a Protocol. The adapter is :mod:`aml_train.azure.models`."""
+"""What promotions and lineages need of a workspace besides its jobs: Protocols. The adapters are in :mod:`aml_train.azure`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from aml_train.jobs import ModelView
 
 
 class Catalogue(Protocol):
-    """Models, environments and data assets. Every method raises ServiceError (exit code 8) when the service refuses or stays away."""
+    """Models, environments and data assets. Every method raises ServiceError if the service refuses or does not answer."""
 
     def names(self) -> Iterator[str]:
-        """Yield the names of the models that there are."""
+        """Yield the names of all models."""
 
     def version(self, name: str, version: str) -> ModelView | None:
         """Return one version of a model, or None."""
@@ -20,14 +21,51 @@ class Catalogue(Protocol):
     def change_tags(
         self, name: str, version: str, changes: Mapping[str, str | None], *, guard: Callable[[], None]
     ) -> None:
-        """Set tags of a version, and take those away whose value is None; nothing else of it changes.
+        """Set tags of a version, and remove those whose value is None; nothing else of it changes.
 
         *guard* is called just before each request that writes, and may raise. Such a request ends within ten seconds, and is
-        repeated after a transient failure. What is as wanted already is not written.
+        repeated after a transient failure. A tag that has the wanted value is not written.
         """
 
     def environment_image(self, job: str) -> str | None:
-        """Return the image that the job's environment names; None where it names none, as one that is built does."""
+        """Return the image that the job's environment names; None if it names none, as one that is built does."""
 
     def has_data(self, name: str, version: str) -> bool:
-        """Tell whether that version of a data asset is registered."""
+        """Return whether that version of a data asset is registered."""
+
+
+class LockedRecord(Protocol):
+    """A model's record that only this process may write, as long as its lock is renewed in time.
+
+    Every method raises :class:`aml_train.core.errors.ServiceError` if the lock was lost or the storage refuses.
+    """
+
+    def renew(self) -> None:
+        """Check that the lock is still ours, and extend it to its full time.
+
+        Called just before each write elsewhere, which must take less time than the lock lasts.
+        """
+
+    def read(self) -> bytes:
+        """Return the record; empty for none."""
+
+    def write(self, content: bytes) -> None:
+        """Replace the record. The storage itself refuses this if the lock was lost."""
+
+
+class PromotionStore(Protocol):
+    """The records of a workspace's promotions."""
+
+    def read(self, model: str) -> bytes:
+        """Return the record of *model* without locking it; empty for none.
+
+        Raises:
+            ServiceError: the storage refuses or does not answer.
+        """
+
+    def hold(self, model: str) -> AbstractContextManager[LockedRecord]:
+        """Lock the record of *model*, after waiting for another holder. The lock is released at the end, or when this process dies.
+
+        Raises:
+            ServiceError: another process holds it for too long, or the storage refuses or does not answer.
+        """

@@ -13,10 +13,9 @@ from aml_train.core.tags import TAG_STAGE
 from aml_train.gate import Decision
 from aml_train.jobs import JobService, ModelView
 from aml_train.models.lineage import Step
-from aml_train.models.promotion.catalogue import Catalogue
+from aml_train.models.promotion.catalogue import Catalogue, LockedRecord
 from aml_train.models.promotion.record import Action, Change, Record, decode, encode
 from aml_train.models.promotion.request import Request
-from aml_train.models.promotion.store import Held
 
 ARCHIVED: Final = "archived"
 TAG_CHANGE: Final = "aml-train.promotion"
@@ -38,7 +37,7 @@ def title(model: ModelView) -> str:
     return f"{model.name} version {model.version}"
 
 
-def apply(service: JobService, catalogue: Catalogue, held: Held, model: str, change: Change) -> None:
+def apply(service: JobService, catalogue: Catalogue, held: LockedRecord, model: str, change: Change) -> None:
     """Change the tags as *change* says; again where some of it was done already. The lock is renewed before each write.
 
     Raises:
@@ -77,7 +76,9 @@ def apply(service: JobService, catalogue: Catalogue, held: Held, model: str, cha
         )
 
 
-def finish(service: JobService, catalogue: Catalogue, held: Held, request: Request, listener: Listener) -> None:
+def finish(
+    service: JobService, catalogue: Catalogue, held: LockedRecord, request: Request, listener: Listener
+) -> None:
     """Do what was written down and not done, or strike it out where things are not as they were.
 
     Raises what :func:`apply` raises.

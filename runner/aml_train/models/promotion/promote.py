@@ -27,7 +27,7 @@ from aml_train.core.events import (
 from aml_train.gate import Decision, GateResult, series_of
 from aml_train.jobs import JobService, ModelView
 from aml_train.models.lineage import Step, Tracer
-from aml_train.models.promotion.catalogue import Catalogue
+from aml_train.models.promotion.catalogue import Catalogue, PromotionStore
 from aml_train.models.promotion.change import apply, decoded, finish, new_change, title
 from aml_train.models.promotion.choose import (
     Look,
@@ -40,7 +40,6 @@ from aml_train.models.promotion.choose import (
 )
 from aml_train.models.promotion.record import Change, Record, encode
 from aml_train.models.promotion.request import Promotion, Request
-from aml_train.models.promotion.store import PromotionStore
 
 _METRIC_PAUSE: Final = 0.05
 

@@ -1,6 +1,6 @@
 """What is written down of a model's promotions: those that happened, and the one that is under way. Pure.
 
-It lies in one blob for each model, which is the lock as well (:mod:`aml_train.models.promotion.store`). The stage that a version is in
+It lies in one blob for each model, which is the lock as well (:mod:`aml_train.models.promotion.catalogue`). The stage that a version is in
 stands in the version's own tags; the record says how it got there, and is what `rollback` goes by.
 """
 
