@@ -12,7 +12,7 @@ from aml_train_action.session import Session
 
 if TYPE_CHECKING:
     from aml_train.config import Config, StagePolicy
-    from aml_train.models import Promoter, Promotion, Request
+    from aml_train.models import Promoter, Promotion, PromotionRequest
 
 
 def promote(
@@ -61,8 +61,8 @@ def policy_of(config: Config, stage: str) -> StagePolicy:
     )
 
 
-def _request(here: Session, inputs: Inputs, config: Config) -> Request:
-    from aml_train.models import Request
+def _request(here: Session, inputs: Inputs, config: Config) -> PromotionRequest:
+    from aml_train.models import PromotionRequest
 
     wanted = inputs.promotion
     if wanted is None:  # pragma: no cover - the inputs of these commands have it
@@ -71,7 +71,7 @@ def _request(here: Session, inputs: Inputs, config: Config) -> Request:
     if model is None:
         what = "which model? The configuration has no `model`"
         raise InvalidError([Fault(where="with.model", what=what, remedy="write NAME or NAME:VERSION")])
-    return Request(
+    return PromotionRequest(
         model=model,
         version=wanted.version,
         stage=wanted.to,

@@ -14,7 +14,7 @@ import click
 from aml_train.cli.options import target_options
 
 if TYPE_CHECKING:
-    from aml_train.models import Filter, ModelRow, Promoter
+    from aml_train.models import ModelFilter, ModelRow, Promoter
 
 
 @click.group()
@@ -108,11 +108,11 @@ def list_(
         click.echo(line)
 
 
-def _filter(stage: str | None, tags: Sequence[str]) -> Filter:
-    from aml_train.models import Filter
+def _filter(stage: str | None, tags: Sequence[str]) -> ModelFilter:
+    from aml_train.models import ModelFilter
 
     pairs = (tag.partition("=") for tag in tags)
-    return Filter(
+    return ModelFilter(
         stage=stage.lower() if stage else None,
         tags={key: value if equals else None for key, equals, value in pairs},
     )
@@ -175,14 +175,14 @@ def lineage(address: str, directory: Path, config: Path | None, target: str | No
     """
     from aml_train.cli.console import printable
     from aml_train.core.errors import GateFailedError
-    from aml_train.models import find_model, render
+    from aml_train.models import find_model, render_lineage
 
     promoter = _open(directory, config, target)
     traced = promoter.tracer.trace(find_model(promoter.service, address))
     if as_json:
         click.echo(json.dumps(traced.facts(), ensure_ascii=False, indent=2))
     else:
-        for line in render(traced):
+        for line in render_lineage(traced):
             click.echo(printable(line))
     if traced.broken:
         broken = "; ".join(f"{step.kind} {step.name}: {step.detail}" for step in traced.broken)

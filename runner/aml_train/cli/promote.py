@@ -16,7 +16,7 @@ from aml_train.cli.running import colors, events_file, terminate_like_interrupt
 
 if TYPE_CHECKING:
     from aml_train.config import TargetConfig
-    from aml_train.models import Promoter, Promotion, Request
+    from aml_train.models import Promoter, Promotion, PromotionRequest
 
 #: Who asks, and in which workflow's run: the action and workflows say it.
 ACTOR_VARIABLE: Final = "AML_TRAIN_ACTOR"
@@ -79,7 +79,7 @@ def promote(
     """
     from aml_train.config import load_promotion
     from aml_train.core.errors import InvalidError
-    from aml_train.models import Request
+    from aml_train.models import PromotionRequest
 
     found = load_promotion(config, directory=directory, target=target)
     name, _, version = (model or found.model or "").partition(":")
@@ -87,7 +87,7 @@ def promote(
         raise InvalidError(
             "Which model? aml-train.yml has no `model`.", hint="aml-train promote MODEL:VERSION --to …"
         )
-    request = Request(
+    request = PromotionRequest(
         model=name,
         version=version or None,
         stage=stage,
@@ -134,10 +134,10 @@ def rollback(
     Exit codes: 0 it is in the stage again, 6 no record says what to go back to, 8 the service.
     """
     from aml_train.config import load_targets
-    from aml_train.models import Request
+    from aml_train.models import PromotionRequest
 
     targets = load_targets(config, directory=directory)
-    request = Request(
+    request = PromotionRequest(
         model=model,
         stage=stage,
         actor=actor or _actor(),
@@ -168,7 +168,7 @@ def _actor() -> str:
 
 
 def _run(
-    request: Request,
+    request: PromotionRequest,
     question: str,
     work: Callable[[Promoter], Promotion],
     target: TargetConfig,

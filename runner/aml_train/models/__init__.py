@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from aml_train.models.browse import Filter as Filter
+    from aml_train.models.browse import ModelFilter as ModelFilter
     from aml_train.models.browse import ModelRow as ModelRow
     from aml_train.models.browse import describe_model as describe_model
     from aml_train.models.browse import find_model as find_model
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from aml_train.models.browse import metrics_of as metrics_of
     from aml_train.models.browse import version_facts as version_facts
     from aml_train.models.lineage import Tracer as Tracer
-    from aml_train.models.lineage import render as render
+    from aml_train.models.lineage import render_lineage as render_lineage
     from aml_train.models.promotion.catalogue import LockedRecord as LockedRecord
     from aml_train.models.promotion.promote import Promoter as Promoter
     from aml_train.models.promotion.request import Promotion as Promotion
-    from aml_train.models.promotion.request import Request as Request
+    from aml_train.models.promotion.request import PromotionRequest as PromotionRequest
     from aml_train.models.register import ModelSpec as ModelSpec
     from aml_train.models.register import check_written as check_written
     from aml_train.models.register import is_same_model as is_same_model
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aml_train.models.register import register_model as register_model
 
 _MODULES = {
-    "Filter": "browse",
+    "ModelFilter": "browse",
     "ModelRow": "browse",
     "describe_model": "browse",
     "find_model": "browse",
@@ -35,10 +35,10 @@ _MODULES = {
     "metrics_of": "browse",
     "version_facts": "browse",
     "Tracer": "lineage",
-    "render": "lineage",
+    "render_lineage": "lineage",
     "Promoter": "promotion.promote",
     "Promotion": "promotion.request",
-    "Request": "promotion.request",
+    "PromotionRequest": "promotion.request",
     "LockedRecord": "promotion.catalogue",
     "ModelSpec": "register",
     "check_written": "register",

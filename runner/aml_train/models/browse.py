@@ -18,7 +18,7 @@ _ADDRESS: Final = re.compile(r"(?P<name>[^:@\s]+)(?::(?P<version>[^:@\s]+)|@(?P<
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filter:
+class ModelFilter:
     """Which versions are wanted; everything that is given must hold.
 
     Attributes:
@@ -84,7 +84,9 @@ class ModelRow:
         }
 
 
-def list_models(service: JobService, catalogue: Catalogue, pattern: str | None, wanted: Filter) -> Iterator[ModelRow]:
+def list_models(
+    service: JobService, catalogue: Catalogue, pattern: str | None, wanted: ModelFilter
+) -> Iterator[ModelRow]:
     """Yield the models that have a version that is wanted, as the workspace orders them.
 
     Args:

@@ -71,13 +71,13 @@ class Step:
         return own | {"parts": [part.facts() for part in self.parts]}
 
 
-def render(step: Step) -> Iterator[str]:
+def render_lineage(step: Step) -> Iterator[str]:
     """Yield a lineage as the lines of a tree, without colours."""
     marks = {"verified": "✓", "recorded": "·", "unknown": "?", "broken": "✗"}
     yield f"{marks[step.state]} {step.kind:<11} {step.name}" + (f"  ({step.detail})" if step.detail else "")
     for index, part in enumerate(step.parts):
         last = index == len(step.parts) - 1
-        lines = render(part)
+        lines = render_lineage(part)
         yield ("└─ " if last else "├─ ") + next(lines)
         for line in lines:
             yield ("   " if last else "│  ") + line

@@ -37,7 +37,7 @@ from aml_train.image.spec import Tested, TestRecord
 from aml_train.jobs.spec import JobTemplate, make_job
 from aml_train.models.promotion.catalogue import LockedRecord
 from aml_train.models.promotion.promote import Promoter
-from aml_train.models.promotion.request import Request
+from aml_train.models.promotion.request import PromotionRequest
 from aml_train.models.register import ModelSpec, lineage_tags, register_model
 from aml_train.pipeline.promotion import open_promoter, run_promotion
 from aml_train.pipeline.target import Host
@@ -54,9 +54,9 @@ def opened(listener: Callable[[Event], None] = lambda _event: None) -> Promoter:
     return open_promoter(Host(environ=dict(os.environ)), target, Path(), listener)
 
 
-def request(version: str | None, actor: str, **more: Any) -> Request:
+def request(version: str | None, actor: str, **more: Any) -> PromotionRequest:
     policy = StagePolicy(rules=RULES, bootstrap=True, where="aml-train.yml:4")
-    return Request(
+    return PromotionRequest(
         **{"model": MODEL, "stage": "production", "version": version, "actor": actor, "policy": policy, **more}
     )
 

@@ -9,8 +9,8 @@ import pytest
 from aml_train.config.model import StagePolicy
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.jobs.workspace import ModelView
-from aml_train.models.browse import Filter, describe_model, find_model, list_models, version_facts
-from aml_train.models.promotion.request import Request
+from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, version_facts
+from aml_train.models.promotion.request import PromotionRequest
 from tests.support.fake_promotion import Place
 
 
@@ -22,7 +22,7 @@ def filled() -> Place:
             "digits", version, {"aml-train.metric.acc": repr(acc), "team": version}, guard=lambda: None
         )
     for version in ("1", "2"):
-        request = Request(
+        request = PromotionRequest(
             model="digits", stage="production", actor="ann", version=version, policy=StagePolicy(), reason="r"
         )
         place.promoter().promote(request)
@@ -32,7 +32,7 @@ def filled() -> Place:
 
 def test_models_with_their_stages() -> None:
     place = filled()
-    rows = [row.facts() for row in list_models(place.service, place.catalogue, None, Filter())]
+    rows = [row.facts() for row in list_models(place.service, place.catalogue, None, ModelFilter())]
     assert rows == [
         {"name": "digits", "versions": 3, "latest": "3", "stages": {"candidate": ["3"], "production": ["2"]}},
         {"name": "letters", "versions": 1, "latest": "1", "stages": {"production": ["1"]}},
@@ -42,14 +42,14 @@ def test_models_with_their_stages() -> None:
 @pytest.mark.parametrize(
     ("pattern", "wanted", "found"),
     [
-        (None, Filter(stage="production"), ["digits:2", "letters:1"]),
-        ("DIG*", Filter(), ["digits:3", "digits:2", "digits:1"]),
-        (None, Filter(tags={"team": None}), ["digits:3", "digits:2", "digits:1"]),
-        (None, Filter(tags={"team": "1", "aml-train.gate": "passed"}), ["digits:1"]),
-        ("x", Filter(), []),
+        (None, ModelFilter(stage="production"), ["digits:2", "letters:1"]),
+        ("DIG*", ModelFilter(), ["digits:3", "digits:2", "digits:1"]),
+        (None, ModelFilter(tags={"team": None}), ["digits:3", "digits:2", "digits:1"]),
+        (None, ModelFilter(tags={"team": "1", "aml-train.gate": "passed"}), ["digits:1"]),
+        ("x", ModelFilter(), []),
     ],
 )
-def test_what_is_wanted(pattern: str | None, wanted: Filter, found: list[str]) -> None:
+def test_what_is_wanted(pattern: str | None, wanted: ModelFilter, found: list[str]) -> None:
     place = filled()
     rows = list_models(place.service, place.catalogue, pattern, wanted)
     assert [f"{one.name}:{one.version}" for row in rows for one in row.versions] == found

@@ -16,7 +16,7 @@ from aml_train.image.registry.client import Registry
 from aml_train.image.spec import TestRecord
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
-from aml_train.models.lineage import Step, Tracer, render
+from aml_train.models.lineage import Step, Tracer, render_lineage
 from tests.support.fake_promotion import FakeCatalogue
 from tests.support.fake_workspace import FakeService
 from tests.unit.image.registry.fake_registry import FakeRegistry
@@ -95,7 +95,7 @@ class World:
 
 def test_an_intact_lineage() -> None:
     world = World()
-    lines = [line.replace(world.digest, "sha256:2") for line in render(world.trace())]
+    lines = [line.replace(world.digest, "sha256:2") for line in render_lineage(world.trace())]
     assert lines == [
         "✓ model       digits:7  (azureml://x)",
         "├─ ✓ files       outputs/model  (among the job's artefacts)",

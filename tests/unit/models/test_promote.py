@@ -13,15 +13,15 @@ from aml_train.core.errors import AmlTrainError, GateFailedError, InvalidError, 
 from aml_train.core.events import ModelPromoted, Notice
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
-from aml_train.models.promotion.request import Request
+from aml_train.models.promotion.request import PromotionRequest
 from aml_train.pipeline.promotion import run_promotion
 from tests.support.fake_promotion import KilledError, Place, rules
 
 POLICY = StagePolicy(rules=rules(">= baseline"), bootstrap=True, where="aml-train.yml:8")
 
 
-def request(version: str | None = None, **more: Any) -> Request:
-    return Request(
+def request(version: str | None = None, **more: Any) -> PromotionRequest:
+    return PromotionRequest(
         **{"model": "digits", "stage": "production", "actor": "ann", "version": version, "policy": POLICY, **more}
     )
 

@@ -15,7 +15,7 @@ from aml_train.jobs import JobService, ModelView
 from aml_train.models.lineage import Step
 from aml_train.models.promotion.catalogue import Catalogue, LockedRecord
 from aml_train.models.promotion.record import Action, Change, Record, decode, encode
-from aml_train.models.promotion.request import Request
+from aml_train.models.promotion.request import PromotionRequest
 
 ARCHIVED: Final = "archived"
 TAG_CHANGE: Final = "aml-train.promotion"
@@ -77,7 +77,7 @@ def apply(service: JobService, catalogue: Catalogue, held: LockedRecord, model: 
 
 
 def finish(
-    service: JobService, catalogue: Catalogue, held: LockedRecord, request: Request, listener: Listener
+    service: JobService, catalogue: Catalogue, held: LockedRecord, request: PromotionRequest, listener: Listener
 ) -> None:
     """Do what was written down and not done, or strike it out where things are not as they were.
 
@@ -119,7 +119,7 @@ def decoded(content: bytes, model: str) -> Record:
 
 
 def new_change(
-    request: Request,
+    request: PromotionRequest,
     action: Action,
     chosen: ModelView,
     present: Sequence[ModelView],

@@ -12,7 +12,7 @@ from aml_train.core.tags import TAG_GATE
 from aml_train.jobs import ModelView
 from aml_train.models.promotion.change import ARCHIVED, title
 from aml_train.models.promotion.record import Record
-from aml_train.models.promotion.request import NOTHING, Request
+from aml_train.models.promotion.request import NOTHING, PromotionRequest
 
 CANDIDATE: Final = "candidate"
 _REASON_LENGTH: Final = 500
@@ -44,7 +44,7 @@ class Look:
         return next((one for one in self.versions if one.version == version), None)
 
 
-def wanted_stage(request: Request) -> str:
+def wanted_stage(request: PromotionRequest) -> str:
     """Return the stage that is meant, in lower case.
 
     Raises:
@@ -61,7 +61,7 @@ def wanted_stage(request: Request) -> str:
     return stage
 
 
-def choose(request: Request, look: Look, listener: Listener) -> ModelView:
+def choose(request: PromotionRequest, look: Look, listener: Listener) -> ModelView:
     """Return the version that is named, else the newest candidate that passed the gate of its run, of which *listener* is told.
 
     Raises:
@@ -93,7 +93,7 @@ def choose(request: Request, look: Look, listener: Listener) -> ModelView:
     return passed[0]
 
 
-def check_expected(request: Request, look: Look) -> None:
+def check_expected(request: PromotionRequest, look: Look) -> None:
     """Raise GateFailedError where something else is in the stage than the request expects."""
     expected = request.expect
     if expected is None:
@@ -113,7 +113,7 @@ def moved(look: Look, before: str, word: str) -> GateFailedError:
     )
 
 
-def predecessor(request: Request, look: Look) -> ModelView:
+def predecessor(request: PromotionRequest, look: Look) -> ModelView:
     """Return the version that a rollback brings back.
 
     Raises:
@@ -147,7 +147,7 @@ def predecessor(request: Request, look: Look) -> ModelView:
     return found
 
 
-def check_source(request: Request, chosen: ModelView) -> None:
+def check_source(request: PromotionRequest, chosen: ModelView) -> None:
     """Raise GateFailedError where a version comes from a stage that it may not come from."""
     sources = request.policy.sources
     if sources and chosen.staged not in sources:

@@ -39,7 +39,7 @@ from aml_train.models.promotion.choose import (
     wanted_stage,
 )
 from aml_train.models.promotion.record import Change, Record, encode
-from aml_train.models.promotion.request import Promotion, Request
+from aml_train.models.promotion.request import Promotion, PromotionRequest
 
 _METRIC_PAUSE: Final = 0.05
 
@@ -81,7 +81,7 @@ class Promoter:
     clock: Clock
     listener: Listener
 
-    def promote(self, request: Request) -> Promotion:
+    def promote(self, request: PromotionRequest) -> Promotion:
         """Have a version in a stage, if it meets what the stage asks for.
 
         Raises:
@@ -109,7 +109,7 @@ class Promoter:
         change = new_change(request, "promote", chosen, previous, lineage, decision)
         return self._carry_out(request, change, look, chosen, decision=decision, lineage=lineage)
 
-    def rollback(self, request: Request) -> Promotion:
+    def rollback(self, request: PromotionRequest) -> Promotion:
         """Have the version in a stage again that was there before the present one.
 
         A second rollback goes one further back. Rules are not decided anew: that version met them, and this is for emergencies.
@@ -141,7 +141,7 @@ class Promoter:
     def _look(self, model: str, stage: str) -> Look:
         return Look(record=self.record(model), versions=self.service.models(model), stage=stage)
 
-    def _settled_look(self, request: Request, stage: str) -> Look:
+    def _settled_look(self, request: PromotionRequest, stage: str) -> Look:
         """Look, once what somebody left half-done has been finished; a dry run only tells of it."""
         look = self._look(request.model, stage)
         if not look.versions:
@@ -172,7 +172,7 @@ class Promoter:
                     self.listener(Notice(text=f"{step.kind} {step.name}: {step.detail}", level="warning"))
         return lineage
 
-    def _decide(self, request: Request, chosen: ModelView, previous: Sequence[ModelView]) -> Decision:
+    def _decide(self, request: PromotionRequest, chosen: ModelView, previous: Sequence[ModelView]) -> Decision:
         policy = request.policy
         if not policy.rules:
             self.listener(
@@ -207,7 +207,7 @@ class Promoter:
 
     def _carry_out(
         self,
-        request: Request,
+        request: PromotionRequest,
         change: Change,
         look: Look,
         chosen: ModelView,

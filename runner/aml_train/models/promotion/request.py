@@ -12,12 +12,12 @@ from aml_train.jobs import ModelView
 from aml_train.models.lineage import Step
 from aml_train.models.promotion.record import Action
 
-#: What :attr:`Request.expect` says where nothing is to be in the stage.
+#: What :attr:`PromotionRequest.expect` says where nothing is to be in the stage.
 NOTHING = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class PromotionRequest:
     """A promotion, or a rollback, that somebody asks for.
 
     Attributes:
