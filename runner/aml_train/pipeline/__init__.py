@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from aml_train.pipeline.result import RunOptions as RunOptions
     from aml_train.pipeline.run_files import mentioned as mentioned
     from aml_train.pipeline.run_files import own_output as own_output
-    from aml_train.pipeline.sides import Project as Project
-    from aml_train.pipeline.sides import find_side as find_side
-    from aml_train.pipeline.sides import parse_reference as parse_reference
+    from aml_train.pipeline.compare import Project as Project
+    from aml_train.pipeline.compare import find_side as find_side
+    from aml_train.pipeline.compare import parse_reference as parse_reference
     from aml_train.pipeline.target import DataTargets as DataTargets
     from aml_train.pipeline.target import Host as Host
     from aml_train.pipeline.target import find_open_workspace as find_open_workspace
@@ -56,9 +56,9 @@ _MODULES = {
     "RunOptions": "result",
     "mentioned": "run_files",
     "own_output": "run_files",
-    "Project": "sides",
-    "find_side": "sides",
-    "parse_reference": "sides",
+    "Project": "compare",
+    "find_side": "compare",
+    "parse_reference": "compare",
     "DataTargets": "target",
     "Host": "target",
     "find_open_workspace": "target",

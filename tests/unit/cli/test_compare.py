@@ -19,7 +19,7 @@ from aml_train.core.git import Origin
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.pipeline.branch_verdicts import record_verdict
-from aml_train.pipeline.sides import Project, Reference, find_side, parse_reference
+from aml_train.pipeline.compare import Project, Reference, find_side, parse_reference
 from tests.support.fake_workspace import FakeService
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
