@@ -15,7 +15,7 @@ from aml_train.gate.rules import parse_rule
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.lineage import Tracer
 from aml_train.models.promotion.promote import Promoter
-from aml_train.pipeline.evaluate import decide_gate
+from aml_train.pipeline.evaluate import evaluate
 from tests.support.fake_workspace import FakeClock, FakeService
 from tests.support.memory_models import MemoryCatalogue
 
@@ -130,7 +130,7 @@ class Place:
             catalogue=self.catalogue,
             store=self.store,
             tracer=Tracer(service=self.service, catalogue=self.catalogue, registry=lambda _host: None),
-            decide_gate=decide_gate,
+            evaluate=evaluate,
             clock=Clock(now=clock.now, sleep=clock.sleep),
             listener=self.events.append,
         )

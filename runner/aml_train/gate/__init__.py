@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from aml_train.gate.decide import GateResult as GateResult
     from aml_train.gate.decide import GateWord as GateWord
     from aml_train.gate.decide import Policies as Policies
-    from aml_train.gate.decide import decide_rule as decide_rule
+    from aml_train.gate.decide import decide_gate as decide_gate
+    from aml_train.gate.decide import needs_baseline as needs_baseline
     from aml_train.gate.history import MetricPoint as MetricPoint
     from aml_train.gate.history import last_value as last_value
     from aml_train.gate.history import late_text as late_text
@@ -60,7 +61,8 @@ _MODULES = {
     "GateResult": "decide",
     "GateWord": "decide",
     "Policies": "decide",
-    "decide_rule": "decide",
+    "decide_gate": "decide",
+    "needs_baseline": "decide",
     "MetricPoint": "history",
     "last_value": "history",
     "late_text": "history",

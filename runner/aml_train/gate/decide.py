@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
 from aml_train.core.comparison import Comparison
@@ -173,6 +173,53 @@ class GateResult:
     tables: tuple[Table, ...] = ()
     more_tables: int = 0
     remark: str = ""
+
+
+class GatedRule(Protocol):
+    """A rule of the configuration."""
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric, or of the value in a file."""
+
+    @property
+    def rule(self) -> Rule:
+        """The rule."""
+
+    @property
+    def where(self) -> str:
+        """``file:line`` of the rule."""
+
+    @property
+    def policies(self) -> Policies:
+        """What becomes of it."""
+
+
+def decide_gate(
+    rules: Sequence[GatedRule], evidence: Evidence, *, data: RuleDecision | None = None, bootstrap: bool = False
+) -> Decision:
+    """Decide every rule.
+
+    Args:
+        rules: the gate.
+        evidence: what they are decided over.
+        data: the decision on the data, if one is made.
+        bootstrap: whether rules that lack a baseline are skipped.
+    """
+    decisions = []
+    for one in rules:
+        policies = replace(one.policies, no_baseline="skip") if bootstrap else one.policies
+        decisions.append(decide_rule(one.metric, one.rule, one.where, evidence, policies))
+    return Decision(rules=(*decisions, data) if data is not None else tuple(decisions))
+
+
+def needs_baseline(rules: Sequence[GatedRule], *, strictly: bool = False) -> list[str]:
+    """Return the metrics whose rules compare with the baseline; with *strictly*, those that fail without one."""
+    return [
+        one.metric
+        for one in rules
+        if one.rule.needs_baseline and not (strictly and one.policies.no_baseline != "fail")
+    ]
 
 
 class _MissingError(Exception):

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
+    from aml_train.pipeline.compare import Project as Project
+    from aml_train.pipeline.compare import find_side as find_side
+    from aml_train.pipeline.compare import parse_reference as parse_reference
     from aml_train.pipeline.plan import for_job as for_job
     from aml_train.pipeline.plan import origin_of as origin_of
     from aml_train.pipeline.plan import render_plan as render_plan
@@ -27,9 +30,6 @@ if TYPE_CHECKING:
     from aml_train.pipeline.result import RunOptions as RunOptions
     from aml_train.pipeline.run_files import mentioned as mentioned
     from aml_train.pipeline.run_files import own_output as own_output
-    from aml_train.pipeline.compare import Project as Project
-    from aml_train.pipeline.compare import find_side as find_side
-    from aml_train.pipeline.compare import parse_reference as parse_reference
     from aml_train.pipeline.target import DataTargets as DataTargets
     from aml_train.pipeline.target import Host as Host
     from aml_train.pipeline.target import find_open_workspace as find_open_workspace

@@ -13,7 +13,7 @@ from aml_train.gate import FoundBaseline, GateResult, GateWord, late_text, serie
 from aml_train.pipeline.baselines import earlier_baseline
 from aml_train.pipeline.branch_verdicts import record_verdict
 from aml_train.pipeline.context import RunContext
-from aml_train.pipeline.evaluate import decide_gate
+from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.result import CompletedJob
 from aml_train.pipeline.target import Target
 
@@ -31,7 +31,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
     """
     plan, name = ctx.plan, job.view.name
     with ctx.stage("gate", "Decide the gate") as summary:
-        gate = decide_gate(
+        gate = evaluate(
             target.service,
             name,
             plan.gate,

@@ -1,9 +1,9 @@
-"""Decide a job's gate: read its metrics and those of the baseline, then ask the rules."""
+"""Evaluate a job: read its metrics and those of the baseline from the workspace, and let the gate decide."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aml_train.config import BaselineConfig, GateRule, JsonValue
@@ -12,7 +12,6 @@ from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.git import Origin
 from aml_train.gate import (
-    Decision,
     EarlierBaseline,
     Evidence,
     FoundBaseline,
@@ -22,8 +21,9 @@ from aml_train.gate import (
     RunBaseline,
     columns_of,
     decide_data,
-    decide_rule,
+    decide_gate,
     last_value,
+    needs_baseline,
     problem_of,
     read_value,
 )
@@ -35,7 +35,26 @@ _MOST: Final = 16 << 20
 _BOOTSTRAP: Final = "`baseline.bootstrap: true` lets the first model pass; `no-baseline: skip` does for one rule."
 
 
-def decide_gate(
+@dataclass(frozen=True, kw_only=True)
+class _Metrics:
+    """What a job logged, as rules see it.
+
+    Attributes:
+        last: every metric's last value.
+        histories: all values of the metrics that rules name.
+        problems: why a name has no values, if more is known than that it is missing.
+        logged: what the job logged other than numbers.
+        remark: why that is not known; empty if it is.
+    """
+
+    last: Mapping[str, float]
+    histories: Mapping[str, Sequence[MetricPoint]]
+    problems: Mapping[str, str]
+    logged: LoggedSet
+    remark: str
+
+
+def evaluate(
     service: JobService,
     job: str,
     rules: Sequence[GateRule],
@@ -46,7 +65,7 @@ def decide_gate(
     origin: Origin | None = None,
     earlier: EarlierBaseline | None = None,
 ) -> GateResult:
-    """Let the metrics of an ended job settle, and decide every rule.
+    """Wait until the metrics of an ended job settle, and decide every rule.
 
     Args:
         service: the workspace.
@@ -56,100 +75,137 @@ def decide_gate(
         clock: time.
         pause: seconds between two readings of the metrics.
         origin: where this run comes from, for the baseline of a branch.
-        earlier: the baseline that there was before the job ended. Where it is gone by now, ``bootstrap`` does not hold.
+        earlier: the baseline that existed before the job ended. If it is gone by now, ``bootstrap`` does not hold.
 
     Raises:
         ServiceError: the service does not answer.
         InvalidError: the baseline's file cannot be used.
     """
+    metrics = _read_metrics(service, job, rules, clock=clock, pause=pause)
+    found, why = _look_up(service, rules, baseline, origin, job)
+    bootstrap = baseline is not None and baseline.bootstrap and found is None
+    if bootstrap and earlier is not None:
+        bootstrap = False
+        why += f"; {earlier.title} was the baseline {earlier.when}, and `bootstrap` is for a first model"
+    candidate = _candidate(service, job, metrics.last) if baseline is not None else None
+    data = None
+    if baseline is not None and candidate is not None and _has_data(baseline):
+        right = None if found is None else found.side
+        data = decide_data(candidate, right, why, baseline.data, baseline.where, bootstrap=bootstrap)
+    evidence = Evidence(
+        histories=dict.fromkeys(metrics.last, ()) | dict(metrics.histories),
+        problems=metrics.problems,
+        baseline=None if found is None else found.values,
+        no_baseline=why,
+    )
+    tables, more, unread = read_tables(service, job, metrics.logged)
+    return GateResult(
+        decision=decide_gate(rules, evidence, data=data, bootstrap=bootstrap),
+        metrics=metrics.last,
+        histories=metrics.histories,
+        comparison=Comparison(left=candidate, right=found.side) if found and candidate else None,
+        baseline_histories=found.values.histories if found and isinstance(found.values, RunBaseline) else {},
+        tables=tables,
+        more_tables=more,
+        remark=metrics.remark or unread,
+    )
+
+
+def check_baseline(
+    service: JobService,
+    rules: Sequence[GateRule],
+    baseline: BaselineConfig | None,
+    *,
+    origin: Origin | None = None,
+    data: Mapping[str, str] | None = None,
+) -> FoundBaseline | None:
+    """Check before the training that the gate can be met; return the baseline, as far as it was looked up.
+
+    A missing baseline fails the gate whatever the metrics are, and so do different data if ``baseline.data`` is ``fail``. With
+    ``bootstrap`` neither does; the baseline is looked up all the same, for one that is deleted later existed.
+
+    Args:
+        service: the workspace.
+        rules: the gate.
+        baseline: what its rules compare with.
+        origin: where this run comes from, for the baseline of a branch.
+        data: the data that the job will read, by input; None if that is not known.
+
+    Raises:
+        GateFailedError: rules need a baseline, and there is none; or the data must be the baseline's, and are not.
+        ServiceError: the service does not answer.
+        InvalidError: the baseline's file cannot be used.
+    """
+    strict = [rule for rule in rules if needs_baseline([rule], strictly=True)]
+    of_data = baseline is not None and baseline.data == "fail" and baseline.file is None
+    bootstrap = baseline is not None and baseline.bootstrap
+    if not of_data and not strict:
+        return None
+    found, why = find_baseline(service, [], baseline, origin=origin)
+    if found is None and strict and not bootstrap:
+        raise GateFailedError(
+            f"The gate cannot be met: {why}, and {strict[0].metric} is compared with it ({strict[0].where}).",
+            hint=f"Nothing was submitted. {_BOOTSTRAP}",
+        )
+    if baseline is not None and of_data and data is not None:
+        job = Side(title="this job", data=data)
+        right = None if found is None else found.side
+        decision = decide_data(job, right, why, "fail", baseline.where, bootstrap=bootstrap)
+        if decision is not None and decision.verdict == "missed":
+            raise GateFailedError(
+                f"The gate cannot be met: {decision.reason} ({decision.where}).",
+                hint="Nothing was submitted. `baseline.data: warn` only reports different data.",
+            )
+    return found
+
+
+def look_up_baseline(
+    service: JobService, rules: Sequence[GateRule], baseline: BaselineConfig | None, *, origin: Origin | None = None
+) -> FoundBaseline | None:
+    """Return the baseline before a job is followed that was submitted earlier; looked up for ``bootstrap`` only.
+
+    Raises:
+        ServiceError: the service does not answer.
+        InvalidError: the baseline's file cannot be used.
+    """
+    if baseline is None or not baseline.bootstrap or not (needs_baseline(rules) or baseline.data == "fail"):
+        return None
+    return find_baseline(service, [], baseline, origin=origin)[0]
+
+
+def _read_metrics(
+    service: JobService, job: str, rules: Sequence[GateRule], *, clock: Clock, pause: float
+) -> _Metrics:
+    """Read what the job logged: metrics once they settle, columns of tables that rules name, and values of files."""
     in_files = {rule.metric: rule.source for rule in rules if rule.source is not None}
     wanted = sorted({name for rule in rules for name in (rule.metric, *rule.rule.metrics)} - set(in_files))
     logged, read = settle_metrics(service, job, wanted, clock=clock, pause=pause)
     unknown = [name for name in wanted if name not in logged]
-    others, remark = _others(service, job, logged, unknown, clock=clock, pause=pause)
+    others, remark = _read_others(service, job, logged, unknown, clock=clock, pause=pause)
     columns = columns_of(others)
     named = {name: columns.series[name] for name in unknown if columns.series.get(name)}
-    values, problems = _values(service, job, in_files)
+    values, problems = _read_values(service, job, in_files)
     problems |= {name: why for name in unknown if name not in named and (why := problem_of(name, columns))}
     last = {name: value for name, value in logged.items() if name not in in_files} | values
     last |= {name: last_value(points) for name, points in named.items()}
     of_files = {name: (MetricPoint(step=0, value=one, timestamp=0),) for name, one in values.items()}
     histories: dict[str, Sequence[MetricPoint]] = {**read, **named, **of_files}
-    found, why = _baseline(service, rules, baseline, origin, job)
-    bootstrap = baseline is not None and baseline.bootstrap and found is None
-    if bootstrap and earlier is not None:
-        bootstrap = False
-        why += f"; {earlier.title} was the baseline {earlier.when}, and `bootstrap` is for a first model"
-    evidence = Evidence(
-        histories=dict.fromkeys(last, ()) | histories,
-        problems=problems,
-        baseline=None if found is None else found.values,
-        no_baseline=why,
-    )
-    decisions = []
-    for rule in rules:
-        policies = replace(rule.policies, no_baseline="skip") if bootstrap else rule.policies
-        decisions.append(decide_rule(rule.metric, rule.rule, rule.where, evidence, policies))
-    candidate = _candidate(service, job, last) if baseline is not None else None
-    if baseline is not None and candidate is not None and _has_data(baseline):
-        right = None if found is None else found.side
-        of_data = decide_data(candidate, right, why, baseline.data, baseline.where, bootstrap=bootstrap)
-        if of_data is not None:
-            decisions.append(of_data)
-    tables, more, unread = read_tables(service, job, others)
-    return GateResult(
-        tables=tables,
-        more_tables=more,
-        remark=remark or unread,
-        metrics=last,
-        histories=histories,
-        decision=Decision(rules=tuple(decisions)),
-        comparison=Comparison(left=candidate, right=found.side) if found and candidate else None,
-        baseline_histories=found.values.histories if found and isinstance(found.values, RunBaseline) else {},
-    )
+    return _Metrics(last=last, histories=histories, problems=problems, logged=others, remark=remark)
 
 
-def _others(
+def _read_others(
     service: JobService, job: str, known: Mapping[str, float], wanted: Sequence[str], *, clock: Clock, pause: float
 ) -> tuple[LoggedSet, str]:
-    """Return what was logged beside numbers, and why that is not known where no rule waits for it."""
+    """Return what was logged other than numbers; or why that is not known, if no rule needs it."""
     try:
         return settle_logged(service, job, known=known, wanted=wanted, clock=clock, pause=pause), ""
     except ServiceError as error:
         if wanted:
             raise
-        return LoggedSet(), f"What the job logged beside its metrics is not shown: {error.message}"
+        return LoggedSet(), f"What the job logged besides its metrics is not shown: {error.message}"
 
 
-def _has_data(baseline: BaselineConfig) -> bool:
-    return baseline.file is None and baseline.data != "ignore"
-
-
-def _candidate(service: JobService, job: str, last: Mapping[str, float]) -> Side:
-    view = service.find(job)
-    if view is None:
-        return Side(title=f"the job {job}", job=job, metrics=last)
-    return replace(side_of_job(view, f"the job {job}"), metrics=last)
-
-
-def _baseline(
-    service: JobService,
-    rules: Sequence[GateRule],
-    config: BaselineConfig | None,
-    origin: Origin | None,
-    candidate: str | None,
-) -> tuple[FoundBaseline | None, str]:
-    """Return the baseline, or None and why there is none. A file that cannot be used counts only where a rule needs it."""
-    needed = sorted({rule.metric for rule in rules if rule.rule.needs_baseline})
-    try:
-        return find_baseline(service, needed, config, origin=origin, candidate=candidate)
-    except InvalidError as error:
-        if needed:
-            raise
-        return None, error.message
-
-
-def _values(
+def _read_values(
     service: JobService, job: str, sources: Mapping[str, JsonValue]
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Return the values that files of the job have, and why others have none, by the name of the metric."""
@@ -170,64 +226,29 @@ def _values(
     return values, problems
 
 
-def check_baseline(
+def _look_up(
     service: JobService,
     rules: Sequence[GateRule],
-    baseline: BaselineConfig | None,
-    *,
-    origin: Origin | None = None,
-    data: Mapping[str, str] | None = None,
-) -> FoundBaseline | None:
-    """Find out before anything is trained whether the gate could be met, and return the baseline as far as it was looked up.
-
-    A missing baseline fails it whatever the metrics are, and so do different data where ``baseline.data`` is ``fail``. With
-    ``bootstrap`` neither does; whether there is a baseline is looked up all the same, for one that goes later was there.
-
-    Args:
-        service: the workspace.
-        rules: the gate.
-        baseline: what its rules compare with.
-        origin: where this run comes from, for the baseline of a branch.
-        data: which data the job will read, by input; None where that is not known.
-
-    Raises:
-        GateFailedError: rules need a baseline, and there is none; or the data must be the baseline's, and are not.
-        ServiceError: the service does not answer.
-        InvalidError: the baseline's file cannot be used.
-    """
-    strict = [rule for rule in rules if rule.rule.needs_baseline and rule.policies.no_baseline == "fail"]
-    of_data = baseline is not None and baseline.data == "fail" and baseline.file is None
-    bootstrap = baseline is not None and baseline.bootstrap
-    if not of_data and not strict:
-        return None
-    found, why = find_baseline(service, [], baseline, origin=origin)
-    if found is None and strict and not bootstrap:
-        raise GateFailedError(
-            f"The gate cannot be met: {why}, and {strict[0].metric} is compared with it ({strict[0].where}).",
-            hint=f"Nothing was submitted. {_BOOTSTRAP}",
-        )
-    if baseline is not None and of_data and data is not None:
-        job = Side(title="this job", data=data)
-        right = None if found is None else found.side
-        decision = decide_data(job, right, why, "fail", baseline.where, bootstrap=bootstrap)
-        if decision is not None and decision.verdict == "missed":
-            raise GateFailedError(
-                f"The gate cannot be met: {decision.reason} ({decision.where}).",
-                hint="Nothing was submitted. `baseline.data: warn` only tells of different data.",
-            )
-    return found
+    config: BaselineConfig | None,
+    origin: Origin | None,
+    candidate: str | None,
+) -> tuple[FoundBaseline | None, str]:
+    """Return the baseline, or None and why there is none. A file that cannot be used only matters if a rule needs it."""
+    needed = sorted(set(needs_baseline(rules)))
+    try:
+        return find_baseline(service, needed, config, origin=origin, candidate=candidate)
+    except InvalidError as error:
+        if needed:
+            raise
+        return None, error.message
 
 
-def look_up_baseline(
-    service: JobService, rules: Sequence[GateRule], baseline: BaselineConfig | None, *, origin: Origin | None = None
-) -> FoundBaseline | None:
-    """Return the baseline that there is before a job is followed that was submitted earlier; looked up for ``bootstrap`` alone.
+def _has_data(baseline: BaselineConfig) -> bool:
+    return baseline.file is None and baseline.data != "ignore"
 
-    Raises:
-        ServiceError: the service does not answer.
-        InvalidError: the baseline's file cannot be used.
-    """
-    needed = any(rule.rule.needs_baseline for rule in rules)
-    if baseline is None or not baseline.bootstrap or not (needed or baseline.data == "fail"):
-        return None
-    return find_baseline(service, [], baseline, origin=origin)[0]
+
+def _candidate(service: JobService, job: str, last: Mapping[str, float]) -> Side:
+    view = service.find(job)
+    if view is None:
+        return Side(title=f"the job {job}", job=job, metrics=last)
+    return replace(side_of_job(view, f"the job {job}"), metrics=last)

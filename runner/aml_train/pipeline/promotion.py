@@ -14,7 +14,7 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Listener, RunFinished
 from aml_train.models import LockedRecord, Promoter, Promotion, Tracer
-from aml_train.pipeline.evaluate import decide_gate
+from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.target import Host, open_workspace
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def open_promoter(host: Host, target: TargetConfig, directory: Path, emit: Liste
         catalogue=catalogue,
         store=DefaultDatastore(connection.service, clock),
         tracer=Tracer(service=connection.service, catalogue=catalogue, registry=connection.registry),
-        decide_gate=decide_gate,
+        evaluate=evaluate,
         clock=clock,
         listener=emit,
     )

@@ -16,7 +16,7 @@ from aml_train.gate.logged import TABLE, Logged, LoggedRow, LoggedSet
 from aml_train.gate.rules import parse_rule
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
-from aml_train.pipeline.evaluate import check_baseline, decide_gate
+from aml_train.pipeline.evaluate import check_baseline, evaluate
 from tests.support.fake_workspace import FakeClock, FakeService
 
 
@@ -26,7 +26,7 @@ def rule(text: str, metric: str = "m", source: JsonValue | None = None) -> GateR
 
 def decide(service: FakeService, *rules: GateRule, baseline: BaselineConfig | None = None) -> GateResult:
     clock = FakeClock()
-    return decide_gate(service, "job", rules, baseline, clock=Clock(now=clock.now, sleep=clock.sleep), pause=0.1)
+    return evaluate(service, "job", rules, baseline, clock=Clock(now=clock.now, sleep=clock.sleep), pause=0.1)
 
 
 REPORT = JsonValue(file="outputs/report.json", pointer="/f1")
@@ -101,7 +101,7 @@ def test_tables_that_cannot_be_read_matter_to_rules_alone() -> None:
 
     gated = decide(Refusing(metrics={"m": [1.0]}), rule("> 0"))
     assert gated.decision.met
-    assert gated.remark == "What the job logged beside its metrics is not shown: 403"
+    assert gated.remark == "What the job logged besides its metrics is not shown: 403"
     with pytest.raises(ServiceError, match="403"):
         decide(Refusing(metrics={"m": [1.0]}), rule("> 0", "row.loss"))
 

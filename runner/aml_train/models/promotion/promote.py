@@ -44,7 +44,7 @@ from aml_train.models.promotion.request import Promotion, PromotionRequest
 _METRIC_PAUSE: Final = 0.05
 
 
-class DecideGate(Protocol):
+class Evaluate(Protocol):
     """Reads a job's metrics and those of a baseline, and decides every rule: the pipeline's evaluation."""
 
     def __call__(
@@ -68,7 +68,7 @@ class Promoter:
         catalogue: changes tags.
         store: locks, and keeps the records.
         tracer: looks lineages up.
-        decide_gate: evaluates a job against a baseline.
+        evaluate: evaluates a job against a baseline.
         clock: time.
         listener: is told everything that happens.
     """
@@ -77,7 +77,7 @@ class Promoter:
     catalogue: Catalogue
     store: PromotionStore
     tracer: Tracer
-    decide_gate: DecideGate
+    evaluate: Evaluate
     clock: Clock
     listener: Listener
 
@@ -190,7 +190,7 @@ class Promoter:
             )
             # A lineage without a job is broken, and has ended the promotion by now.
             job = chosen.origin or ""
-            gated = self.decide_gate(self.service, job, policy.rules, baseline, clock=self.clock, pause=_METRIC_PAUSE)
+            gated = self.evaluate(self.service, job, policy.rules, baseline, clock=self.clock, pause=_METRIC_PAUSE)
             self.listener(MetricsSettled(job=job, metrics=gated.metrics, histories=series_of(gated.histories)))
             if gated.comparison is not None:
                 self.listener(BaselineCompared(comparison=gated.comparison, where=baseline.where))
