@@ -1,4 +1,7 @@
-"""Two things side by side, such as a candidate and its baseline: values, and the rows of the table that shows them. A leaf; pure."""
+"""Compare two sides, such as a candidate and its baseline. Pure.
+
+The rows of the table that shows them are made here, too.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class Side:
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     def facts(self) -> dict[str, object]:
-        """Return what is known, as plain values for JSON; a name that is not known is left out."""
+        """Return what is known, as plain values for JSON; unknown names are left out."""
         told: dict[str, object] = {
             "title": self.title,
             "job": self.job,
@@ -62,9 +65,11 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A line of the table. *left* and *right* are empty where there is nothing; *difference* is right from left, in words.
+    """A line of the table.
 
-    *same* tells whether both sides say the same; what only one side has is not the same.
+    *left* and *right* are empty for no value; *difference* is right from left, as text.
+
+    *same* is whether both sides are equal; a value of only one side is not.
     """
 
     kind: Literal["fact", "data", "parameter", "metric"]
@@ -134,7 +139,10 @@ class Comparison:
         return tuple(name for name in sorted({*left, *right}) if left.get(name) != right.get(name))
 
     def rows(self) -> tuple[Row, ...]:
-        """Return the table: what the sides are, their data, the parameters that differ, the metrics."""
+        """Return the table: facts of the sides, their data, parameters, metrics.
+
+        Of the parameters, those that differ.
+        """
         return (*self._facts(), *self._data(), *self._parameters(), *self._metrics())
 
     def _facts(self) -> Iterator[Row]:
@@ -230,11 +238,11 @@ def _texts(kind: Literal["data", "parameter"], name: str, left: str, right: str)
 
 
 def _in_words(found: MetricDifference) -> str:
-    """Return ``+0.02 (+2.1 %)``; empty where there is no difference to tell."""
+    """Return ``+0.02 (+2.1 %)``; empty if there is no difference to show."""
     if found.difference is None:
         return ""
     if found.difference == 0:
         return "same"
-    # Where the values differ in digits that are not shown, the difference still is.
+    # If the values differ in digits that are not shown, the difference still is.
     percent = "" if found.percent is None else f" ({found.percent:+.3g} %)"
     return f"{found.difference:+.6g}{percent}"

@@ -1,4 +1,4 @@
-"""What a candidate is compared with: values that are known, from wherever. Pure."""
+"""Baselines: the values that a candidate is compared with. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ValuesBaseline:
     Attributes:
         title: what it is, for people.
         values: by metric.
-        stands_for_all: whether the value stands for any aggregate, as in a file that somebody wrote to compare with;
+        stands_for_all: whether the value stands for any aggregate, as in a file that was written to compare with;
             otherwise it is the last one of a history that is not known any more.
     """
 
@@ -85,7 +85,7 @@ class EarlierBaseline:
 
 
 def read_values(content: bytes) -> dict[str, float]:
-    """Read metrics from JSON: an object of numbers, or one with such an object under ``metrics``.
+    """Read metrics from JSON: an object of numbers, or one under ``metrics``.
 
     NaN and infinities are read as such, which no rule passes. Integers that are too large for a float become infinite.
 
@@ -101,7 +101,7 @@ def read_values(content: bytes) -> dict[str, float]:
 
 
 def read_value(content: bytes, pointer: str) -> float:
-    """Return the number in a JSON document that *pointer*, a JSON Pointer (RFC 6901), leads to.
+    """Return the number in a JSON document at *pointer* (JSON Pointer, RFC 6901).
 
     Raises:
         ValueError: the content is no JSON, or there is no number at that place, or it is a whole number that a float would round; the
@@ -120,7 +120,7 @@ def read_value(content: bytes, pointer: str) -> float:
         walked += f"/{token}"
     found = number(value, pointer)
     if isinstance(value, int) and math.isfinite(found) and int(found) != value:
-        raise ValueError(f"{pointer!r} is {value}, which a float cannot tell from {int(found)}")
+        raise ValueError(f"{pointer!r} is {value}, which as a float is {int(found)}")
     return found
 
 

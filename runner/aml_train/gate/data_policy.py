@@ -1,4 +1,4 @@
-"""The rule over data: a comparison of metrics says little where candidate and baseline were measured on different data. Pure."""
+"""The rule over data: candidate and baseline should be measured on the same. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aml_train.gate.decide import RuleDecision, Verdict
 from aml_train.gate.rules import Rule
 
 DataPolicy = Literal["fail", "warn", "ignore"]
-"""What becomes of the gate where the data of candidate and baseline differ."""
+"""The effect on the gate if the data of candidate and baseline differ."""
 
 #: What the rule is called where metrics have their names.
 DATA: Final = "data"
@@ -23,8 +23,8 @@ def decide_data(
 ) -> RuleDecision | None:
     """Decide whether the candidate has read the baseline's data.
 
-    Data are told apart input by input: by the version of an asset, by the contents of local files, else by the place. With ``warn``,
-    nothing is told where there is nothing to tell: no data, or no baseline.
+    Data are compared by input: by the version of an asset, by the contents of local files, else by the place. With ``warn``,
+    no decision is made without data or without a baseline.
 
     Args:
         candidate: the job that is judged.

@@ -14,28 +14,28 @@ from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
 from aml_train.gate.rules import Aggregate, Reference, Rule
 
 Policy = Literal["fail", "warn", "skip"]
-"""What becomes of a rule that is missed (``fail`` or ``warn``), or that has nothing to look at."""
+"""The effect of a rule that is missed (``fail``, ``warn``) or has no values."""
 
 Verdict = Literal["met", "missed", "warned", "skipped"]
 
 GateWord = Literal["passed", "failed", "none", "skipped"]
-"""What a gate says of a job: ``none`` where it has no rules, ``skipped`` where every rule was skipped."""
+"""The gate's word on a job: ``none`` without rules, ``skipped`` if all were."""
 
 
 class Baseline(Protocol):
-    """What a candidate is compared with; see :mod:`aml_train.gate.baseline`."""
+    """The values to compare a candidate with; see :mod:`aml_train.gate.baseline`."""
 
     @property
     def title(self) -> str:
-        """What it is, for people: ``digits version 3 (production)``."""
+        """A title for people: ``digits version 3 (production)``."""
 
     def points(self, metric: str, how: Aggregate) -> Sequence[MetricPoint]:
-        """Return the values of *metric* that *how* can be taken of; none where they are not known."""
+        """Return the values of *metric* for the aggregate *how*; none if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policies:
-    """What becomes of a rule: when it is missed, when its metric is missing, and when there is no baseline."""
+    """The effects of a missed rule, of a missing metric, and of a missing baseline."""
 
     severity: Literal["fail", "warn"] = "fail"
     missing: Policy = "fail"
@@ -44,7 +44,7 @@ class Policies:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What rules are decided over.
+    """The values that rules are decided over.
 
     Attributes:
         histories: the metrics of the job, and values of files, by name; a known name may have no values.
@@ -89,7 +89,10 @@ class RuleDecision:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """The gate's decision: met only if every rule is, but for those that only warn or were allowed to be skipped."""
+    """The gate's decision: met if no rule is missed.
+
+    Rules that only warn, or were allowed to be skipped, do not count.
+    """
 
     rules: tuple[RuleDecision, ...]
 
@@ -111,7 +114,7 @@ class Decision:
 
     @property
     def word(self) -> GateWord:
-        """What the gate says, as tags and outputs have it."""
+        """The gate's word, as tags and outputs have it."""
         if not self.rules:
             return "none"
         if all(rule.verdict == "skipped" for rule in self.rules):
@@ -120,7 +123,10 @@ class Decision:
 
     @property
     def clause(self) -> str:
-        """How a message goes on after "The job completed" where no rule is missed: only a rule that is met lets it say "met"."""
+        """The end of a message that begins with "The job completed".
+
+        No rule is missed then. Only a rule that is met lets it say "met".
+        """
         if self.word == "none":
             return " and no gate was given"
         if self.word == "skipped":
@@ -192,7 +198,7 @@ class GatedRule(Protocol):
 
     @property
     def policies(self) -> Policies:
-        """What becomes of it."""
+        """The effects of missing it."""
 
 
 def decide_gate(
@@ -214,7 +220,10 @@ def decide_gate(
 
 
 def needs_baseline(rules: Sequence[GatedRule], *, strictly: bool = False) -> list[str]:
-    """Return the metrics whose rules compare with the baseline; with *strictly*, those that fail without one."""
+    """Return the metrics whose rules compare with the baseline.
+
+    With *strictly*, only those that fail without one.
+    """
     return [
         one.metric
         for one in rules
@@ -233,7 +242,10 @@ class _MissingError(Exception):
 def decide_rule(
     metric: str, rule: Rule, where: str, evidence: Evidence, policies: Policies | None = None
 ) -> RuleDecision:
-    """Decide one rule. Without other policies, a missing metric and a missing baseline fail it."""
+    """Decide one rule.
+
+    Without other policies, a missing metric and a missing baseline fail it.
+    """
     policies = policies or Policies()
     value: float | None = None
     limit: float | None = None

@@ -1,4 +1,4 @@
-"""A metric's recorded values, and the one value of them that a rule compares. Pure."""
+"""A metric's recorded values, and the one that a rule compares. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MetricPoint:
 
 
 def sequence(points: Sequence[MetricPoint]) -> list[float]:
-    """Return the values in the order of their steps, one for each step: the one that was written last.
+    """Return the values in the order of their steps: for each, the last one written.
 
     A training that is resumed logs steps again, and out of order; what it wrote before does not count. Values that were all logged
     under one step, as by ``mlflow.log_metric(name, value)`` without a step, are all kept, in the order of time.
@@ -41,9 +41,9 @@ def sequence(points: Sequence[MetricPoint]) -> list[float]:
 def written_after(
     histories: Mapping[str, Sequence[MetricPoint]], ended: datetime.datetime | None
 ) -> dict[str, list[MetricPoint]]:
-    """Return the values of each metric that were logged more than a second after its job had *ended*.
+    """Return each metric's values logged over a second after its job had *ended*.
 
-    Whoever logs a value says when: a value with an earlier time cannot be distinguished.
+    The time is the one that was logged: a value with an earlier time cannot be distinguished.
     """
     if ended is None:
         return {}
@@ -63,7 +63,7 @@ def late_text(name: str, late: Sequence[MetricPoint], ended: datetime.datetime |
 
 
 def last_value(points: Sequence[MetricPoint]) -> float:
-    """Return the value at the highest step; of several there, the latest by time, then by order.
+    """Return the value at the highest step; of several, the latest by time, by order.
 
     Raises:
         ValueError: if there are no points.
@@ -118,7 +118,7 @@ def aggregate(points: Sequence[MetricPoint], how: Aggregate, *, greater: bool) -
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the value below which *percent* of *values* lie, between two of them by their distance (numpy's ``linear``).
+    """Return the percentile of *values*, interpolated (numpy's ``linear``).
 
     Args:
         values: at least one finite number.
@@ -148,7 +148,10 @@ def _middle(values: Sequence[float]) -> float:
 
 
 def _of_infinite(values: Sequence[float], name: str, how: Aggregate) -> float:
-    """Return mean, median or percentile of values of which some are infinite: NaN where that would take a difference of infinities."""
+    """Return mean, median or percentile of values of which some are infinite.
+
+    It is NaN if that would take a difference of infinities.
+    """
     if name == "mean":
         infinite = {value for value in values if math.isinf(value)}
         return infinite.pop() if len(infinite) == 1 else math.nan
@@ -162,7 +165,7 @@ def _of_infinite(values: Sequence[float], name: str, how: Aggregate) -> float:
 
 
 def faults_of_shape(points: Sequence[MetricPoint], shape: str) -> str | None:
-    """Return why a history is not ``finite``, ``increasing`` or ``decreasing``; None where it is.
+    """Return why a history lacks a *shape* (``finite``, ``increasing``, …), or None.
 
     ``increasing`` means that no value is less than the one before, and the last one greater than the first; ``decreasing``
     is the same the other way round. Both take two values at least, and finite ones.
@@ -184,7 +187,10 @@ def faults_of_shape(points: Sequence[MetricPoint], shape: str) -> str | None:
 
 
 def series_of(histories: Mapping[str, Sequence[MetricPoint]]) -> dict[str, list[tuple[int, float]]]:
-    """Return each metric's steps and values by step, and by time where steps are equal: batches may have arrived in another order."""
+    """Return each metric's steps and values by step, then by time.
+
+    Batches may have arrived in another order.
+    """
     found = {}
     for name, points in histories.items():
         ordered = sorted(points, key=lambda point: (point.step, point.timestamp))

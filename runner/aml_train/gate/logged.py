@@ -1,4 +1,7 @@
-"""What azureml-core logs in its own forms, rows, tables, lists and texts, and the series of numbers in it that rules can name. Pure."""
+"""Rows, tables, lists and texts that azureml-core logs, and series in them. Pure.
+
+Rules can name these series of numbers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ _ODD: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoggedRow:
-    """One value or row: *data* by column, as JSON has it. *created* is ISO 8601; *step* is None where none was given."""
+    """One value or row: *data* by column, as in JSON.
+
+    *created* is ISO 8601; *step* is None if none was given.
+    """
 
     data: Mapping[str, Any]
     created: str = ""
@@ -49,7 +55,10 @@ class Logged:
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedSet:
-    """What a job logged beside the numbers that MLflow knows; *left* are names of which nothing was read, there were too many."""
+    """The values a job logged that are not MLflow's numbers.
+
+    *left* are names of which nothing was read, because there were too many.
+    """
 
     metrics: tuple[Logged, ...] = ()
     left: tuple[str, ...] = ()
@@ -57,19 +66,25 @@ class LoggedSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The series of numbers in what was logged, by the name that a rule gives them, and why others are none."""
+    """The series of numbers in the logged values, and why others are none.
+
+    Both by the name that a rule gives them.
+    """
 
     series: Mapping[str, Sequence[MetricPoint]]
     problems: Mapping[str, str]
 
 
 def in_order(rows: Iterable[LoggedRow]) -> list[LoggedRow]:
-    """Return rows by the time at which they were logged: azureml-core sends batches at once, and any may arrive first."""
+    """Return rows by the time at which they were logged.
+
+    azureml-core sends batches in parallel, and any may arrive first.
+    """
     return sorted(rows, key=lambda row: _moment(row.created))
 
 
 def may_mean(wanted: str, name: str) -> bool:
-    """Tell whether a rule over *wanted* may mean what was logged as *name*, or one of its columns."""
+    """Return whether a rule over *wanted* may mean *name*, or one of its columns."""
     return wanted == name or wanted.startswith(f"{name}.")
 
 
@@ -84,7 +99,7 @@ def columns_of(found: LoggedSet) -> Columns:
     seen: set[str] = set()
     for metric in found.metrics:
         if metric.kind not in INLINE:
-            problems[metric.name] = "it lies in a file of the job; `file` and `pointer` judge a number in it"
+            problems[metric.name] = "it is in a file of the job; `file` and `pointer` judge a number in it"
             continue
         for column, type_ in metric.columns.items():
             name = f"{metric.name}.{column}" if metric.kind == TABLE else metric.name
@@ -107,7 +122,7 @@ def columns_of(found: LoggedSet) -> Columns:
 
 
 def problem_of(name: str, columns: Columns) -> str | None:
-    """Return why *name* is no series, where more is known than that nothing has this name."""
+    """Return why *name* is no series, if more is known than that it is missing."""
     if name in columns.problems:
         return columns.problems[name]
     # A column that is not there: of which table could it have been?
@@ -130,14 +145,14 @@ def number(value: Any, type_: str) -> float:
     except OverflowError:
         return math.inf if value > 0 else -math.inf
     if isinstance(value, int) and int(found) != value:
-        raise ValueError(f"is a whole number that a float cannot tell from {int(found)}")
+        raise ValueError(f"is a whole number that as a float is {int(found)}")
     return found
 
 
 def _series(metric: Logged, column: str, type_: str) -> list[MetricPoint]:
     if not metric.whole:
         raise ValueError(f"it has more than the {len(metric.rows)} values that are read")
-    # A table has no steps of its own: its rows are counted, as AzureML's charts do it.
+    # A table has no steps: its rows are counted, as in AzureML's charts.
     stepped = metric.kind != TABLE and any(row.step for row in metric.rows)
     points = []
     for place, row in enumerate(metric.rows):
@@ -151,7 +166,7 @@ def _series(metric: Logged, column: str, type_: str) -> list[MetricPoint]:
 
 
 def _moment(text: str) -> float:
-    """Return seconds since 1970; 0 for what is no time, which leaves the order as it is."""
+    """Return seconds since 1970; 0 for an invalid time, which keeps the order."""
     try:
         found = datetime.datetime.fromisoformat(text)
     except ValueError:

@@ -1,7 +1,7 @@
 """Turn what azureml-core logged into tables for people. Pure.
 
 The shapes of matrices, accuracy tables, residuals and predictions are those of azureml-core's own documentation (``Run.log_confusion_matrix``,
-``log_accuracy_table``, ``log_residuals``, ``log_predictions``). What has another shape is shown as the file that it is.
+``log_accuracy_table``, ``log_residuals``, ``log_predictions``). Other shapes are shown as files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ARTIFACT: Final = "aml://artifactId/"
 
 
 def file_of(metric: Logged, job: str) -> str | None:
-    """Return the file of *job* that a metric lies in; None where it lies in none, or in another run's."""
+    """Return the file of *job* that has the metric; None for none, or another run's."""
     if metric.kind in INLINE or not metric.rows:
         return None
     place = metric.rows[0].data.get(metric.name)
@@ -38,7 +38,7 @@ def file_of(metric: Logged, job: str) -> str | None:
 
 
 def is_json(metric: Logged) -> bool:
-    """Tell whether the file of a metric may be a table."""
+    """Return whether the file of a metric may be a table."""
     return _word(metric) in _SHAPES
 
 
@@ -156,7 +156,7 @@ _Shape = tuple[TableKind, Sequence[str], Sequence[Sequence[Any]]]
 
 
 def _matrix(data: Mapping[str, Any]) -> _Shape:
-    """Rows are the actual classes, columns the predicted ones, as scikit-learn has it."""
+    """Rows are the actual classes, columns the predicted ones, as in scikit-learn."""
     labels, matrix = list(data["class_labels"]), list(data["matrix"])
     if len(matrix) != len(labels) or any(not isinstance(row, list) or len(row) != len(labels) for row in matrix):
         raise ValueError("not square")

@@ -1,4 +1,7 @@
-"""The grammar of one gate rule, such as ``>= 0.95``, ``mean(5) < 0.2`` or ``>= baseline - 1%``. Pure."""
+"""The grammar of one gate rule, such as ``mean(5) < 0.2``. Pure.
+
+Others are ``>= 0.95`` and ``>= baseline - 1%``.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,9 @@ LAST: Final = Aggregate()
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """What a value is compared with, where it is no number: another metric's value, or the baseline's, and a tolerance.
+    """The value that another is compared with, if it is no number.
+
+    It is another metric's value, or the baseline's, and a tolerance.
 
     Attributes:
         metric: the other metric's name; None for the same metric of the baseline.
@@ -82,7 +87,10 @@ class Reference:
     percent: bool = False
 
     def limit(self, value: float) -> float:
-        """Return the limit that the value referred to gives, as it is calculated by hand: 0.6 + 50% is 0.9, to the last digit."""
+        """Return the limit that the value referred to gives, exact in decimal.
+
+        It is calculated as by hand: 0.6 + 50% is 0.9, to the last digit.
+        """
         if not math.isfinite(value):
             return value
         exact, tolerance = Decimal(repr(value)), Decimal(repr(self.tolerance))
@@ -116,7 +124,7 @@ class Rule:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of the metrics whose history the rule needs beside its own."""
+        """Names of the metrics whose history the rule needs besides its own."""
         return (self.reference.metric,) if self.reference is not None and self.reference.metric is not None else ()
 
     @property
@@ -125,12 +133,12 @@ class Rule:
         return self.reference is not None and self.reference.metric is None
 
     def holds(self, value: float, limit: float) -> bool:
-        """Tell whether *value* meets *limit*. NaN and infinities never do: neither is a measurement."""
+        """Return whether *value* meets *limit*; NaN and infinities never do."""
         return math.isfinite(value) and math.isfinite(limit) and COMPARE[self.operator](value, limit)
 
 
 def parse_rule(text: str) -> Rule:
-    """Read ``[AGGREGATE] OPERATOR LIMIT``, or ``finite``, ``increasing``, ``decreasing``.
+    """Parse a rule: ``[AGGREGATE] OPERATOR LIMIT``, or a shape such as ``finite``.
 
     A limit is a number, ``baseline``, or ``metric(NAME)``; the last two may have an aggregate in front, and a tolerance
     behind: ``- 0.01``, ``+ 2%``.
@@ -215,5 +223,5 @@ def _number(given: str, text: str) -> float:
         raise ValueError(f"{text!r} compares with {given!r}, which is too large for a float")
     digits = given.replace("_", "").lstrip("+")
     if re.fullmatch(r"-?\d+", digits) and int(digits) != int(number):
-        raise ValueError(f"{text!r} compares with {given!r}, which a float cannot tell from {int(number)}")
+        raise ValueError(f"{text!r} compares with {given!r}, which as a float is {int(number)}")
     return number

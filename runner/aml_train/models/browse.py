@@ -1,4 +1,4 @@
-"""What there is of models: lists, one version whole, and how a version is named. Pure but for what the services are asked."""
+"""List models, show a version whole, and find a version by its name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ModelFilter:
     tags: Mapping[str, str | None] | None = None
 
     def takes(self, version: ModelView) -> bool:
-        """Tell whether *version* is wanted."""
+        """Return whether *version* is wanted."""
         if self.stage is not None and version.staged != self.stage:
             return False
         wanted = (self.tags or {}).items()
@@ -38,7 +38,7 @@ class ModelFilter:
 
 
 def metrics_of(version: ModelView) -> dict[str, float]:
-    """Return the metrics that are kept with a version, as they were when it was registered."""
+    """Return a version's metrics, as they were when it was registered."""
     tags = version.tags.items()
     return {name.removeprefix(TAG_METRIC): float(value) for name, value in tags if name.startswith(TAG_METRIC)}
 
@@ -87,7 +87,7 @@ class ModelRow:
 def list_models(
     service: JobService, catalogue: Catalogue, pattern: str | None, wanted: ModelFilter
 ) -> Iterator[ModelRow]:
-    """Yield the models that have a version that is wanted, as the workspace orders them.
+    """Yield the models that have a wanted version, in the workspace's order.
 
     Args:
         pattern: of names, with ``*`` and ``?``; None for all.
@@ -104,7 +104,7 @@ def list_models(
 
 
 def find_model(service: JobService, address: str) -> ModelView:
-    """Return the version that *address* names: ``NAME:VERSION``, ``NAME@STAGE``, or ``NAME`` for the newest.
+    """Return the version that *address* names.
 
     Raises:
         InvalidError: it is none of these.
@@ -126,7 +126,7 @@ def find_model(service: JobService, address: str) -> ModelView:
 
 
 def describe_model(version: ModelView, record: Record | None) -> dict[str, Any]:
-    """Return what there is to say about a version, in the order in which people ask for it; what is empty is left out.
+    """Return the facts of a version, the most important first, without empty ones.
 
     Args:
         version: the version.

@@ -1,9 +1,9 @@
-"""What the files of a model must look like for its type. Pure.
+"""The files that a model must have for its type. Pure.
 
 MLflow: a file ``MLmodel`` at the top (https://mlflow.org/docs/latest/ml/model/#storage-format). Triton: a folder for each model, in it folders
 whose names are numbers, with the files of that version
 (https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/user_guide/model_repository.html); a version made of
-``model.py`` needs ``config.pbtxt`` beside its folder (https://github.com/triton-inference-server/python_backend).
+``model.py`` needs ``config.pbtxt`` next to its folder (https://github.com/triton-inference-server/python_backend).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SHOWN: Final = 6
 
 
 def fault_of_layout(type_: str, files: Sequence[str]) -> str | None:
-    """Return what is wrong with the files of a model, and the remedy; None where nothing is.
+    """Return the fault of a model's files, and the remedy; None for no fault.
 
     Args:
         type_: ``custom_model``, which may be anything, ``mlflow_model`` or ``triton_model``.
@@ -47,7 +47,7 @@ def _triton(files: Sequence[str]) -> str | None:
         versions = {parts[0] for parts in inner if len(parts) > 1 and parts[0].isdecimal()}
         has_config = [_CONFIG] in inner
         if name.isdecimal():
-            return f"{wanted}: the folder of versions {name}/ stands at the top; name the folder above the model's"
+            return f"{wanted}: the folder of versions {name}/ is at the top; name the folder above the model's"
         if not versions:
             # An ensemble has an empty folder as its version, which is no file; its configuration says what it is made of.
             if has_config:

@@ -1,4 +1,7 @@
-"""Where a model comes from, each step looked up where it must still be: model → job → image → tests → base, commit, data."""
+"""A model's lineage: model → job → image → tests → base, commit, data.
+
+Each step is looked up in the place that must still have it.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,7 @@ class Tracer:
     Attributes:
         service: the workspace's jobs.
         catalogue: its environments and data assets.
-        registry: opens the registry of that host; None for one that cannot be asked.
+        registry: opens the registry of that host; None for one that cannot be reached.
     """
 
     service: JobService
@@ -173,7 +176,7 @@ class Tracer:
         try:
             registry = self.registry(reference.registry)
             if registry is None:
-                why = f"the registry {reference.registry} cannot be asked from here"
+                why = f"the registry {reference.registry} cannot be reached from here"
                 steps.append(Step(kind="image", name=digest, state="unknown", detail=why))
             else:
                 with registry:

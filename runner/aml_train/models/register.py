@@ -52,7 +52,7 @@ _FROM_JOB: Final = (
     TAG_BASE,
     TAG_TESTED,
 )
-#: What of a lineage is written down as properties, too, which nobody can change later.
+#: The facts of a lineage that are written as properties, too, which cannot be changed later.
 FIXED: Final = (TAG_JOB, TAG_SOURCE, TAG_COMMIT, TAG_DIGEST)
 #: AzureML's bounds are those of runs (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity), which speak of 50 tags. The
 #: page does not speak of models; ten are left for promotions.
@@ -67,7 +67,7 @@ _SECRET: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """What is registered after the gate.
+    """The model that is registered after the gate.
 
     Attributes:
         name: the model's name.
@@ -86,19 +86,21 @@ class ModelSpec:
     tags: Mapping[str, str] = field(default_factory=dict)
 
     def uri(self, job: str) -> str:
-        """Return where the model lies in *job*, in the form that azure-ai-ml documents for ``Model.path``."""
+        """Return the model's path in *job*, as azure-ai-ml documents ``Model.path``."""
         if self.output:
             return f"azureml://jobs/{job}/outputs/{self.output}"
         return f"azureml://jobs/{job}/outputs/artifacts/paths/{(self.artifact or '').strip('/')}"
 
 
 def lineage_tags(job: JobView, *, metrics: Mapping[str, float], decision: Decision) -> dict[str, str]:
-    """Return the tags that tell what a model was trained in, from what, and how the gate judged it; the most important first.
+    """Return a model's lineage as tags: image, sources, gate.
 
-    They tell no secrets: of a parameter that is called like one, only that it was given.
+    The most important are first.
+
+    They have no secrets: of a parameter that is called like one, only that it was given.
 
     Args:
-        job: the job, whose tags tell what it was submitted from, whoever attaches to it later.
+        job: the job, whose tags have its origin, also for a run that attaches to it later.
         metrics: the job's.
         decision: the gate's.
     """
@@ -117,7 +119,7 @@ def lineage_tags(job: JobView, *, metrics: Mapping[str, float], decision: Decisi
 
 
 def _rules(decision: Decision) -> str:
-    """Return the decision as compact JSON that fits a tag: rules that do not fit are counted."""
+    """Return the decision as compact JSON that fits a tag; other rules are counted."""
     told = [
         [rule.metric, rule.rule.text, _number(rule.value), _number(rule.limit), rule.verdict]
         for rule in decision.rules
@@ -136,7 +138,10 @@ def _number(value: float | None) -> float | str | None:
 
 
 def fitting(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return *tags* as far as AzureML's bounds allow, the first ones first; what there is no room for is counted in a tag."""
+    """Return *tags* as far as AzureML's bounds allow, the first ones first.
+
+    The others are counted in a tag.
+    """
     kept: dict[str, str] = {}
     left: Counter[str] = Counter()
     for name, value in tags.items():
@@ -151,7 +156,7 @@ def fitting(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 def next_version(versions: list[str]) -> str:
-    """Return the number after the highest one among *versions*; other words among them are passed over."""
+    """Return the number after the highest of *versions*; words among them are ignored."""
     return str(max((int(version) for version in versions if version.isdecimal()), default=0) + 1)
 
 
@@ -191,7 +196,7 @@ def check_written(service: JobService, spec: ModelSpec, job: str) -> str | None:
         fault = None if content is None else fault_of_ml_model(content)
     if fault is not None:
         raise JobFailedError(
-            f"What the job {job} wrote {place} is no {spec.type}: {fault}.",
+            f"The files that the job {job} wrote {place} are no {spec.type}: {fault}.",
             hint="Correct model.path or model.type, or let the job write the model as its type demands.",
         )
     return None
@@ -212,7 +217,7 @@ def register_model(
 
     Args:
         tags: added to the model's own and to those that name the job and the model's place in it; as many as AzureML allows.
-        remark: told what could not be looked up.
+        remark: receives what could not be looked up.
 
     Returns:
         the model's version, and whether it had been registered before.
@@ -224,7 +229,7 @@ def register_model(
     uri = spec.uri(job)
     stage = {TAG_STAGE: spec.stage} if spec.stage else {}
     values = {**spec.tags, **tags, **stage, TAG_JOB: job, TAG_SOURCE: uri}
-    # Where there are too many, it is metrics, parameters and data that there is no room for.
+    # If there are too many, metrics, parameters and data are cut.
     order = dict.fromkeys((TAG_JOB, TAG_SOURCE, TAG_STAGE, *_first(tags), *spec.tags, *tags))
     whole = fitting({name: values[name] for name in order if name in values})
     versions = service.models(spec.name)
@@ -265,10 +270,10 @@ def _registered(versions: Sequence[ModelView], job: str, uri: str) -> ModelView 
 
 
 def is_same_model(found: ModelView, tags: Mapping[str, str]) -> bool:
-    """Tell whether a version is what is registered with *tags*: from the same job, and the same place in it."""
+    """Return whether a version is the one of *tags*: the same job and place in it."""
     return all(found.tags.get(tag) == tags.get(tag) for tag in (TAG_JOB, TAG_SOURCE))
 
 
 def _first(tags: Mapping[str, str]) -> list[str]:
-    """Return the names of those *tags* that come before the user's own: all but metrics, parameters and data, which may be many."""
+    """Return the names of *tags* before the user's: all but metrics, parameters, data."""
     return [name for name in tags if not name.startswith((TAG_METRIC, TAG_PARAMETER, TAG_DATA))]

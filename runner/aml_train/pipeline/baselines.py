@@ -1,4 +1,4 @@
-"""Find the baseline that is configured: its values for the rules, and everything else that stands beside the candidate."""
+"""Look up the configured baseline: its values, and what a comparison shows of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_CONFIGURED: Final = "no `baseline` is configured"
 
 
 def selection(config: BaselineConfig) -> str:
-    """Return how *config* chooses its baseline, as text: ``model=digits stage=production``."""
+    """Return how *config* chooses its baseline: ``model=digits stage=production``."""
     keys = ("file", "job", "model", "stage", "tag", "version", "branch")
     given = {key: getattr(config, key) for key in keys}
     chosen = {
@@ -38,7 +38,10 @@ def selection(config: BaselineConfig) -> str:
 
 
 def baseline_tags(config: BaselineConfig | None, found: FoundBaseline | None) -> dict[str, str]:
-    """Return the tag that says, on a job that is about to be submitted, which baseline there is. None where there is none."""
+    """Return the tag that records the baseline of a job that is about to be submitted.
+
+    It is empty if there is no baseline.
+    """
     if config is None or found is None:
         return {}
     return {TAG_BASELINE: f"{selection(config)}: {found.side.title}"[:VALUE_LENGTH]}
@@ -47,10 +50,10 @@ def baseline_tags(config: BaselineConfig | None, found: FoundBaseline | None) ->
 def earlier_baseline(
     config: BaselineConfig | None, at_start: FoundBaseline | None, tags: Mapping[str, str], *, candidate: str
 ) -> EarlierBaseline | None:
-    """Return the baseline that there was before *candidate* was judged; None where there was none.
+    """Return the baseline that existed before *candidate* was judged; None for none.
 
     Args:
-        config: what is configured now. What the job's tag says of another baseline does not count.
+        config: the present configuration. A tag of the job that names another baseline does not count.
         at_start: what was found when this run began.
         tags: the job's.
         candidate: the job, which is not its own baseline.
@@ -109,7 +112,7 @@ def find_baseline(
 
 
 def side_of_job(view: JobView, title: str) -> Side:
-    """Return what a job's record tells, without its metrics."""
+    """Return a job as the side of a comparison, without its metrics."""
     return Side(
         title=title,
         job=view.name,
@@ -123,7 +126,10 @@ def side_of_job(view: JobView, title: str) -> Side:
 
 
 def side_of_model(model: ModelView, title: str, view: JobView | None) -> Side:
-    """Return what a model's version tells, and the job that wrote it, where it is still there; metrics are those of its tags."""
+    """Return a model's version as the side of a comparison.
+
+    Facts of the job that wrote it are added if the job still exists; metrics are those of the version's tags.
+    """
     job = model.origin
     side = Side(title=title, job=job) if view is None else side_of_job(view, title)
     known = view is not None or any(name.startswith(TAG_DATA) for name in model.tags)
@@ -147,7 +153,7 @@ def _kept_parameters(model: ModelView) -> dict[str, str]:
 
 
 def kept_metrics(model: ModelView) -> dict[str, float]:
-    """Return the last values that a model's tags keep. A tag that somebody changed to something else than a number is none."""
+    """Return the metrics in a model's tags, except tags that are no numbers any more."""
     values: dict[str, float] = {}
     for tag, value in model.tags.items():
         if tag.startswith(TAG_METRIC):

@@ -1,7 +1,7 @@
-"""What the gate said of a job, in the job's own tags: so that a later run finds the latest one of a branch that passed.
+"""Record gate decisions in jobs' tags; find a branch's last job that passed.
 
-A job may be run into by several branches, since the same work has the same name: a branch's run attaches to what a pull request has
-trained. So each branch has a tag of its own, and its value tells everything that it stands for.
+Several branches may share a job, since the same work has the same name: a branch's run attaches to the job of a pull request.
+Therefore each branch has a separate tag, whose value is complete by itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aml_train.jobs import KEY_LENGTH, JobService, JobStatus, JobView
 
 #: Followed by the branch's name.
 TAG_VERDICT: Final = "aml-train.verdict."
-#: So many jobs are looked at after one was found: a later verdict may stand on a job that was submitted earlier.
+#: Jobs that are examined once one was found: a later verdict may be on a job that was submitted earlier.
 _ENOUGH: Final = 200
 
 
@@ -42,7 +42,7 @@ class Verdict:
 
 
 def verdict_tag(branch: str) -> str:
-    """Return the tag that has the verdict of *branch*; a name that is too long for a tag ends with its hash."""
+    """Return the tag of *branch*; if its name is too long for a tag, with a hash."""
     tag = TAG_VERDICT + branch
     if len(tag) <= KEY_LENGTH:
         return tag
@@ -51,7 +51,7 @@ def verdict_tag(branch: str) -> str:
 
 
 def read_verdict(tags: Mapping[str, str], branch: str) -> Verdict | None:
-    """Return the verdict of *branch* on the job that has *tags*; None where there is none that can be read."""
+    """Return *branch*'s verdict from a job's *tags*; None if there is no valid one."""
     try:
         found = json.loads(tags.get(verdict_tag(branch), ""))
         gate = found["gate"]
@@ -67,10 +67,10 @@ def read_verdict(tags: Mapping[str, str], branch: str) -> Verdict | None:
 def record_verdict(
     service: JobService, job: JobView, origin: Origin | None, gate: GateWord, *, now: datetime.datetime
 ) -> None:
-    """Write into the job's tags what the gate said: once for people, and once for the branch.
+    """Record the gate's decision in the job's tags, for people and for the branch.
 
-    Files that differ from the commit are not the branch's: such a run is none of it. Where the tags say so already, nothing is
-    written, so that the same run once more is not later than it was.
+    A run with files that differ from the commit does not count as one of the branch. Tags that have the same decision already
+    are not written, so that repeating a run does not make it the latest.
 
     Raises:
         ServiceError: the service refuses or does not answer.
@@ -94,7 +94,9 @@ def record_verdict(
 def latest_passed(
     service: JobService, origin: Origin | None, branch: str, *, besides: str | None = None
 ) -> tuple[JobView | None, str]:
-    """Return the job of the latest run of *branch* that passed, of the same repository and configuration.
+    """Return the job of the last run of *branch* that passed.
+
+    Only runs of the same repository and configuration count.
 
     Args:
         origin: where this run comes from.

@@ -1,4 +1,4 @@
-"""Choose the attempt of a job: the one to attach to, or the next one to submit; and report why."""
+"""Choose the attempt of a job to attach to, or the next one to submit."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def choose_attempt(
     fresh: bool,
     lost: Callable[[JobView], None] = lambda _view: None,
 ) -> Choice:
-    """Find the attempt to attach to, or the number of the next one. The latest attempt decides.
+    """Return the attempt to attach to, or the next one. The latest attempt decides.
 
     One that is running or has completed is attached to, unless *fresh*; one that failed or was cancelled is followed by
-    the next. *lost* is told of a latest attempt that does not answer and may come back.
+    the next. *lost* receives a latest attempt that does not respond and may come back.
 
     Raises:
         ServiceError: if a job of that name exists which is not ours.
@@ -94,14 +94,14 @@ def choose_attempt(
 def why_submitted(
     template: JobTemplate, service: JobService, image: JobImage, before: JobView | None, *, fresh: bool
 ) -> str:
-    """Tell in one line why there is no job to attach to.
+    """Return in one line why there is no job to attach to.
 
     Args:
         template: what is to be submitted.
         service: the workspace; that it does not answer is no failure.
         image: what it runs in.
         before: the latest attempt of the same job; None where there is none.
-        fresh: whether another attempt was asked for.
+        fresh: whether another attempt is wanted.
     """
     if before is not None:
         ended = f"{before.name}, which is {before.status.value}"
@@ -114,7 +114,7 @@ def why_submitted(
         last = _last_named(template.stem, service)
     except ServiceError as error:
         return (
-            f"Trains: there is no job of this content. What differs from the last one is not known: {error.message}"
+            f"Trains: there is no job of this content. The difference from the last one is not known: {error.message}"
         )
     if last is None:
         return (
@@ -127,21 +127,19 @@ def why_submitted(
             f"Trains: there is no job of this content. {last.name} is the last one; its tags do not say what differs."
         )
     if not found:
-        return (
-            f"Trains: there is no job of this content. What differs from the last one, {last.name}, is not recorded."
-        )
+        return f"Trains: there is no job of this content. Its difference from the last one, {last.name}, is not recorded."
     return f"Trains, as these differ from the last job, {last.name}: {in_one_line(found)}."
 
 
 def _last_named(stem: str, service: JobService) -> JobView | None:
-    """Return the newest job whose name was computed with *stem*; None where there is none among the newest."""
+    """Return the newest job of *stem* with a computed name; None for none."""
     name = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{12}}-\d+")
     newest = itertools.islice(service.tagged_jobs(TAG_FINGERPRINT), _MOST_LOOKED_AT)
     return next((view for view in newest if name.fullmatch(view.name)), None)
 
 
 def named_job(template: JobTemplate, service: JobService, image: JobImage, name: str) -> JobSpec:
-    """Return the job under a name of its own.
+    """Return the job under the given *name*.
 
     Raises:
         InvalidError: there is a job of that name.

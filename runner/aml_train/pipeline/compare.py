@@ -1,4 +1,4 @@
-"""What ``aml-train compare`` is told to compare: names read into values, and looked up in the workspace."""
+"""The sides of ``aml-train compare``: parse what is named, and look it up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FORMS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """What a side is called.
+    """The name of a side.
 
     Attributes:
         text: as it was written.
@@ -50,7 +50,9 @@ class Reference:
 
 
 def parse_reference(text: str) -> Reference:
-    """Return what *text* names. A word without a prefix is a job's name, but for ``baseline`` and files.
+    """Return the side that *text* names.
+
+    A word without a prefix is a job's name, except ``baseline`` and files.
 
     Raises:
         InvalidError: it is none of the known forms.
@@ -77,7 +79,7 @@ def parse_reference(text: str) -> Reference:
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """What the project's configuration says, where a side depends on it."""
+    """The project's configuration, for sides that depend on it."""
 
     config: Config
     origin: Origin | None
@@ -94,9 +96,9 @@ def find_side(
     """Return what is known of a side. A job may be in any state.
 
     Args:
-        workspace: opens the workspace; called only where the reference needs it.
+        workspace: opens the workspace; called only if the reference needs it.
         reference: what is meant.
-        project: loads the project; called only where the reference needs it.
+        project: loads the project; called only if the reference needs it.
         now: the time, for how long a running job has run.
         besides: the job on the other side, which is not the latest run of a branch here.
 

@@ -1,4 +1,4 @@
-"""What every stage of a run receives: the plan, its options, events, time, secrets; and what was reached so far."""
+"""The context that every stage of a run receives, and the run's progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from aml_train.pipeline.target import Target
 
 
 class Progress:
-    """The result so far, so that a failure reports it, and the job that an interruption cancels or detaches.
+    """The result so far, and the job that an interruption cancels or detaches.
+
+    A failure reports the result so far.
 
     Attributes:
         result: the stages' results; replaced as a whole, never changed in place.
@@ -82,7 +84,10 @@ class RunContext:
         self.emit(Notice(text=text, level="warning"))
 
     def track(self, job: str, service: JobService) -> LiveJob:
-        """Make *job* the active one, before anything is sent: from now on an interruption finds it."""
+        """Make *job* the active one, which an interruption cancels or detaches.
+
+        This comes before anything is sent.
+        """
         self.progress.ended = None
         self.progress.live = live = LiveJob(job, service, self.clock, self.emit)
         return live

@@ -1,4 +1,4 @@
-"""Decide the gate of a job that completed, and record the decision in the job's tags."""
+"""Decide the gate of a completed job, and record the decision in the job's tags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _SETTLED_PAUSE: Final = 0.05
 
 
 def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBaseline | None) -> GateResult:
-    """Read the job's metrics and decide every rule. *baseline* is the one that there was when the run began.
+    """Read the job's metrics and decide every rule.
+
+    *baseline* is the one that existed when the run began.
 
     Raises:
         GateFailedError: a rule is missed. The job's tags record it.
@@ -68,7 +70,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
 
 
 def record_gate(ctx: RunContext, target: Target, job: CompletedJob, word: GateWord) -> None:
-    """Record in the job's tags what the gate decided. The decision is final even if they cannot be written.
+    """Record the gate's decision in the job's tags; it is final even if this fails.
 
     A job that is found by its computed name is this commit's work; one that was named may be of any commit, and its tags say which.
     """
@@ -84,7 +86,7 @@ def record_gate(ctx: RunContext, target: Target, job: CompletedJob, word: GateWo
 
 
 def _report_late(ctx: RunContext, target: Target, job: CompletedJob, gate: GateResult) -> None:
-    """Warn of values that were logged after the job's end: anyone may have written them."""
+    """Warn of values logged after the job's end: anyone may have written them."""
     if not any(gate.histories.values()):
         return
     ended = job.view.ended or target.service.details(job.view.name).ended

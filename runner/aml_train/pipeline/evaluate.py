@@ -1,4 +1,4 @@
-"""Evaluate a job: read its metrics and those of the baseline from the workspace, and let the gate decide."""
+"""Evaluate a job: read its metrics and the baseline's, and let the gate decide."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BOOTSTRAP: Final = "`baseline.bootstrap: true` lets the first model pass; `no-b
 
 @dataclass(frozen=True, kw_only=True)
 class _Metrics:
-    """What a job logged, as rules see it.
+    """The metrics of a job, as rules use them.
 
     Attributes:
         last: every metric's last value.
@@ -119,7 +119,7 @@ def check_baseline(
     origin: Origin | None = None,
     data: Mapping[str, str] | None = None,
 ) -> FoundBaseline | None:
-    """Check before the training that the gate can be met; return the baseline, as far as it was looked up.
+    """Check before the training that the gate can be met, and return the baseline.
 
     A missing baseline fails the gate whatever the metrics are, and so do different data if ``baseline.data`` is ``fail``. With
     ``bootstrap`` neither does; the baseline is looked up all the same, for one that is deleted later existed.
@@ -162,7 +162,9 @@ def check_baseline(
 def look_up_baseline(
     service: JobService, rules: Sequence[GateRule], baseline: BaselineConfig | None, *, origin: Origin | None = None
 ) -> FoundBaseline | None:
-    """Return the baseline before a job is followed that was submitted earlier; looked up for ``bootstrap`` only.
+    """Return the present baseline for a job that was submitted earlier.
+
+    It is looked up for ``bootstrap`` only.
 
     Raises:
         ServiceError: the service does not answer.
@@ -176,7 +178,10 @@ def look_up_baseline(
 def _read_metrics(
     service: JobService, job: str, rules: Sequence[GateRule], *, clock: Clock, pause: float
 ) -> _Metrics:
-    """Read what the job logged: metrics once they settle, columns of tables that rules name, and values of files."""
+    """Read what the job logged, once it settles.
+
+    That is metrics, columns of tables that rules name, and values of files.
+    """
     in_files = {rule.metric: rule.source for rule in rules if rule.source is not None}
     wanted = sorted({name for rule in rules for name in (rule.metric, *rule.rule.metrics)} - set(in_files))
     logged, read = settle_metrics(service, job, wanted, clock=clock, pause=pause)
@@ -196,19 +201,25 @@ def _read_metrics(
 def _read_others(
     service: JobService, job: str, known: Mapping[str, float], wanted: Sequence[str], *, clock: Clock, pause: float
 ) -> tuple[LoggedSet, str]:
-    """Return what was logged other than numbers; or why that is not known, if no rule needs it."""
+    """Return what was logged other than numbers, or why that is not known.
+
+    If a rule needs it, a failure is raised.
+    """
     try:
         return settle_logged(service, job, known=known, wanted=wanted, clock=clock, pause=pause), ""
     except ServiceError as error:
         if wanted:
             raise
-        return LoggedSet(), f"What the job logged besides its metrics is not shown: {error.message}"
+        return LoggedSet(), f"Tables and lists that the job logged are not shown: {error.message}"
 
 
 def _read_values(
     service: JobService, job: str, sources: Mapping[str, JsonValue]
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Return the values that files of the job have, and why others have none, by the name of the metric."""
+    """Return the values that files of the job have, and why others have none.
+
+    Both by the name of the metric.
+    """
     contents = {file: service.read_artifact(job, file, most=_MOST) for file in {one.file for one in sources.values()}}
     values: dict[str, float] = {}
     problems: dict[str, str] = {}
@@ -233,7 +244,10 @@ def _look_up(
     origin: Origin | None,
     candidate: str | None,
 ) -> tuple[FoundBaseline | None, str]:
-    """Return the baseline, or None and why there is none. A file that cannot be used only matters if a rule needs it."""
+    """Return the baseline, or None and why there is none.
+
+    A file that cannot be used only matters if a rule needs it.
+    """
     needed = sorted(set(needs_baseline(rules)))
     try:
         return find_baseline(service, needed, config, origin=origin, candidate=candidate)

@@ -101,7 +101,10 @@ def _watch(ctx: RunContext, target: Target, view: JobView, spending: Spending, *
 
 
 def _resubmit(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJob:
-    """Submit the attempt after *job*, which was preempted, or attach to it if another run has submitted it."""
+    """Submit the attempt after *job*, which was preempted.
+
+    If another run has submitted it, attach to it.
+    """
     service = target.service
     view, spec, attached = follow(service, job.view, job.spec, answer_for=lambda name: ctx.track(name, service))
     job = SubmittedJob(view=view, spec=spec, attached=attached, ours=job.ours or not attached)

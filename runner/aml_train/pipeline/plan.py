@@ -1,4 +1,7 @@
-"""The plan: what a run will do, as values. Pure; ``aml-train plan`` prints it and :mod:`aml_train.pipeline.run` executes it."""
+"""The plan: what a run will do, as values. Pure.
+
+``aml-train plan`` prints it and :mod:`aml_train.pipeline.run` executes it.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +165,7 @@ def _base(base: BaseImage) -> str:
 
 
 def origin_of(config: Config, commit: Commit | None) -> Origin | None:
-    """Return what the job's tags say of where it comes from; None outside a git repository."""
+    """Return the origin of the job, for its tags; None outside a git repository."""
     if commit is None:
         return None
     file = config.file or config.job.file
@@ -176,7 +179,10 @@ def origin_of(config: Config, commit: Commit | None) -> Origin | None:
 
 
 def _runconfig(config: Config) -> Mapping[str, Any]:
-    """Return the run configuration that the SDK v1 submits: with `setup`, as a command that begins with it."""
+    """Return the run configuration that the SDK v1 submits.
+
+    With `setup`, its command begins with that.
+    """
     if config.job.runconfig is None:
         raise ValueError("what the SDK v1 submits has a run configuration")
     values = config.job.runconfig.values
@@ -187,7 +193,10 @@ def _runconfig(config: Config) -> Mapping[str, Any]:
 
 
 def _release(config: ImageConfig, commit: Commit | None, address: str) -> Release:
-    """Return what becomes of the image after push and tests. Files that differ from the commit make no tag of it."""
+    """Return the tags that the image gets after push and tests.
+
+    A commit from which files differ gets no tag.
+    """
     sha = commit.sha if commit is not None and not commit.dirty else None
     branch = commit.branch if commit is not None else None
     return Release(tags=release_tags(config.tags, commit=sha, branch=branch, address=address), lock=config.lock)
@@ -207,12 +216,12 @@ def _nodes(document: Mapping[str, Any]) -> int:
 
 
 def _launcher(document: Mapping[str, Any]) -> str:
-    """Return the type of the job's distribution, in lower case; empty where it has none."""
+    """Return the type of the job's distribution in lower case; empty for none."""
     return str((document.get("distribution") or {}).get("type") or "").lower()
 
 
 def _processes(document: Mapping[str, Any]) -> str | None:
-    """Return on how many nodes how many processes run, for people; None where there is one of each."""
+    """Return the numbers of nodes and processes, for people; None for one of each."""
     nodes, launcher = _nodes(document), _launcher(document)
     distribution = document.get("distribution") or {}
     if not distribution:
@@ -258,7 +267,7 @@ def _short(environment: object) -> str:
 
 
 def render_plan(plan: Plan) -> str:
-    """Return the plan as text: each stage, the Dockerfile as it will be built, the job as it will be submitted."""
+    """Return the plan as text, with the Dockerfile and the job that it makes."""
     parts = [f"target    {plan.names.target}: {plan.names.description}"]
     parts.append(f"commit    {plan.commit or 'none: this is not a git repository'}")
     if plan.project is not None:

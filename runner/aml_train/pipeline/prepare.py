@@ -1,4 +1,4 @@
-"""Prepare a run: configuration → resolved → plan; and execute it with its listeners."""
+"""Prepare a run (configuration → resolved → plan), and execute it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def prepare_run(
     commit: Callable[[Path], Commit | None] | None = None,
     own: Collection[FileId] = (),
 ) -> PreparedRun:
-    """Resolve and plan. Changes nothing, and signs in only to look up a base image in one of Azure's registries.
+    """Resolve and plan. Changes nothing.
+
+    It signs in only to look up a base image in one of Azure's registries.
 
     Args:
         config: the configuration.
@@ -127,7 +129,10 @@ def plan_image_only(
 
 @dataclass(frozen=True, kw_only=True)
 class _ImageLookup:
-    """Looks up base images in the engine and in their registries; *remark* receives what may have moved."""
+    """Looks up base images in the engine and in their registries.
+
+    *remark* receives a sentence for each that may have moved.
+    """
 
     host: Host
     where: str
@@ -173,7 +178,7 @@ def _lookup(config: Config, host: Host, remark: Callable[[str], object]) -> _Ima
 
 
 def _logins(config: Config, host: Host) -> Callable[[str], Login | None]:
-    """Return what gives the credentials for a base image's registry by the target's identity, if it has one."""
+    """Return a function from a registry to credentials of the target's identity."""
     if config.target.kind != "azure":
         return lambda _registry: None
     from aml_train.azure import cloud_named, logins_by_identity, sign_in_to_azure

@@ -1,4 +1,4 @@
-"""What a project is called: the repository's owner and name, and the project's folder in it. Pure.
+"""The project's name: the repository's owner and name, and the folder in it. Pure.
 
 The same commit has the same name on every machine, in the command line and in the action: the address of the git remote says it. A
 hosted runner mounts each repository as ``workspace``, so that a folder's name says nothing there.
@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 Source = Literal["the git remote", "GITHUB_REPOSITORY", "the project folder"]
 
-#: git's own forms: https://git-scm.com/docs/git-clone#_git_urls. What is before the last ``@`` signs in, and is never kept.
+#: git's own forms: https://git-scm.com/docs/git-clone#_git_urls. The part before the last ``@`` signs in, and is never kept.
 _URL: Final = re.compile(
     r"(?:https?|ssh|git)://(?:[^/]*@)?(?P<host>[\w.-]+|\[[0-9a-f:.]+\])(?::\d*)?/(?P<path>[^?#@]+?)/?(?:[?#].*)?"
     r"|(?:[^@/:]+@)?(?P<alias>[\w.-]{2,}):(?!//)(?P<short>[^@]+)",
@@ -43,7 +43,7 @@ _LONGEST_STEM: Final = 40
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectName:
-    """What a project is called.
+    """The name of a project.
 
     Attributes:
         parts: such as ``("octo", "digits", "models", "small")``: owner, name, and the folder's parts.
@@ -58,7 +58,7 @@ class ProjectName:
 
     @property
     def repository(self) -> str:
-        """The name of the image's repository. Two projects of different names never share one."""
+        """The image's repository; projects of different names never share one."""
         if self.source == "the project folder":
             return folder_name(self.parts[-1])
         name = "/".join(map(_part, self.parts))
@@ -66,7 +66,7 @@ class ProjectName:
 
     @property
     def stem(self) -> str:
-        """The beginning of the job's name, where neither the job nor its experiment has one."""
+        """The beginning of the job's name, if neither job nor experiment has one."""
         name = "-".join(self.parts)
         if len(name) <= _LONGEST_STEM or self.source == "the project folder":
             return name
@@ -104,9 +104,9 @@ def folder_project(directory: Path) -> ProjectName:
 
 
 def repository_of(url: str) -> str:
-    """Return host and path of a remote's *url*, however it is reached: without scheme, user, password, port and ``.git``.
+    """Return host and path of a remote's *url*, without user, password and ``.git``.
 
-    A path on this machine is no name of a repository. What could hold a password that is not where it belongs is none, either.
+    A path on this machine is no name of a repository. Neither is a part that could hold a misplaced password.
     """
     match = _URL.fullmatch(url.strip())
     if match is None:
@@ -117,7 +117,7 @@ def repository_of(url: str) -> str:
 
 
 def _azure(host: str, path: str) -> str:
-    """Return the one form of the several that Azure DevOps has for a repository; empty for others."""
+    """Return Azure DevOps' one form for a repository of several; empty for others."""
     organization = host.removesuffix(".visualstudio.com") if host.endswith(".visualstudio.com") else ""
     if host in ("ssh.dev.azure.com", "vs-ssh.visualstudio.com"):
         found = re.fullmatch(r"v3/([^/]+)/([^/]+)/([^/]+)", path)
@@ -140,7 +140,10 @@ def _parts(path: str) -> list[str]:
 
 
 def _part(text: str) -> str:
-    """Return *text* as a part of a repository's name; with a hash where a registry does not take it as it is."""
+    """Return *text* as a part of a repository's name.
+
+    It gets a hash if a registry does not take it as it is.
+    """
     lower = text.lower()
     if _PART.fullmatch(lower):
         return lower

@@ -24,7 +24,7 @@ _STATUS: Final = {"promote": "promoted", "rollback": "rolled-back"}
 
 
 def open_promoter(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> Promoter:
-    """Open a workspace for promotions; the local AzureML is started if it does not run.
+    """Open a workspace for promotions; start the local AzureML if it does not run.
 
     Args:
         host: this process.
@@ -55,7 +55,9 @@ def open_promoter(host: Host, target: TargetConfig, directory: Path, emit: Liste
 
 
 class DefaultDatastore:
-    """The records of a workspace, in its default datastore, which is looked up when it is needed.
+    """The records of promotions in a workspace's default datastore.
+
+    The datastore is looked up when it is needed.
 
     See :class:`aml_train.models.promotion.catalogue.PromotionStore`; methods also raise InvalidError if that datastore is no Blob storage.
     """

@@ -14,7 +14,7 @@ from aml_train.pipeline.target import Target
 
 
 def register_model(ctx: RunContext, target: Target, job: CompletedJob, gate: GateResult) -> ModelView | None:
-    """Register the job's model, once; return None if no model is configured, or this run may not register it.
+    """Register the job's model once; return None if none is configured or allowed.
 
     Raises:
         JobFailedError: the job wrote no model.
@@ -45,7 +45,10 @@ def _check_written(ctx: RunContext, target: Target, spec: ModelSpec, job: JobVie
 
 
 def _why_not(ctx: RunContext, job: JobView) -> str | None:
-    """Return why the model is not registered; None if it is. A job that was named may be of any commit."""
+    """Return why the model is not registered; None if it is.
+
+    A job that was named may be of any commit.
+    """
     branch = ctx.options.branch
     if not ctx.options.register:
         return "this run registers no model"

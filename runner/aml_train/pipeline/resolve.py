@@ -1,4 +1,4 @@
-"""Ask the world what must be known before planning: the commit, the base image's digest, the files' digests.
+"""Resolve what a plan needs: the commit, digests of base image and files.
 
 Nothing is changed here: resolving is safe to repeat, and ``plan`` and ``run --dry-run`` do nothing else.
 """
@@ -34,7 +34,7 @@ class Commit:
 
     Attributes:
         sha: its hash.
-        branch: None where the checkout is detached and nobody says what it is called.
+        branch: None if the checkout is detached and no branch is configured for it.
         dirty: whether files differ from it.
         repository: host and path of the remote ``origin``, such as ``github.com/owner/name``; empty where there is none.
         folder: the project's folder in the repository, with a slash at its end; empty where it is the repository's own.
@@ -52,12 +52,12 @@ class Commit:
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """What the world said.
+    """The values that a plan is made from.
 
     Attributes:
         commit: None outside a git repository.
         base: the base image, where ``image:`` is configured.
-        inputs: what the image is made of beside its base and its configuration.
+        inputs: what the image is made of besides its base and its configuration.
         platform: what to build for.
         test_files: what the tests see, where ``tests:`` is configured.
         code: the files of the job's code snapshot, where it is a local folder.
@@ -80,7 +80,7 @@ class Resolved:
 
 
 def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
-    """Return the commit checked out around *directory*, or None where there is none (or no git).
+    """Return the commit of *directory*'s checkout, or None if there is no commit.
 
     *branch* is what the commit is called where the checkout is detached, as it is in most pipelines.
     """
@@ -105,7 +105,7 @@ def read_commit(directory: Path, *, branch: str | None = None) -> Commit | None:
 
 
 def read_project(directory: Path, environment: Mapping[str, str]) -> ProjectName:
-    """Return what the project in *directory* is called; *environment* is the process's."""
+    """Return the name of the project in *directory*; *environment* is the process's."""
     workspace = environment.get("GITHUB_WORKSPACE", "")
     return name_project(
         directory.resolve(),
@@ -174,7 +174,10 @@ def resolve(
 
 
 def _test_files(folder: Path, tests: TestsConfig, own: Collection[FileId]) -> FileSet:
-    """Select what the tests see. An .amlignore says what the job gets, and mostly leaves tests out: only git's rules count."""
+    """Select the files that the tests see, by git's ignore rules only.
+
+    An .amlignore selects files for the job, and mostly leaves tests out.
+    """
     return FileSet.collect(folder, tests.files, ignore_files=GIT_IGNORE_FILES, own=own)
 
 
@@ -187,7 +190,7 @@ def _unsent(code: FileSet, project: Path) -> str | None:
 
 
 def _code(folder: Path, config: Config, own: Collection[FileId]) -> FileSet:
-    """Select the files of the code snapshot, which must not be more than is meant to be sent."""
+    """Select the files of the code snapshot, and check that they may be sent."""
     code = FileSet.collect_code(
         folder,
         include=config.code.include,
@@ -202,7 +205,7 @@ def _code(folder: Path, config: Config, own: Collection[FileId]) -> FileSet:
 
 
 def _digest_of(path: Path, project: Path) -> str:
-    """Return the digest of a file, or of what azure-ai-ml uploads of a folder that is an input."""
+    """Return the digest of a file, or of azure-ai-ml's upload of a folder."""
     if path.is_dir():
         return FileSet.collect_upload(path, project=project).digest()
     return hashlib.sha256(read_file(path)).hexdigest()
@@ -215,7 +218,9 @@ def _is_local(value: object) -> bool:
 
 
 def local_digests(job: CommandJob, project: Path) -> dict[str, str]:
-    """Return the digest of every local path next to the code: inputs, and the files that an environment names.
+    """Return the digest of every local path besides the code.
+
+    These are inputs, and the files that an environment names.
 
     Links of the repository of *project* that lead out of it are refused.
     """

@@ -1,4 +1,4 @@
-"""What may vary between executions of a plan, and how one ended: the results of its stages."""
+"""A run's options and its result: the sum of the results of its stages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aml_train.jobs import Attempt, Cost, JobSpec, JobView, ModelView
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Runs of which a later one supersedes the earlier, such as those of a pull request.
+    """Runs of which a later one supersedes the earlier, as in a pull request.
 
     Attributes:
         name: the same for all of them; no secret, since the jobs carry it as a tag.
@@ -26,7 +26,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What may vary between two executions of the same plan.
+    """Options that may vary between two executions of the same plan.
 
     Attributes:
         fresh: train again, even if the same job has completed.
@@ -94,7 +94,9 @@ class CompletedJob:
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """How a run ended, and what its stages came to. A run that failed has the results of the stages before.
+    """The ending of a run, and the results of its stages.
+
+    A run that failed has the results of the stages before.
 
     Attributes:
         status, exit_code, message, hint: the ending; see the table of endings in docs/architecture.md.

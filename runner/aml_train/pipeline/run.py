@@ -1,4 +1,7 @@
-"""The pipeline: image and tests → submit → follow → gate → register. Emits events; prints nothing."""
+"""The pipeline: image and tests → submit → follow → gate → register.
+
+Stages emit events and print nothing.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def run(ctx: RunContext) -> RunResult:
 
 
 def _run_stages(ctx: RunContext) -> tuple[str, str]:
-    """Run the stages; return the status word and the message of a run that does not fail."""
+    """Run the stages; return status word and message of a run that does not fail."""
     plan, options = ctx.plan, ctx.options
     for text in plan.notices:
         ctx.notice(text)
@@ -88,7 +91,10 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
 
 
 def build_and_test(ctx: RunContext, target: Target) -> JobImage:
-    """Build and test the image, or find it in the registry; a job's own environment is used as it is."""
+    """Build and test the image, or find it in the registry.
+
+    A job's own environment is used as it is.
+    """
     plan, options = ctx.plan, ctx.options
     image: JobImage
     if plan.image is None:

@@ -1,4 +1,7 @@
-"""Files in a project that belong to the run and not to the job's code: its configuration, workflows, its own output."""
+"""Project files that belong to the run and not to the job's code.
+
+These are its configuration, workflows, and its own output.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _STREAMS: Final = (1, 2)
 
 
 def not_code(config: Config, code: Path) -> tuple[str, ...]:
-    """Return what in the folder *code* is no part of the code snapshot, as gitignore patterns.
+    """Return gitignore patterns of files in *code* that are not in the snapshot.
 
     A change of these files changes nothing of what the job computes, so that it must not make another job. The job's YAML is
     part of the job's hash by its content. A file whose name the job mentions is the job's, too.
@@ -32,7 +35,7 @@ def not_code(config: Config, code: Path) -> tuple[str, ...]:
 
 
 def _configuration(config: Config) -> Iterator[Path]:
-    """Yield the configuration, the job's YAML, and the files that only the configuration refers to."""
+    """Yield the configuration, the job's YAML, and files that only they refer to."""
     if config.file is not None:
         yield config.file
     if config.job.file.is_file():
@@ -59,7 +62,7 @@ def mentioned(config: Config) -> str:
 
 
 def _pattern(path: Path, code: Path, end: str = "") -> str:
-    """Return the gitignore pattern of *path* in the folder *code*; empty where it is not in it."""
+    """Return the gitignore pattern of *path* in *code*; empty if it is not in it."""
     real, root = path.parent.resolve() / path.name, code.resolve()
     if not real.is_relative_to(root) or real == root:
         return ""
@@ -67,7 +70,9 @@ def _pattern(path: Path, code: Path, end: str = "") -> str:
 
 
 def own_output(*files: Path | None) -> frozenset[FileId]:
-    """Return the files that this process writes to: standard output and error, where a shell sent them to a file, and *files*.
+    """Return the files that this process writes to.
+
+    These are *files*, and standard output and error if a shell redirects them to a file.
 
     A log that grows while it is read would be another file at each look: no selection of files takes it.
     """

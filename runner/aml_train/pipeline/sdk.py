@@ -1,4 +1,7 @@
-"""The SDK that submits a job: azureml-core (v1) for run configurations, azure-ai-ml (v2) for all else; loaded in advance."""
+"""The SDK that submits a job: azureml-core (v1) or azure-ai-ml (v2).
+
+v1 is for run configurations, v2 for all else. It is loaded in advance.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ INSTALL: Final = "pip install 'aml-train[azure,azure-v1]'"
 
 
 def installed_v1() -> str | None:
-    """Return the version of azureml-core that can be imported, or None; it is not imported for that."""
+    """Return azureml-core's version without importing it; None if not installed."""
     try:
         if importlib.util.find_spec("azureml.core") is None:
             return None
@@ -30,12 +33,14 @@ def installed_v1() -> str | None:
 
 
 def with_sdk(config: Config) -> Config:
-    """Return *config* with the SDK that submits its job, and where nobody asked for it, with a notice of which and why.
+    """Return *config* with the SDK that submits its job.
 
-    azureml-core is looked for only where it matters: never for a command job without ``sdk: v1``.
+    A choice that the configuration does not make is explained by a notice.
+
+    azureml-core is looked for only if it matters: never for a command job without ``sdk: v1``.
 
     Raises:
-        InvalidError: ``sdk: v1`` is asked for, and azureml-core is not installed.
+        InvalidError: ``sdk: v1`` is configured, and azureml-core is not installed.
     """
     if config.sdk == "v2" or (config.sdk is None and config.job.runconfig is None):
         return replace(config, sdk="v2")
@@ -50,7 +55,7 @@ def with_sdk(config: Config) -> Config:
 
 
 def chosen(config: Config, version: str | None) -> tuple[Literal["v1", "v2"], str]:
-    """Return the SDK for a run configuration where none is asked for, and why, for the log. Pure.
+    """Return the SDK for a run configuration that names none, and the reason. Pure.
 
     Args:
         config: what the user said.
@@ -82,7 +87,10 @@ class SdkLoader:
         self._load: Callable[[], None] | None = None
 
     def arm(self, load: Callable[[], None]) -> None:
-        """Set what is loaded. It must be safe to load again: a failure shows where it is needed."""
+        """Set what is loaded.
+
+        It must be safe to load again: a failure shows where it is needed.
+        """
         self._load = load
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""The job of a run: submitted by it, or found; and what an interruption does to it."""
+"""The job of a run, submitted by it or found; and its interruption."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def submit_job(
         baseline: what the gate compares with, as far as it was looked up; the job's tags keep it.
 
     Raises:
-        InvalidError: there is a job of the name that is asked for.
+        InvalidError: there is a job of the name in the options.
         ServiceError: the service refuses, or a job of the computed name is another one.
     """
     code = template.code
@@ -55,7 +55,9 @@ def submit_job(
 
 
 def find_job(ctx: RunContext, target: Target, template: JobTemplate) -> SubmittedJob:
-    """Find the job that was submitted before: by its name, or the latest attempt of *template*.
+    """Find the job that was submitted before.
+
+    It is the named one, or the latest attempt of *template*.
 
     Raises:
         ServiceError: there is none.
@@ -136,7 +138,10 @@ def _submit(ctx: RunContext, target: Target, spec: JobSpec) -> JobView:
 
 
 def _supersede(ctx: RunContext, target: Target, group: Group) -> None:
-    """Cancel the live jobs of older runs of the group that have the same stem: a group may train several things."""
+    """Cancel the live jobs of older runs of the group that have the same stem.
+
+    One group may train several things.
+    """
     stem = ctx.plan.job.stem
     for view in target.service.live_jobs(TAG_GROUP):
         sequence = view.tags.get(TAG_SEQUENCE, "")

@@ -1,4 +1,7 @@
-"""Targets: the local AzureML, or a workspace in Azure. Runs, jobs, data and promotions all open theirs here."""
+"""Targets: the local AzureML, or a workspace in Azure.
+
+Runs, jobs, data and promotions all open theirs here.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ def _ignore(_token: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """This process: its environment, read once, its Docker engine, and how it signs in to Azure.
+    """This process: its environment, its Docker engine, its sign-in to Azure.
+
+    The environment is read once.
 
     Attributes:
         environ: the environment as it was found; a local target adds its own variables to the process later.
@@ -74,7 +79,7 @@ class Target(Protocol):
         """Find the cluster that the job runs on, or create it."""
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
-        """Return the image if the target's registry has it; build and run nothing."""
+        """Return the image if it exists in the target's registry; build and run nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +96,9 @@ class Connection:
 
 
 def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Target:
-    """Open the target of a run: start the local AzureML, or sign in and check workspace and compute.
+    """Open the target of a run.
+
+    Start the local AzureML, or sign in to Azure and check workspace and compute.
 
     Remains of killed runs on this machine are removed first.
 
@@ -134,7 +141,9 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
 
 
 def open_workspace(host: Host, target: TargetConfig, directory: Path, emit: Listener) -> Connection:
-    """Connect to a target's workspace, to browse or promote; the local AzureML is started if it does not run.
+    """Connect to a target's workspace, to browse or promote.
+
+    The local AzureML is started if it does not run.
 
     Args:
         host: this process.
@@ -155,7 +164,9 @@ def open_workspace(host: Host, target: TargetConfig, directory: Path, emit: List
 
 
 def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Connection | None:
-    """Connect to a target's workspace without starting it; return None if the local AzureML does not run.
+    """Connect to a target's workspace without starting it.
+
+    Return None if the local AzureML does not run.
 
     Raises:
         InvalidError: the target's workspace is not configured.

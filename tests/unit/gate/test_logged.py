@@ -73,9 +73,9 @@ def test_columns_and_lists_are_series_by_their_names() -> None:
         (logged("t", TABLE, {"a": 1}, {"a": "1"}, a="Int"), "t.a", "its value 2 of 2 is no number"),
         (logged("t", TABLE, {"a": True}, a="Bool"), "t.a", "its value 1 of 1 is no number"),
         (logged("t", TABLE, {"a": "NaN"}, a="String"), "t.a", "its value 1 of 1 is no number"),
-        (logged("t", TABLE, {"a": 2**53 + 1}, a="Int"), "t.a", f"cannot tell from {2**53}"),
+        (logged("t", TABLE, {"a": 2**53 + 1}, a="Int"), "t.a", f"as a float is {2**53}"),
         (logged("t", TABLE, {"a": 1}, whole=False, a="Int"), "t.a", "more than the 1 values that are read"),
-        (artifact("cm", "confusion_matrix"), "cm", "it lies in a file of the job"),
+        (artifact("cm", "confusion_matrix"), "cm", "it is in a file of the job"),
     ],
 )
 def test_what_is_no_series(metric: Logged, name: str, why: str) -> None:

@@ -200,7 +200,7 @@ def test_the_line_that_a_run_prints(tmp_path: Path) -> None:
     service.jobs[last.name] = replace(last, tags={"aml-train.fingerprint": "x"})
     assert line().endswith(f"{last.name} is the last one; its tags do not say what differs.")
     service.jobs[last.name] = replace(done, name=last.name)
-    assert line().endswith(f"What differs from the last one, {last.name}, is not recorded.")
+    assert line().endswith(f"Its difference from the last one, {last.name}, is not recorded.")
 
 
 def test_a_service_that_does_not_answer_holds_nothing_up(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_service_that_does_not_answer_holds_nothing_up(tmp_path: Path) -> None
             raise ServiceError("AzureML answered 503")
 
     text = why_submitted(_template(tmp_path), Away(), IMAGE, None, fresh=False)
-    assert text.endswith("What differs from the last one is not known: AzureML answered 503")
+    assert text.endswith("The difference from the last one is not known: AzureML answered 503")
 
 
 def test_long_differences_are_one_short_line() -> None:

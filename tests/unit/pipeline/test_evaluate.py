@@ -101,7 +101,7 @@ def test_tables_that_cannot_be_read_matter_to_rules_alone() -> None:
 
     gated = decide(Refusing(metrics={"m": [1.0]}), rule("> 0"))
     assert gated.decision.met
-    assert gated.remark == "What the job logged besides its metrics is not shown: 403"
+    assert gated.remark == "Tables and lists that the job logged are not shown: 403"
     with pytest.raises(ServiceError, match="403"):
         decide(Refusing(metrics={"m": [1.0]}), rule("> 0", "row.loss"))
 

@@ -1,4 +1,7 @@
-"""What promotions and lineages need of a workspace besides its jobs: Protocols. The adapters are in :mod:`aml_train.azure`."""
+"""Protocols of a workspace's models, and of the records of promotions.
+
+Promotions and lineages need them besides jobs. The adapters are in :mod:`aml_train.azure`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from aml_train.jobs import ModelView
 
 
 class Catalogue(Protocol):
-    """Models, environments and data assets. Every method raises ServiceError if the service refuses or does not answer."""
+    """Models, environments and data assets.
+
+    Every method raises ServiceError if the service refuses or does not answer.
+    """
 
     def names(self) -> Iterator[str]:
         """Yield the names of all models."""
@@ -21,21 +27,23 @@ class Catalogue(Protocol):
     def change_tags(
         self, name: str, version: str, changes: Mapping[str, str | None], *, guard: Callable[[], None]
     ) -> None:
-        """Set tags of a version, and remove those whose value is None; nothing else of it changes.
+        """Set tags of a version, and remove those whose value is None.
+
+        Nothing else of the version changes.
 
         *guard* is called just before each request that writes, and may raise. Such a request ends within ten seconds, and is
         repeated after a transient failure. A tag that has the wanted value is not written.
         """
 
     def environment_image(self, job: str) -> str | None:
-        """Return the image that the job's environment names; None if it names none, as one that is built does."""
+        """Return the image that the job's environment names; None if it is built."""
 
     def has_data(self, name: str, version: str) -> bool:
         """Return whether that version of a data asset is registered."""
 
 
 class LockedRecord(Protocol):
-    """A model's record that only this process may write, as long as its lock is renewed in time.
+    """A model's record that only this process may write while its lock lasts.
 
     Every method raises :class:`aml_train.core.errors.ServiceError` if the lock was lost or the storage refuses.
     """
@@ -64,7 +72,9 @@ class PromotionStore(Protocol):
         """
 
     def hold(self, model: str) -> AbstractContextManager[LockedRecord]:
-        """Lock the record of *model*, after waiting for another holder. The lock is released at the end, or when this process dies.
+        """Lock the record of *model*, after waiting for another holder.
+
+        The lock is released at the end, or when this process dies.
 
         Raises:
             ServiceError: another process holds it for too long, or the storage refuses or does not answer.

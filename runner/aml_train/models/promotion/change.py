@@ -1,4 +1,4 @@
-"""Change tags as a record says, or finish what another run left half-done. Both under the lock."""
+"""Change tags as a record says, or finish an interrupted change; under the lock."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def title(model: ModelView) -> str:
 
 
 def apply(service: JobService, catalogue: Catalogue, held: LockedRecord, model: str, change: Change) -> None:
-    """Change the tags as *change* says; again where some of it was done already. The lock is renewed before each write.
+    """Change the tags as *change* says; repeating this is safe.
+
+    The lock is renewed before each write.
 
     Raises:
         ServiceError: the lock was lost, the service refuses or does not answer, or something else changes the stage at the same time.
@@ -79,7 +81,7 @@ def apply(service: JobService, catalogue: Catalogue, held: LockedRecord, model: 
 def finish(
     service: JobService, catalogue: Catalogue, held: LockedRecord, request: PromotionRequest, listener: Listener
 ) -> None:
-    """Do what was written down and not done, or strike it out where things are not as they were.
+    """Finish the pending change, or drop it if the stage has changed since.
 
     Raises what :func:`apply` raises.
     """
@@ -126,7 +128,7 @@ def new_change(
     lineage: Step,
     decision: Decision | None,
 ) -> Change:
-    """Return the change that puts *chosen* into the stage in place of the versions that are *present* there."""
+    """Return the change that puts *chosen* into the stage in place of *present*."""
     verdict = "not asked" if decision is None else decision.word
     image = next((step.name for step in lineage.walk() if step.kind == "image"), None)
     return Change(

@@ -1,4 +1,4 @@
-"""Which version is meant, and whether it may get into the stage by what is there: decisions over values. Pure but for a notice."""
+"""Choose the version to promote, and check the stage. Pure but for a notice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What was there when something was decided."""
+    """The state of a stage when something was decided."""
 
     record: Record
     versions: Sequence[ModelView]
@@ -62,7 +62,9 @@ def wanted_stage(request: PromotionRequest) -> str:
 
 
 def choose(request: PromotionRequest, look: Look, listener: Listener) -> ModelView:
-    """Return the version that is named, else the newest candidate that passed the gate of its run, of which *listener* is told.
+    """Return the named version, else the newest candidate that passed its run's gate.
+
+    A notice reports such a candidate.
 
     Raises:
         ServiceError: there is no such version.
@@ -94,7 +96,7 @@ def choose(request: PromotionRequest, look: Look, listener: Listener) -> ModelVi
 
 
 def check_expected(request: PromotionRequest, look: Look) -> None:
-    """Raise GateFailedError where something else is in the stage than the request expects."""
+    """Raise GateFailedError if the stage holds another version than expected."""
     expected = request.expect
     if expected is None:
         return
@@ -103,7 +105,10 @@ def check_expected(request: PromotionRequest, look: Look) -> None:
 
 
 def moved(look: Look, before: str, word: str) -> GateFailedError:
-    """Return the error for a stage in which something else is than *before*, as was *word*."""
+    """Return the error for a stage that holds something else than *before*.
+
+    *word* is how that was known.
+    """
     now = f"version {' and '.join(look.names)}" if look.names else "nothing"
     last = next((one for one in reversed(look.record.history) if one.stage == look.stage), None)
     who = f" ({last.action} by {last.actor}, {last.at})" if last and last.version in look.names else ""
@@ -148,7 +153,7 @@ def predecessor(request: PromotionRequest, look: Look) -> ModelView:
 
 
 def check_source(request: PromotionRequest, chosen: ModelView) -> None:
-    """Raise GateFailedError where a version comes from a stage that it may not come from."""
+    """Raise GateFailedError if the version's own stage may not lead to this one."""
     sources = request.policy.sources
     if sources and chosen.staged not in sources:
         raise GateFailedError(

@@ -1,8 +1,10 @@
-"""Move a model's version into a stage, and the one that is there out of it: judged anew, one at a time, and finished if interrupted.
+"""Promote and roll back: move a model's version into a stage.
+
+Versions are judged again, one at a time; an interrupted change is finished by the next run.
 
 The versions' tags say who is where; only tags change, never a version's files. The order is: decide, lock, look again, write down what
-will be done, tag the new one, tag the old one, look, write down that it was done. Whoever finds something written down that was not
-done does it, and is then judged against it.
+will be done, tag the new one, tag the old one, look, write down that it was done. A run that finds a change
+written down and not done does it, and is then judged against it.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _METRIC_PAUSE: Final = 0.05
 
 
 class Evaluate(Protocol):
-    """Reads a job's metrics and those of a baseline, and decides every rule: the pipeline's evaluation."""
+    """Evaluates a job against a baseline, with the pipeline's evaluation."""
 
     def __call__(
         self,
@@ -70,7 +72,7 @@ class Promoter:
         tracer: looks lineages up.
         evaluate: evaluates a job against a baseline.
         clock: time.
-        listener: is told everything that happens.
+        listener: receives every event.
     """
 
     service: JobService
@@ -112,7 +114,7 @@ class Promoter:
     def rollback(self, request: PromotionRequest) -> Promotion:
         """Have the version in a stage again that was there before the present one.
 
-        A second rollback goes one further back. Rules are not decided anew: that version met them, and this is for emergencies.
+        A second rollback goes one further back. Rules are not decided again: that version met them, and this is for emergencies.
 
         Raises:
             GateFailedError: no record says which version that is, or another one got into the stage meanwhile. Nothing is changed.
@@ -142,7 +144,7 @@ class Promoter:
         return Look(record=self.record(model), versions=self.service.models(model), stage=stage)
 
     def _settled_look(self, request: PromotionRequest, stage: str) -> Look:
-        """Look, once what somebody left half-done has been finished; a dry run only tells of it."""
+        """Look, after finishing a change that was interrupted; a dry run only reports it."""
         look = self._look(request.model, stage)
         if not look.versions:
             raise ServiceError(
@@ -156,7 +158,7 @@ class Promoter:
                 Notice(text=f"{unfinished} is not finished; a run that changes something finishes it first.")
             )
             return look
-        # Whoever is at it still holds the lock, and ends it by itself.
+        # A run that is still at it holds the lock, and ends the change itself.
         with self.store.hold(request.model) as held:
             finish(self.service, self.catalogue, held, request, self.listener)
         return self._look(request.model, stage)

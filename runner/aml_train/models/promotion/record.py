@@ -1,7 +1,7 @@
-"""What is written down of a model's promotions: those that happened, and the one that is under way. Pure.
+"""The record of a model's promotions: the past ones, and the pending one. Pure.
 
-It lies in one blob for each model, which is the lock as well (:mod:`aml_train.models.promotion.catalogue`). The stage that a version is in
-stands in the version's own tags; the record says how it got there, and is what `rollback` goes by.
+It is one blob for each model, which is the lock as well (:mod:`aml_train.models.promotion.catalogue`). The stage of a version is
+in the version's tags; the record has how it got there, and `rollback` follows it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Change:
 
     Attributes:
         id: random; the two models carry it as a tag.
-        action: what was asked for.
+        action: promote or rollback.
         stage: the stage.
         version: the version that gets into it.
         previous: the versions that leave it for ``archived``; normally one, none for the first model.
         came_from: the stage that *version* was in before; None for none.
-        path: where the version's files lie, which no change ever touches.
+        path: the place of the version's files, which no change ever touches.
         digest: of the image that it was trained in; None where that is not known.
         actor: who asked for it.
         reason: why, in the actor's words; may be empty.
@@ -40,7 +40,7 @@ class Change:
         run_url: the workflow's run; None outside one.
         gate: the verdict: ``passed``, ``none`` where there are no rules, ``skipped`` where all were skipped, ``not asked`` for a rollback.
         rules: each rule's reason.
-        finished_by: who finished it, where whoever began it did not.
+        finished_by: who finished it, if not the actor.
     """
 
     id: str
@@ -67,7 +67,7 @@ class Record:
     Attributes:
         model: its name.
         revision: grows with each change that was begun.
-        pending: the change that was begun, and not ended as far as this tells.
+        pending: the change that was begun, and not recorded as ended.
         history: those that ended, the oldest first.
     """
 
@@ -92,7 +92,9 @@ class Record:
         return dataclasses.replace(self, pending=None)
 
     def predecessor(self, stage: str, present: str) -> str | None:
-        """Return the version that was in *stage* before *present*, and that no rollback has taken out of it; None for none.
+        """Return the version that was in *stage* before *present*; None for none.
+
+        Versions that a rollback has taken out of it do not count.
 
         A rollback takes the newest promotion back, so that a second one goes a step further and not forward again.
 
@@ -161,7 +163,7 @@ def _change(value: Any) -> Change:
         raise ValueError(f"a change lacks {', '.join(missing)}")
     if not isinstance(value["action"], str) or value["action"] not in get_args(Action):
         raise ValueError(f"a change is a {str(value['action'])[:40]!r}")
-    # What a later version adds is left out, and not a reason to stop.
+    # Fields that a later version adds are left out, and no reason to stop.
     found = Answer(dict(value), lambda problem: ValueError(f"a change {problem}"))
     kept: dict[str, Any] = {key: _field(found, key) for key in value if key in known}
     return Change(**kept)

@@ -1,4 +1,4 @@
-"""What is asked of a promotion, and what came of it: values."""
+"""The request of a promotion, and its result: values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING = "none"
 
 @dataclass(frozen=True, kw_only=True)
 class PromotionRequest:
-    """A promotion, or a rollback, that somebody asks for.
+    """The request of a promotion or a rollback.
 
     Attributes:
         model: the model's name.
@@ -45,10 +45,10 @@ class PromotionRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Promotion:
-    """What a request came to.
+    """The result of a request.
 
     Attributes:
-        action: what was asked for.
+        action: promote or rollback.
         status: ``changed``; ``unchanged`` where the version was in the stage already; ``dry-run``.
         model: the version that is in the stage now, or with ``dry-run`` would be.
         stage: the stage.
@@ -69,7 +69,7 @@ class Promotion:
 
     @property
     def message(self) -> str:
-        """What happened, in a sentence."""
+        """The result in a sentence."""
         name = f"{self.model.name} version {self.model.version}"
         if self.status == "unchanged":
             return f"{name} is in {self.stage} already: nothing was changed."
