@@ -40,7 +40,7 @@ _ASSET: Final = re.compile(r"(?P<name>[^/:@]+):(?P<version>[^/:@]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class LineageStep:
     """One step of a lineage, and the steps that it rests on.
 
     Attributes:
@@ -55,16 +55,16 @@ class Step:
     name: str
     state: State
     detail: str = ""
-    parts: tuple[Step, ...] = ()
+    parts: tuple[LineageStep, ...] = ()
 
-    def walk(self) -> Iterator[Step]:
+    def walk(self) -> Iterator[LineageStep]:
         """Yield this step and all below, from the top down."""
         yield self
         for part in self.parts:
             yield from part.walk()
 
     @property
-    def broken(self) -> tuple[Step, ...]:
+    def broken(self) -> tuple[LineageStep, ...]:
         """Every step that is broken."""
         return tuple(step for step in self.walk() if step.state == "broken")
 
@@ -74,7 +74,7 @@ class Step:
         return own | {"parts": [part.facts() for part in self.parts]}
 
 
-def render_lineage(step: Step) -> Iterator[str]:
+def render_lineage(step: LineageStep) -> Iterator[str]:
     """Yield a lineage as the lines of a tree, without colours."""
     marks = {"verified": "✓", "recorded": "·", "unknown": "?", "broken": "✗"}
     yield f"{marks[step.state]} {step.kind:<11} {step.name}" + (f"  ({step.detail})" if step.detail else "")
@@ -100,7 +100,7 @@ class Tracer:
     catalogue: Catalogue
     registry: Callable[[str], Registry | None]
 
-    def trace(self, model: ModelView) -> Step:
+    def trace(self, model: ModelView) -> LineageStep:
         """Return the lineage of *model*, looked up.
 
         Raises:
@@ -113,56 +113,60 @@ class Tracer:
                 why = (
                     f"its tag {tag} was changed since its registration: it is {model.tags.get(tag)}, and was {fixed}"
                 )
-                return Step(kind="model", name=name, state="broken", detail=why)
+                return LineageStep(kind="model", name=name, state="broken", detail=why)
         job = model.origin
         if job is None:
             why = "no job made it: neither its tags nor AzureML name one"
-            return Step(kind="model", name=name, state="broken", detail=why)
+            return LineageStep(kind="model", name=name, state="broken", detail=why)
         view = self.service.find(job)
         parts = (self._files(model, job, view), self._job(model, job, view))
         if TAG_JOB not in model.tags:
             detail = "something else than aml-train registered it; AzureML names its job"
-            return Step(kind="model", name=name, state="recorded", detail=detail, parts=parts)
-        return Step(kind="model", name=name, state="verified", detail=model.path, parts=parts)
+            return LineageStep(kind="model", name=name, state="recorded", detail=detail, parts=parts)
+        return LineageStep(kind="model", name=name, state="verified", detail=model.path, parts=parts)
 
-    def _files(self, model: ModelView, job: str, view: JobView | None) -> Step:
+    def _files(self, model: ModelView, job: str, view: JobView | None) -> LineageStep:
         source = model.tags.get(TAG_SOURCE, "")
         if source and not source.startswith(f"azureml://jobs/{job}/"):
             why = f"they are another job's than {job}, which the model names"
-            return Step(kind="files", name=source, state="broken", detail=why)
+            return LineageStep(kind="files", name=source, state="broken", detail=why)
         name = source.removeprefix(f"azureml://jobs/{job}/outputs/") or model.path
         if view is None or _ARTIFACTS not in source:
-            return Step(kind="files", name=name, state="recorded")
+            return LineageStep(kind="files", name=name, state="recorded")
         path = source.partition(_ARTIFACTS)[2]
         if self.service.has_artifact(job, path):
-            return Step(kind="files", name=path, state="verified", detail="among the job's artefacts")
-        return Step(kind="files", name=path, state="broken", detail="they are not among the job's artefacts any more")
+            return LineageStep(kind="files", name=path, state="verified", detail="among the job's artefacts")
+        return LineageStep(
+            kind="files", name=path, state="broken", detail="they are not among the job's artefacts any more"
+        )
 
-    def _job(self, model: ModelView, job: str, view: JobView | None) -> Step:
+    def _job(self, model: ModelView, job: str, view: JobView | None) -> LineageStep:
         if view is None:
-            return Step(kind="job", name=job, state="broken", detail="there is no such job any more")
+            return LineageStep(kind="job", name=job, state="broken", detail="there is no such job any more")
         if view.status is not JobStatus.COMPLETED:
-            return Step(kind="job", name=job, state="broken", detail=f"it is {view.status.value}, and not Completed")
+            return LineageStep(
+                kind="job", name=job, state="broken", detail=f"it is {view.status.value}, and not Completed"
+            )
         for tag in (TAG_DIGEST, TAG_COMMIT) if TAG_JOB in model.tags else ():
             ours, its = model.tags.get(tag), view.tags.get(tag)
             if ours != its:
                 why = f"its tag {tag} is {its or 'missing'}, and the model's {ours or 'missing'}"
-                return Step(kind="job", name=job, state="broken", detail=why)
+                return LineageStep(kind="job", name=job, state="broken", detail=why)
         parts = (self._environment(view), *self._commit(view.tags), *self._data(view))
-        return Step(kind="job", name=job, state="verified", detail=_experiment(view), parts=parts)
+        return LineageStep(kind="job", name=job, state="verified", detail=_experiment(view), parts=parts)
 
-    def _environment(self, job: JobView) -> Step:
+    def _environment(self, job: JobView) -> LineageStep:
         wanted, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
         found = self.catalogue.environment_image(job.name)
         if wanted is None or digest is None:
             detail = job.tags.get(TAG_TESTED, "nothing is written down of its image")
-            return Step(
+            return LineageStep(
                 kind="environment", name=found or "the job's own environment", state="recorded", detail=detail
             )
         if found is None or not found.endswith(f"@{digest}"):
             why = f"the job's environment has {found or 'no image'}, and not {digest}"
-            return Step(kind="environment", name=wanted, state="broken", detail=why)
-        return Step(
+            return LineageStep(kind="environment", name=wanted, state="broken", detail=why)
+        return LineageStep(
             kind="environment",
             name=found,
             state="verified",
@@ -170,14 +174,14 @@ class Tracer:
             parts=self._image(wanted, digest, job.tags),
         )
 
-    def _image(self, image: str, digest: str, tags: Mapping[str, str]) -> tuple[Step, ...]:
+    def _image(self, image: str, digest: str, tags: Mapping[str, str]) -> tuple[LineageStep, ...]:
         reference = ImageRef.parse(image)
         steps = []
         try:
             registry = self.registry(reference.registry)
             if registry is None:
                 why = f"the registry {reference.registry} cannot be reached from here"
-                steps.append(Step(kind="image", name=digest, state="unknown", detail=why))
+                steps.append(LineageStep(kind="image", name=digest, state="unknown", detail=why))
             else:
                 with registry:
                     steps += [
@@ -185,50 +189,54 @@ class Tracer:
                         self._tests(registry, reference, digest, tags),
                     ]
         except (ImageError, ServiceError) as error:
-            steps.append(Step(kind="image", name=digest, state="unknown", detail=error.message))
+            steps.append(LineageStep(kind="image", name=digest, state="unknown", detail=error.message))
         base = tags.get(TAG_BASE)
         if base is not None:
-            steps.append(Step(kind="base", name=base, state="recorded", detail="what the image was built from"))
+            steps.append(
+                LineageStep(kind="base", name=base, state="recorded", detail="what the image was built from")
+            )
         return tuple(steps)
 
-    def _manifest(self, registry: Registry, repository: str, digest: str) -> Step:
+    def _manifest(self, registry: Registry, repository: str, digest: str) -> LineageStep:
         if registry.head_manifest(repository, digest) is None:
             why = f"{registry.host}/{repository} does not have it any more"
-            return Step(kind="image", name=digest, state="broken", detail=why)
-        return Step(kind="image", name=digest, state="verified", detail=f"in {registry.host}/{repository}")
+            return LineageStep(kind="image", name=digest, state="broken", detail=why)
+        return LineageStep(kind="image", name=digest, state="verified", detail=f"in {registry.host}/{repository}")
 
-    def _tests(self, registry: Registry, reference: ImageRef, digest: str, tags: Mapping[str, str]) -> Step:
+    def _tests(self, registry: Registry, reference: ImageRef, digest: str, tags: Mapping[str, str]) -> LineageStep:
         from aml_train.image import load_record
 
         key = tags.get(TAG_TESTED, "")
         if not key or " " in key:
-            return Step(kind="tests", name=key or "none", state="recorded")
+            return LineageStep(kind="tests", name=key or "none", state="recorded")
         try:
             record = load_record(registry, reference.repository, digest, key)
         except ImageError as error:
-            return Step(kind="tests", name=key, state="broken", detail=error.message)
+            return LineageStep(kind="tests", name=key, state="broken", detail=error.message)
         if record is None:
             why = "the registry has no record of these tests in this image"
-            return Step(kind="tests", name=key, state="broken", detail=why)
+            return LineageStep(kind="tests", name=key, state="broken", detail=why)
         counts = "they passed" if record.passed is None else f"{record.passed} passed, {record.skipped or 0} skipped"
-        return Step(kind="tests", name=record.command, state="verified", detail=f"{counts}, {record.at}")
+        return LineageStep(kind="tests", name=record.command, state="verified", detail=f"{counts}, {record.at}")
 
-    def _commit(self, tags: Mapping[str, str]) -> Iterator[Step]:
+    def _commit(self, tags: Mapping[str, str]) -> Iterator[LineageStep]:
         commit = tags.get(TAG_COMMIT)
         if commit is not None:
             more = [tags[tag] for tag in (TAG_REPOSITORY, TAG_BRANCH, TAG_RUN_URL) if tag in tags]
-            yield Step(kind="commit", name=commit, state="recorded", detail=", ".join(more))
+            yield LineageStep(kind="commit", name=commit, state="recorded", detail=", ".join(more))
 
-    def _data(self, job: JobView) -> Iterator[Step]:
+    def _data(self, job: JobView) -> Iterator[LineageStep]:
         for key, value in data_of(job.tags, job.inputs).items():
             given = f"{key} = {value}"
             asset = _ASSET.fullmatch(value)
             if asset is None or asset["name"] == "sha256":
-                yield Step(kind="data", name=given, state="recorded", detail="no version of a data asset")
+                yield LineageStep(kind="data", name=given, state="recorded", detail="no version of a data asset")
             elif self.catalogue.has_data(asset["name"], asset["version"]):
-                yield Step(kind="data", name=given, state="verified", detail="the data asset is registered")
+                yield LineageStep(kind="data", name=given, state="verified", detail="the data asset is registered")
             else:
-                yield Step(kind="data", name=given, state="broken", detail="there is no such data asset any more")
+                yield LineageStep(
+                    kind="data", name=given, state="broken", detail="there is no such data asset any more"
+                )
 
 
 def _experiment(job: JobView) -> str:

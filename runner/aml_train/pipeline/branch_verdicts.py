@@ -25,7 +25,7 @@ _ENOUGH: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class BranchVerdict:
     """How a run of a branch ended that had read a completed job's metrics.
 
     Attributes:
@@ -50,7 +50,7 @@ def verdict_tag(branch: str) -> str:
     return f"{tag[: KEY_LENGTH - len(mark) - 1]}-{mark}"
 
 
-def read_verdict(tags: Mapping[str, str], branch: str) -> Verdict | None:
+def read_verdict(tags: Mapping[str, str], branch: str) -> BranchVerdict | None:
     """Return *branch*'s verdict from a job's *tags*; None if there is no valid one."""
     try:
         found = json.loads(tags.get(verdict_tag(branch), ""))
@@ -61,7 +61,7 @@ def read_verdict(tags: Mapping[str, str], branch: str) -> Verdict | None:
     except (ValueError, KeyError, TypeError, RecursionError):
         # Tags can be changed by hand: what is no verdict of ours is none.
         return None
-    return Verdict(gate=gate, **texts)
+    return BranchVerdict(gate=gate, **texts)
 
 
 def record_verdict(
@@ -77,7 +77,7 @@ def record_verdict(
     """
     tags: dict[str, str] = {TAG_GATE: gate}
     if origin is not None and origin.branch is not None and not origin.dirty:
-        verdict = Verdict(
+        verdict = BranchVerdict(
             gate=gate,
             at=now.astimezone(datetime.UTC).isoformat(timespec="milliseconds"),
             commit=origin.commit,

@@ -16,7 +16,7 @@ from aml_train.image.registry.client import Registry
 from aml_train.image.spec import TestRecord
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
-from aml_train.models.lineage import Step, Tracer, render_lineage
+from aml_train.models.lineage import LineageStep, Tracer, render_lineage
 from tests.support.fake_promotion import FakeCatalogue
 from tests.support.fake_workspace import FakeService
 from tests.unit.image.registry.fake_registry import FakeRegistry
@@ -87,7 +87,7 @@ class World:
             raise ImageError("the registry does not answer")
         return Registry(f"https://{HOST}", transport=self.server)
 
-    def trace(self) -> Step:
+    def trace(self) -> LineageStep:
         service = FakeService(artifacts=self.artifacts, jobs={"j": self.job} if self.exists else {})
         catalogue = FakeCatalogue(service, images=self.images, data=self.data)
         return Tracer(service=service, catalogue=catalogue, registry=self.open).trace(self.model)

@@ -12,7 +12,7 @@ from aml_train.core.events import Listener, Notice
 from aml_train.core.tags import TAG_STAGE
 from aml_train.gate import Decision
 from aml_train.jobs import JobService, ModelView
-from aml_train.models.lineage import Step
+from aml_train.models.lineage import LineageStep
 from aml_train.models.promotion.catalogue import Catalogue, LockedRecord
 from aml_train.models.promotion.record import Action, Change, Record, decode, encode
 from aml_train.models.promotion.request import PromotionRequest
@@ -125,7 +125,7 @@ def new_change(
     action: Action,
     chosen: ModelView,
     present: Sequence[ModelView],
-    lineage: Step,
+    lineage: LineageStep,
     decision: Decision | None,
 ) -> Change:
     """Return the change that puts *chosen* into the stage in place of *present*."""

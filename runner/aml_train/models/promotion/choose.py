@@ -22,7 +22,7 @@ _SHOWN: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class StageState:
     """The state of a stage when something was decided."""
 
     record: Record
@@ -61,7 +61,7 @@ def wanted_stage(request: PromotionRequest) -> str:
     return stage
 
 
-def choose(request: PromotionRequest, look: Look, listener: Listener) -> ModelView:
+def choose(request: PromotionRequest, state: StageState, listener: Listener) -> ModelView:
     """Return the named version, else the newest candidate that passed its run's gate.
 
     A notice reports such a candidate.
@@ -71,9 +71,9 @@ def choose(request: PromotionRequest, look: Look, listener: Listener) -> ModelVi
         GateFailedError: there is no candidate.
     """
     if request.version is not None:
-        found = look.find(request.version)
+        found = state.find(request.version)
         if found is None:
-            known = ", ".join(one.version for one in look.versions[:_SHOWN])
+            known = ", ".join(one.version for one in state.versions[:_SHOWN])
             raise ServiceError(
                 f"There is no version {request.version} of the model {request.model}.",
                 hint=f"The newest are: {known}.",
@@ -82,10 +82,10 @@ def choose(request: PromotionRequest, look: Look, listener: Listener) -> ModelVi
     wanted = request.policy.sources or (CANDIDATE,)
     # Without a word on it, a version that is in no stage yet is a candidate, too.
     stages = {*wanted, *(() if request.policy.sources else (None,))}
-    candidates = [one for one in look.versions if one.staged in stages]
+    candidates = [one for one in state.versions if one.staged in stages]
     passed = [one for one in candidates if one.tags.get(TAG_GATE) in _GOOD]
     if not passed:
-        have = ", ".join(f"{one.version} ({one.staged or 'no stage'})" for one in look.versions[:_SHOWN])
+        have = ", ".join(f"{one.version} ({one.staged or 'no stage'})" for one in state.versions[:_SHOWN])
         raise GateFailedError(
             f"No version of {request.model} is in {' or '.join(wanted)} and has passed the gate of its run; there are: {have}.",
             hint=f"Nothing was changed. Name a version: aml-train promote {request.model}:VERSION --to {request.stage}",
@@ -95,30 +95,30 @@ def choose(request: PromotionRequest, look: Look, listener: Listener) -> ModelVi
     return passed[0]
 
 
-def check_expected(request: PromotionRequest, look: Look) -> None:
+def check_expected(request: PromotionRequest, state: StageState) -> None:
     """Raise GateFailedError if the stage holds another version than expected."""
     expected = request.expect
     if expected is None:
         return
-    if look.names != (() if expected.lower() == NOTHING else (expected,)):
-        raise moved(look, "nothing" if expected.lower() == NOTHING else f"version {expected}", "expected")
+    if state.names != (() if expected.lower() == NOTHING else (expected,)):
+        raise moved(state, "nothing" if expected.lower() == NOTHING else f"version {expected}", "expected")
 
 
-def moved(look: Look, before: str, word: str) -> GateFailedError:
+def moved(state: StageState, before: str, word: str) -> GateFailedError:
     """Return the error for a stage that holds something else than *before*.
 
     *word* is how that was known.
     """
-    now = f"version {' and '.join(look.names)}" if look.names else "nothing"
-    last = next((one for one in reversed(look.record.history) if one.stage == look.stage), None)
-    who = f" ({last.action} by {last.actor}, {last.at})" if last and last.version in look.names else ""
+    now = f"version {' and '.join(state.names)}" if state.names else "nothing"
+    last = next((one for one in reversed(state.record.history) if one.stage == state.stage), None)
+    who = f" ({last.action} by {last.actor}, {last.at})" if last and last.version in state.names else ""
     return GateFailedError(
-        f"{look.record.model}: {now} is in {look.stage} by now{who}, and not {before}, as was {word}.",
+        f"{state.record.model}: {now} is in {state.stage} by now{who}, and not {before}, as was {word}.",
         hint="Nothing was changed. Run it again to be judged against what is there now.",
     )
 
 
-def predecessor(request: PromotionRequest, look: Look) -> ModelView:
+def predecessor(request: PromotionRequest, state: StageState) -> ModelView:
     """Return the version that a rollback brings back.
 
     Raises:
@@ -126,29 +126,29 @@ def predecessor(request: PromotionRequest, look: Look) -> ModelView:
         ServiceError: it is gone.
     """
     nothing = "Nothing was changed. Name the version: aml-train promote"
-    if len(look.present) != 1:
-        there = f"versions {', '.join(look.names)} are" if look.present else "nothing is"
+    if len(state.present) != 1:
+        there = f"versions {', '.join(state.names)} are" if state.present else "nothing is"
         raise GateFailedError(
-            f"{request.model}: {there} in {look.stage}: there is no saying what to go back to.",
-            hint=f"{nothing} {request.model}:VERSION --to {look.stage}",
+            f"{request.model}: {there} in {state.stage}: there is no saying what to go back to.",
+            hint=f"{nothing} {request.model}:VERSION --to {state.stage}",
         )
-    present = look.names[0]
+    present = state.names[0]
     try:
-        version = look.record.predecessor(look.stage, present)
+        version = state.record.predecessor(state.stage, present)
     except ValueError as error:
         raise GateFailedError(
-            f"{request.model}: version {present} is in {look.stage}, and by the record of promotions it should be {error}:"
+            f"{request.model}: version {present} is in {state.stage}, and by the record of promotions it should be {error}:"
             " something else changed the stage.",
-            hint=f"{nothing} {request.model}:VERSION --to {look.stage}",
+            hint=f"{nothing} {request.model}:VERSION --to {state.stage}",
         ) from error
     if version is None:
         raise GateFailedError(
-            f"{request.model}: nothing was in {look.stage} before version {present}.",
-            hint=f"{nothing} {request.model}:VERSION --to {look.stage}",
+            f"{request.model}: nothing was in {state.stage} before version {present}.",
+            hint=f"{nothing} {request.model}:VERSION --to {state.stage}",
         )
-    found = look.find(version)
+    found = state.find(version)
     if found is None:
-        raise ServiceError(f"Version {version} of {request.model}, which was in {look.stage} before, is gone.")
+        raise ServiceError(f"Version {version} of {request.model}, which was in {state.stage} before, is gone.")
     return found
 
 

@@ -28,11 +28,11 @@ from aml_train.core.events import (
 )
 from aml_train.gate import Decision, GateResult, series_of
 from aml_train.jobs import JobService, ModelView
-from aml_train.models.lineage import Step, Tracer
+from aml_train.models.lineage import LineageStep, Tracer
 from aml_train.models.promotion.catalogue import Catalogue, PromotionStore
 from aml_train.models.promotion.change import apply, decoded, finish, new_change, title
 from aml_train.models.promotion.choose import (
-    Look,
+    StageState,
     check_expected,
     check_source,
     choose,
@@ -93,14 +93,14 @@ class Promoter:
             ServiceError: there is no such version, or the service or the storage refuses or does not answer.
         """
         stage = wanted_stage(request)
-        look = self._settled_look(request, stage)
-        chosen = choose(request, look, self.listener)
-        if look.names == (chosen.version,):
+        state = self._settled_state(request, stage)
+        chosen = choose(request, state, self.listener)
+        if state.names == (chosen.version,):
             self.listener(Notice(text=f"{title(chosen)} is in {stage} already."))
             return Promotion(action="promote", status="unchanged", model=chosen, stage=stage)
-        check_expected(request, look)
+        check_expected(request, state)
         check_source(request, chosen)
-        previous = [one for one in look.present if one.version != chosen.version]
+        previous = [one for one in state.present if one.version != chosen.version]
         lineage = self._trace(chosen)
         if lineage.broken:
             raise GateFailedError(
@@ -109,7 +109,7 @@ class Promoter:
             )
         decision = self._decide(request, chosen, previous)
         change = new_change(request, "promote", chosen, previous, lineage, decision)
-        return self._carry_out(request, change, look, chosen, decision=decision, lineage=lineage)
+        return self._carry_out(request, change, state, chosen, decision=decision, lineage=lineage)
 
     def rollback(self, request: PromotionRequest) -> Promotion:
         """Have the version in a stage again that was there before the present one.
@@ -122,15 +122,15 @@ class Promoter:
             ServiceError: that version is gone, or the service or the storage refuses or does not answer.
         """
         stage = wanted_stage(request)
-        look = self._settled_look(request, stage)
-        check_expected(request, look)
-        chosen = predecessor(request, look)
+        state = self._settled_state(request, stage)
+        check_expected(request, state)
+        chosen = predecessor(request, state)
         lineage = self._trace(chosen)
         if lineage.broken:
             text = f"The lineage of {title(chosen)} is broken: {_sentences(lineage)}"
             self.listener(Notice(text=text, level="warning"))
-        change = new_change(request, "rollback", chosen, look.present, lineage, None)
-        return self._carry_out(request, change, look, chosen, decision=None, lineage=lineage)
+        change = new_change(request, "rollback", chosen, state.present, lineage, None)
+        return self._carry_out(request, change, state, chosen, decision=None, lineage=lineage)
 
     def record(self, model: str) -> Record:
         """Return what is written down of a model's promotions.
@@ -140,31 +140,31 @@ class Promoter:
         """
         return decoded(self.store.read(model), model)
 
-    def _look(self, model: str, stage: str) -> Look:
-        return Look(record=self.record(model), versions=self.service.models(model), stage=stage)
+    def _state(self, model: str, stage: str) -> StageState:
+        return StageState(record=self.record(model), versions=self.service.models(model), stage=stage)
 
-    def _settled_look(self, request: PromotionRequest, stage: str) -> Look:
-        """Look, after finishing a change that was interrupted; a dry run only reports it."""
-        look = self._look(request.model, stage)
-        if not look.versions:
+    def _settled_state(self, request: PromotionRequest, stage: str) -> StageState:
+        """Return the state, after finishing an interrupted change; a dry run reports it."""
+        state = self._state(request.model, stage)
+        if not state.versions:
             raise ServiceError(
                 f"There is no model {request.model} in the workspace.", hint="See: aml-train model list"
             )
-        if look.record.pending is None:
-            return look
+        if state.record.pending is None:
+            return state
         if request.dry_run:
-            unfinished = f"The {look.record.pending.action} of version {look.record.pending.version}"
+            unfinished = f"The {state.record.pending.action} of version {state.record.pending.version}"
             self.listener(
                 Notice(text=f"{unfinished} is not finished; a run that changes something finishes it first.")
             )
-            return look
+            return state
         # A run that is still at it holds the lock, and ends the change itself.
         with self.store.hold(request.model) as held:
             finish(self.service, self.catalogue, held, request, self.listener)
-        return self._look(request.model, stage)
+        return self._state(request.model, stage)
 
-    def _trace(self, model: ModelView) -> Step:
-        with self._stage("lineage", f"Look the lineage of {title(model)} up") as summary:
+    def _trace(self, model: ModelView) -> LineageStep:
+        with self._stage("lineage", f"Look up the lineage of {title(model)}") as summary:
             lineage = self.tracer.trace(model)
             states = [step.state for step in lineage.walk()]
             words = [f"{states.count(state)} {state}" for state in ("verified", "recorded", "unknown", "broken")]
@@ -211,11 +211,11 @@ class Promoter:
         self,
         request: PromotionRequest,
         change: Change,
-        look: Look,
+        state: StageState,
         chosen: ModelView,
         *,
         decision: Decision | None,
-        lineage: Step,
+        lineage: LineageStep,
     ) -> Promotion:
         previous = change.previous[0] if change.previous else None
         result = Promotion(
@@ -232,13 +232,13 @@ class Promoter:
         with self._stage("promote", f"Put {title(chosen)} into {change.stage}") as summary:
             with self.store.hold(request.model) as held:
                 finish(self.service, self.catalogue, held, request, self.listener)
-                now = Look(
+                now = StageState(
                     record=decoded(held.read(), request.model),
                     versions=self.service.models(request.model),
                     stage=change.stage,
                 )
-                if now.names != look.names or now.record.revision != look.record.revision:
-                    there = f"version {' and '.join(look.names)}" if look.names else "nothing"
+                if now.names != state.names or now.record.revision != state.record.revision:
+                    there = f"version {' and '.join(state.names)}" if state.names else "nothing"
                     raise moved(now, there, "decided against")
                 record = now.record.begun(change)
                 held.write(encode(record))
@@ -272,5 +272,5 @@ class Promoter:
         return report_stage(name, title, emit=self.listener, now=self.clock.now)
 
 
-def _sentences(lineage: Step) -> str:
+def _sentences(lineage: LineageStep) -> str:
     return "; ".join(f"{step.kind} {step.name}: {step.detail}" for step in lineage.broken)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from aml_train.config import StagePolicy
 from aml_train.gate import Decision
 from aml_train.jobs import ModelView
-from aml_train.models.lineage import Step
+from aml_train.models.lineage import LineageStep
 from aml_train.models.promotion.record import Action
 
 #: What :attr:`PromotionRequest.expect` says where nothing is to be in the stage.
@@ -64,7 +64,7 @@ class Promotion:
     stage: str
     previous: str | None = None
     decision: Decision | None = None
-    lineage: Step | None = None
+    lineage: LineageStep | None = None
     change: str | None = None
 
     @property
