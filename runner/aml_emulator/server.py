@@ -22,19 +22,19 @@ from starlette.concurrency import run_in_threadpool
 
 from aml_emulator.api.admin import Admin, prepare
 from aml_emulator.api.app import App
-from aml_emulator.context import Runner, Services
-from aml_emulator.domain.compute.nodes import Fleet
+from aml_emulator.context import Context
 from aml_emulator.domain.curated_images import CuratedImages
 from aml_emulator.domain.jobs.service import JobService, RunProgress
+from aml_emulator.executor.nodes import Fleet
 from aml_emulator.executor.queue import JobRunner
 from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import RunSink, SinkFor
+from aml_emulator.executor.spec import JobExecutor, RunSink, SinkFor
+from aml_emulator.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
 from aml_emulator.identity.federation import Federation
 from aml_emulator.identity.identity import Identity, load_or_create
 from aml_emulator.identity.tokens import Tokens
 from aml_emulator.network.certificates import prepare as prepare_certificates
 from aml_emulator.network.faults import Faults
-from aml_emulator.network.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
 from aml_emulator.network.hosts import Destination, decide
 from aml_emulator.network.outward import Outward
 from aml_emulator.network.proxy import Proxy
@@ -56,20 +56,20 @@ from aml_emulator.processes.host import (
 from aml_emulator.settings import Settings
 from aml_emulator.store import Store
 from aml_emulator.store.blobs import Blobs
-from aml_emulator.store.damage import check_before_start, disk_problem, error_for
+from aml_emulator.store.damage import check_before_start, disk_problem, failure_of
 
 logger = logging.getLogger(__name__)
 
 ENGINE_SECONDS = 3.0
 
 
-MakeRunner = Callable[[Services, ExecutorSettings, SinkFor], Runner]
-"""Gives what executes jobs: of the services, how jobs reach them, and where each run's progress is reported."""
+MakeRunner = Callable[[Context, ExecutorSettings, SinkFor], JobExecutor]
+"""Gives what executes jobs: of the context, how jobs reach the emulator, and where each run's progress is reported."""
 
 
-def run_in_containers(services: Services, settings: ExecutorSettings, sink_for: SinkFor) -> Runner:
+def run_in_containers(context: Context, settings: ExecutorSettings, sink_for: SinkFor) -> JobExecutor:
     """Return what executes jobs as containers."""
-    return JobRunner(blobs=services.blobs, settings=settings, sink_for=sink_for, fleet=services.fleet)
+    return JobRunner(blobs=context.blobs, settings=settings, sink_for=sink_for, fleet=context.fleet)
 
 
 async def serve(
@@ -100,7 +100,7 @@ async def serve(
         except ChildError as error:
             raise StartError("\n".join(filter(None, (str(error), disk_problem(settings.data))))) from error
         except sqlite3.Error as error:
-            damage = error_for(error, settings.data)
+            damage = failure_of(error, settings.data)
             raise StartError(damage.message if damage else f"the database cannot be used: {error}") from error
         except docker.errors.DockerException as error:
             raise StartError(
@@ -142,15 +142,15 @@ async def _run(
     listener = listen(settings.host, settings.port)
     stack.callback(listener.close)
     port = int(listener.getsockname()[1])
-    services = _services(settings, identity, store, blobs, port, clock)
-    if services.recorder is not None:
-        stack.callback(services.recorder.close)
-    await run_in_threadpool(prepare, services, max_jobs=settings.max_jobs)
+    context = _context(settings, identity, store, blobs, port, clock)
+    if context.recorder is not None:
+        stack.callback(context.recorder.close)
+    await run_in_threadpool(prepare, context, max_jobs=settings.max_jobs)
 
     own_ports = frozenset({port, registry_port})
     engine_name = settings.registry_engine_name or f"localhost:{registry_port}"
     runner = make_runner(
-        services,
+        context,
         ExecutorSettings(
             max_jobs=settings.max_jobs,
             proxy_port=port,
@@ -163,12 +163,12 @@ async def _run(
             own_ports=own_ports,
             container=settings.container or await run_in_threadpool(own_container),
         ),
-        partial(_sink, services),
+        partial(_sink, context),
     )
     stack.callback(runner.close)
-    jobs = JobService(services, runner)
+    jobs = JobService(context, runner)
 
-    app = App(services, jobs)
+    app = App(context, jobs)
     service_socket, jobs_socket = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     serving = [
         serve_application(app, service_socket, certificates, stack),
@@ -179,7 +179,7 @@ async def _run(
     tls.load_cert_chain(certificates.server_cert, certificates.server_key)
     fronts = await start_registry_fronts(
         settings,
-        services,
+        context,
         backing_port,
         tls,
         PlainRegistry(listener=registry_listener, is_job=runner.is_job),
@@ -187,7 +187,7 @@ async def _run(
     )
 
     admin = Admin(
-        services=services,
+        context=context,
         jobs=jobs,
         version=settings.version or own_version(),
         ca_pem=certificates.ca_pem,
@@ -201,19 +201,19 @@ async def _run(
         Destination.BLOB: storage_port,
         Destination.REGISTRY: int(fronts[0].getsockname()[1]),
     }
-    faulty = await start_fault_fronts(ports, services, tls, certificates, stack)
+    faulty = await start_fault_fronts(ports, context, tls, certificates, stack)
     proxy = Proxy(
         decide=partial(decide, blob_host=identity.blob_host, login_server=identity.login_server),
-        port_of=lambda destination: (faulty if services.faults else ports)[destination],
+        port_of=lambda destination: (faulty if context.faults else ports)[destination],
         upstream=Upstream(outward=Outward(own_ports=own_ports)),
         admin=admin.answer,
-        down=services.faults.outage,
-        page=Site(services).serve,
+        down=context.faults.outage,
+        page=Site(context).serve,
         is_job=runner.is_job,
     )
     loop = asyncio.get_running_loop()
     # Connections that are open already would pass the faults by, or keep to them.
-    services.faults.on_change(lambda: loop.call_soon_threadsafe(proxy.break_off))
+    context.faults.on_change(lambda: loop.call_soon_threadsafe(proxy.break_off))
     server = await proxy.serve_on(listener)
     stack.push_async_callback(proxy.close)
     stack.callback(server.close)
@@ -233,10 +233,10 @@ async def _run(
     logger.info("stopping")
 
 
-def _services(
+def _context(
     settings: Settings, identity: Identity, store: Store, blobs: Blobs, port: int, clock: Callable[[], float]
-) -> Services:
-    return Services(
+) -> Context:
+    return Context(
         identity=identity,
         store=store,
         blobs=blobs,
@@ -286,5 +286,5 @@ async def _resume(jobs: JobService) -> None:
     await run_in_threadpool(jobs.resume)
 
 
-def _sink(services: Services, run_id: str) -> RunSink:
-    return RunProgress(services, run_id)
+def _sink(context: Context, run_id: str) -> RunSink:
+    return RunProgress(context, run_id)

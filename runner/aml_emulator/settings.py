@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from aml_emulator.domain.compute.vm_sizes import Quotas, parse_quotas
+from aml_emulator.domain.vm_sizes import Quotas, parse_quotas
 from aml_emulator.executor.settings import MICROMAMBA_URL
 
 PREFIX = "AML_EMULATOR_"

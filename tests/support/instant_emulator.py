@@ -31,7 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from aml_emulator import settings as settings_module
-from aml_emulator.context import Services
+from aml_emulator.context import Context
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import LOG_PATH, Ending, RunError, RunSink, RunSpec, SinkFor
 from aml_emulator.server import MakeRunner, serve
@@ -45,7 +45,7 @@ THREADS = 4
 class InstantRunner:
     """Executes scripts; an `aml_emulator.context.Runner`."""
 
-    def __init__(self, services: Services, sink_for: SinkFor) -> None:
+    def __init__(self, services: Context, sink_for: SinkFor) -> None:
         self._services = services
         self._sink_for = sink_for
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="instant")
@@ -207,7 +207,7 @@ def serve_with(make_runner: MakeRunner) -> None:
     asyncio.run(serve(settings_module.parse(sys.argv[1:], os.environ), make_runner=make_runner))
 
 
-def run_at_once(services: Services, _settings: ExecutorSettings, sink_for: SinkFor) -> InstantRunner:
+def run_at_once(services: Context, _settings: ExecutorSettings, sink_for: SinkFor) -> InstantRunner:
     """Return what executes jobs: see `aml_emulator.server.MakeRunner`."""
     return InstantRunner(services, sink_for)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from aml_emulator.context import Services
+from aml_emulator.context import Context
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import Ending, RunError, RunSink, RunSpec, SinkFor
 from tests.support.instant_emulator import InstantRunner, serve_with
@@ -87,7 +87,7 @@ def filling(size: int, width: int) -> Iterator[bytes]:
         yield pattern[start : start + min(BLOCK, size - at)]
 
 
-def write_at_once(services: Services, _settings: ExecutorSettings, sink_for: SinkFor) -> WritingRunner:
+def write_at_once(services: Context, _settings: ExecutorSettings, sink_for: SinkFor) -> WritingRunner:
     """Return what executes jobs: see `aml_emulator.server.MakeRunner`."""
     return WritingRunner(services, sink_for)
 

@@ -13,15 +13,16 @@ from urllib.parse import parse_qs, unquote
 
 from starlette.concurrency import run_in_threadpool
 
-from aml_emulator.api.arm.computes import clusters, create_default
-from aml_emulator.context import Services
+from aml_emulator.api.errors import state_error
+from aml_emulator.api.provoke import Provoked
+from aml_emulator.context import Context
 from aml_emulator.domain.cleaning import clean
-from aml_emulator.domain.jobs.provoke import Provoked
+from aml_emulator.domain.clusters import create_default, summaries
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.identity.federation import FederatedCredential
 from aml_emulator.network.faults import Rule
 from aml_emulator.network.requests_log import KEPT_REQUESTS
-from aml_emulator.store.damage import error_for, problems
+from aml_emulator.store.damage import problems
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Admin:
     """Answers ``/_emulator/...``.
 
     Args:
-        services: what handlers share.
+        context: what handlers share.
         jobs: the life of jobs.
         version: the emulator's version.
         ca_pem: the authority that clients are to trust.
@@ -50,7 +51,7 @@ class Admin:
     def __init__(
         self,
         *,
-        services: Services,
+        context: Context,
         jobs: JobService,
         version: str,
         ca_pem: str,
@@ -58,21 +59,21 @@ class Admin:
         max_jobs: int,
         children_alive: Callable[[], bool],
     ) -> None:
-        self._services = services
+        self._context = context
         self._jobs = jobs
         self._version = version
         self._ca_pem = ca_pem
         self._registry_engine_name = registry_engine_name
         self._max_jobs = max_jobs
         self._children_alive = children_alive
-        self._started = services.clock()
-        self._provoke = Provoked(services, jobs)
+        self._started = context.clock()
+        self._provoke = Provoked(context, jobs)
 
     async def answer(self, method: str, target: str) -> tuple[int, bytes]:
         """Return status and JSON for one request."""
         path, _, raw_query = target.partition("?")
         query = {name: values[-1] for name, values in parse_qs(raw_query).items()}
-        faults = self._services.faults
+        faults = self._context.faults
         handlers: dict[tuple[str, str], Callable[[], tuple[int, dict[str, Any]]]] = {
             ("GET", "/_emulator/health"): self.health,
             ("GET", "/_emulator/info"): self.info,
@@ -99,7 +100,7 @@ class Admin:
             except Exception as error:
                 # The boundary of the admin interface: logged whole, told in short.
                 logger.exception("%s %s failed", method, path)
-                damage = error_for(error, self._services.data)
+                damage = state_error(error, self._context.data)
                 said = damage.message if damage else f"{type(error).__name__}; the log says more"
                 status, value = (damage.status if damage else 500), {"error": said}
         return status, json.dumps(value).encode("utf-8") + b"\n"
@@ -120,13 +121,13 @@ class Admin:
         missing = [] if self._children_alive() else ["storage or registry"]
         if not self._jobs.runner.engine_ready():
             missing.append("container engine")
-        if self._services.data is not None:
-            missing += problems(self._services.data, self._services.blobs.ping)
+        if self._context.data is not None:
+            missing += problems(self._context.data, self._context.blobs.ping)
         return (503, {"status": "not ready", "missing": missing}) if missing else (200, {"status": "ready"})
 
     def info(self) -> tuple[int, dict[str, Any]]:
         """Return what a client must know to sign in and to trust."""
-        identity = self._services.identity
+        identity = self._context.identity
         return 200, {
             "version": self._version,
             "instance": identity.instance,
@@ -147,14 +148,14 @@ class Admin:
     def status(self) -> tuple[int, dict[str, Any]]:
         """Return what there is and what is going on."""
         return 200, {
-            "uptime_seconds": round(self._services.clock() - self._started, 1),
-            "jobs": self._services.store.runs.count_by_status(),
+            "uptime_seconds": round(self._context.clock() - self._started, 1),
+            "jobs": self._context.store.runs.count_by_status(),
             "active": list(self._jobs.runner.active()),
-            "clusters": clusters(self._services),
-            "assets": self._services.store.assets.count(),
-            "unsupported": self._services.unsupported.seen(),
-            "requests": self._services.requests.total,
-            "faults": self._services.faults.listed(),
+            "clusters": summaries(self._context),
+            "assets": self._context.store.assets.count(),
+            "unsupported": self._context.unsupported.seen(),
+            "requests": self._context.requests.total,
+            "faults": self._context.faults.listed(),
         }
 
     def add_fault(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
@@ -163,20 +164,20 @@ class Admin:
             rule = Rule.parse(query)
         except ValueError as error:
             return 400, {"error": str(error)}
-        number = self._services.faults.add(rule)
+        number = self._context.faults.add(rule)
         logger.warning("FAULT %d is put in on purpose from now on: %s", number, dict(query))
-        return 200, {"id": number, "faults": self._services.faults.listed()}
+        return 200, {"id": number, "faults": self._context.faults.listed()}
 
     def remove_faults(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Remove one fault (``id``) or all; 404 where there is none of that number."""
         number = query.get("id")
         if number is not None and not number.isdecimal():
             return 400, {"error": f"id: a number, not '{number}'"}
-        removed = self._services.faults.remove(None if number is None else int(number))
+        removed = self._context.faults.remove(None if number is None else int(number))
         if number is not None and not removed:
             return 404, {"error": f"there is no fault {number}"}
         logger.warning("faults removed: %d", removed)
-        return 200, {"removed": removed, "faults": self._services.faults.listed()}
+        return 200, {"removed": removed, "faults": self._context.faults.listed()}
 
     def clean(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Remove old runs and unused uploads: ``older_than`` seconds, ``keep`` runs, ``dry_run=1``."""
@@ -184,48 +185,48 @@ class Admin:
         if not older.isdecimal() or not keep.isdecimal():
             return 400, {"error": "older_than: seconds, and keep: a number of runs"}
         dry_run = query.get("dry_run") == "1"
-        return 200, clean(self._services, older_than=float(older), keep=int(keep), dry_run=dry_run)
+        return 200, clean(self._context, older_than=float(older), keep=int(keep), dry_run=dry_run)
 
     def requests(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Return the last requests; ``since`` is the number of the last one known, ``limit`` how many at most."""
         since, limit = query.get("since", "0"), query.get("limit", str(KEPT_REQUESTS))
         if not since.isdecimal() or not limit.isdecimal():
             return 400, {"error": "since and limit: numbers"}
-        log = self._services.requests
+        log = self._context.requests
         return 200, {"total": log.total, "requests": log.since(int(since), limit=int(limit))}
 
     def environments(self) -> tuple[int, dict[str, Any]]:
         """Return the images that play curated environments, by pattern, in the order in which they count."""
-        return 200, {"environments": self._services.environments.listed()}
+        return 200, {"environments": self._context.environments.listed()}
 
     def name_environment(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Let an image (``image``) play curated environments (``pattern``); 400 where one of them is missing."""
         try:
-            self._services.environments.name(query.get("pattern", ""), query.get("image", ""))
+            self._context.environments.name(query.get("pattern", ""), query.get("image", ""))
         except ValueError as error:
             return 400, {"error": str(error)}
         return self.environments()
 
     def forget_environments(self) -> tuple[int, dict[str, Any]]:
         """Forget the images that were named since the beginning."""
-        self._services.environments.forget()
+        self._context.environments.forget()
         return self.environments()
 
     def federation(self) -> tuple[int, dict[str, Any]]:
         """Return the federated credentials; none means that every issuer and subject is trusted."""
-        return 200, {"federated_credentials": [asdict(one) for one in self._services.federation.credentials]}
+        return 200, {"federated_credentials": [asdict(one) for one in self._context.federation.credentials]}
 
     def trust(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Add a federated credential: ``issuer``, ``subject``, ``audience``, ``keys``; 400 where it is none."""
         try:
-            self._services.federation.add(FederatedCredential(**query))
+            self._context.federation.add(FederatedCredential(**query))
         except (TypeError, ValueError) as error:
             return 400, {"error": str(error)}
         return self.federation()
 
     def trust_all(self) -> tuple[int, dict[str, Any]]:
         """Forget all federated credentials."""
-        self._services.federation.clear()
+        self._context.federation.clear()
         return self.federation()
 
     def reset(self, *, force: bool) -> tuple[int, dict[str, Any]]:
@@ -245,19 +246,19 @@ class Admin:
             if time.monotonic() > patience:
                 return 409, {"error": f"jobs do not end: {', '.join(runner.active())}"}
             time.sleep(POLL_SECONDS)
-        self._services.store.clear()
-        self._services.fleet.clear()
+        self._context.store.clear()
+        self._context.fleet.clear()
         runner.forget_images()
-        blobs = self._services.blobs
+        blobs = self._context.blobs
         for container in blobs.containers():
             blobs.delete_container(container)
-        prepare(self._services, max_jobs=self._max_jobs)
+        prepare(self._context, max_jobs=self._max_jobs)
         logger.warning("everything was reset")
         return 200, {"status": "reset"}
 
 
-def prepare(services: Services, *, max_jobs: int) -> None:
+def prepare(context: Context, *, max_jobs: int) -> None:
     """Make what every emulator has: the datastores' containers and the compute target."""
-    for container in services.own_containers.values():
-        services.blobs.create_container(container)
-    create_default(services, name=services.identity.compute, max_nodes=max_jobs)
+    for container in context.own_containers.values():
+        context.blobs.create_container(container)
+    create_default(context, name=context.identity.compute, max_nodes=max_jobs)

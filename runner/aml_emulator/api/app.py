@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api import login, studio
 from aml_emulator.api.arm import assets, computes, dataplane, datastores, jobs, workspaces
+from aml_emulator.api.errors import ServiceError, error_code, resource_not_found, service_error, state_error
 from aml_emulator.api.history import artifacts
 from aml_emulator.api.history import runs as history
 from aml_emulator.api.mlflow import experiments as mlflow_experiments
@@ -33,12 +34,11 @@ from aml_emulator.api.v1 import metrics as v1_metrics
 from aml_emulator.api.v1 import models as v1_models
 from aml_emulator.api.v1 import runs as v1_runs
 from aml_emulator.api.versions import check as check_version
-from aml_emulator.context import Services
+from aml_emulator.context import Context
+from aml_emulator.domain.errors import DomainError, NotSupportedError
 from aml_emulator.domain.jobs.service import JobService
-from aml_emulator.errors import NotSupportedError, ServiceError, error_code, resource_not_found
 from aml_emulator.identity.tokens import Principal, TokenError
 from aml_emulator.network.hosts import LOGIN_HOSTS, SERVICE_SUFFIX
-from aml_emulator.store.damage import error_for
 
 logger = logging.getLogger(__name__)
 
@@ -53,36 +53,36 @@ class App:
     """The ASGI application.
 
     Args:
-        services: what handlers share.
+        context: what handlers share.
         job_service: the life of jobs.
     """
 
-    def __init__(self, services: Services, job_service: JobService) -> None:
-        self._services = services
-        self._login = Router(login.routes(services))
+    def __init__(self, context: Context, job_service: JobService) -> None:
+        self._context = context
+        self._login = Router(login.routes(context))
         found: list[Route] = []
         modules: Iterable[Iterable[Route]] = (
-            workspaces.routes(services),
-            datastores.routes(services),
-            computes.routes(services, job_service),
-            assets.routes(services),
-            jobs.routes(services, job_service),
-            history.routes(services),
-            artifacts.routes(services),
-            mlflow_experiments.routes(services),
-            mlflow.routes(services),
-            mlflow_models.routes(services),
-            dataplane.routes(services),
-            studio.routes(services),
-            v1_content.routes(services),
-            v1_environments.routes(services),
-            v1_execution.routes(services, job_service),
-            v1_runs.routes(services, job_service),
-            v1_artifacts.routes(services),
-            v1_metrics.routes(services),
-            v1_models.routes(services),
-            v1_datastores.routes(services),
-            v1_datasets.routes(services),
+            workspaces.routes(context),
+            datastores.routes(context),
+            computes.routes(context, job_service),
+            assets.routes(context),
+            jobs.routes(context, job_service),
+            history.routes(context),
+            artifacts.routes(context),
+            mlflow_experiments.routes(context),
+            mlflow.routes(context),
+            mlflow_models.routes(context),
+            dataplane.routes(context),
+            studio.routes(context),
+            v1_content.routes(context),
+            v1_environments.routes(context),
+            v1_execution.routes(context, job_service),
+            v1_runs.routes(context, job_service),
+            v1_artifacts.routes(context),
+            v1_metrics.routes(context),
+            v1_models.routes(context),
+            v1_datastores.routes(context),
+            v1_datasets.routes(context),
         )
         for routes in modules:
             found.extend(routes)
@@ -145,10 +145,10 @@ class App:
         self, method: str, host: str, path: str, query: QueryParams, reply: Reply, seconds: float, client: str
     ) -> None:
         error = error_code(reply.value) if reply.status >= 400 else ""
-        services = self._services
-        services.requests.add(method, host, path, reply.status, seconds, client=client, error=error)
-        if services.recorder is not None:
-            services.recorder.add(
+        context = self._context
+        context.requests.add(method, host, path, reply.status, seconds, client=client, error=error)
+        if context.recorder is not None:
+            context.recorder.add(
                 method=method,
                 host=host,
                 path=path,
@@ -170,16 +170,18 @@ class App:
 
     def _failed(self, call: Call, error: Exception) -> Reply:
         if isinstance(error, NotSupportedError):
-            self._services.unsupported.note(error.what)
+            self._context.unsupported.note(error.what)
+        if isinstance(error, DomainError):
+            error = service_error(error)
         if isinstance(error, ServiceError):
             return _error(error, call.path, call.host)
         if isinstance(error, TokenError):
-            authority = f"https://login.microsoftonline.com/{self._services.identity.tenant_id}"
+            authority = f"https://login.microsoftonline.com/{self._context.identity.tenant_id}"
             challenge = f'Bearer authorization_uri="{authority}", error="invalid_token"'
             reply = _error(ServiceError(401, error.code, error.message), call.path, call.host)
             return Reply(status=401, value=reply.value, headers={"WWW-Authenticate": challenge})
         logger.error("%s %s%s failed", call.method, call.host, call.path, exc_info=error)
-        damage = error_for(error, self._services.data)
+        damage = state_error(error, self._context.data)
         if damage is not None:
             return _error(damage, call.path, call.host)
         message = "The local AzureML failed; its log says how."
@@ -203,7 +205,7 @@ class App:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise TokenError("AuthenticationFailed", "Authentication failed. The 'Authorization' header is missing.")
-        principal = self._services.tokens.verify(token.strip())
+        principal = self._context.tokens.verify(token.strip())
         if principal.run_id is not None:
             if host == MANAGEMENT_HOST:
                 # AzureML signs it, and not Entra ID: Azure Resource Manager knows nothing of it.
@@ -211,14 +213,14 @@ class App:
                     "InvalidAuthenticationToken",
                     "A job's own token is for AzureML's services, not for Azure Resource Manager.",
                 )
-            run = self._services.store.runs.get(principal.run_id)
+            run = self._context.store.runs.get(principal.run_id)
             if run is None or run.terminal:
                 raise TokenError("ExpiredAuthenticationToken", "The access token's run has ended.")
         return principal
 
     def _check_scope(self, params: dict[str, str]) -> None:
         """Raise if a path names another subscription, resource group or workspace than the emulator's own."""
-        identity = self._services.identity
+        identity = self._context.identity
         if "sub" in params and params["sub"].lower() != identity.subscription_id:
             raise ServiceError(404, "SubscriptionNotFound", f"The subscription '{params['sub']}' could not be found.")
         if "rg" in params and params["rg"].lower() != identity.resource_group.lower():

@@ -11,16 +11,16 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.context import Services
+from aml_emulator.context import Context
 from aml_emulator.identity.tokens import LIFETIME_SECONDS, TokenError, decode
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 AUTHORITY = "https://login.microsoftonline.com"
 
 
-def routes(services: Services) -> Sequence[Route]:
+def routes(context: Context) -> Sequence[Route]:
     """Return the routes of login.microsoftonline.com."""
-    login = Login(services)
+    login = Login(context)
     return (
         Route(
             method="GET",
@@ -36,8 +36,8 @@ def routes(services: Services) -> Sequence[Route]:
 class Login:
     """Answers for the one tenant and the one service principal."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def configuration(self, call: Call) -> dict[str, Any]:
         """Return the OpenID configuration of the tenant."""
@@ -74,7 +74,7 @@ class Login:
     def token(self, call: Call) -> Reply | dict[str, Any]:
         """Return an access token for the service principal that the form names."""
         form = {key: values[-1] for key, values in parse_qs(call.body.decode("utf-8", "replace")).items()}
-        identity = self._services.identity
+        identity = self._context.identity
         if call.params["tenant"] != identity.tenant_id:
             return _refused("invalid_request", f"AADSTS90002: Tenant '{call.params['tenant']}' not found.")
         if form.get("grant_type") != "client_credentials":
@@ -96,7 +96,7 @@ class Login:
             "token_type": "Bearer",
             "expires_in": LIFETIME_SECONDS,
             "ext_expires_in": LIFETIME_SECONDS,
-            "access_token": self._services.tokens.issue(audience=audience),
+            "access_token": self._context.tokens.issue(audience=audience),
         }
 
     def _check_credential(self, form: dict[str, str], *, from_job: bool) -> Reply | None:
@@ -104,20 +104,20 @@ class Login:
             if form.get("client_assertion_type") != ASSERTION_TYPE:
                 return _refused("invalid_request", "AADSTS50027: The client assertion's type is not supported.")
             try:
-                self._services.tokens.check_assertion(form["client_assertion"])
+                self._context.tokens.check_assertion(form["client_assertion"])
                 self._check_issuer(form["client_assertion"], from_job=from_job)
             except TokenError as error:
                 return _refused("invalid_client", error.message)
             return None
         secret = form.get("client_secret", "")
-        if not hmac.compare_digest(secret.encode("utf-8"), self._services.identity.client_secret.encode("utf-8")):
+        if not hmac.compare_digest(secret.encode("utf-8"), self._context.identity.client_secret.encode("utf-8")):
             return _refused("invalid_client", "AADSTS7000215: Invalid client secret provided.")
         return None
 
     def _check_issuer(self, assertion: str, *, from_job: bool) -> None:
         """Return if the assertion's issuer is trusted. A job could sign one itself: there, only known keys count."""
-        if decode(assertion)[1].get("iss") != self._services.identity.client_id:
-            self._services.federation.check(assertion, signed=from_job)
+        if decode(assertion)[1].get("iss") != self._context.identity.client_id:
+            self._context.federation.check(assertion, signed=from_job)
         elif from_job:
             # What the application issues itself is signed with its certificate, which is not looked up.
             raise TokenError(

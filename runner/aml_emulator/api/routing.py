@@ -14,8 +14,9 @@ from urllib.parse import unquote
 
 from starlette.datastructures import Headers, QueryParams
 
-from aml_emulator.api.bodies import BodyError, Fields, Shape, check, read_json
-from aml_emulator.errors import MlflowError, ServiceError, bad_request
+from aml_emulator.api.errors import MlflowError
+from aml_emulator.domain.errors import InvalidError
+from aml_emulator.domain.schema import BodyError, Fields, Shape, check, read_json
 from aml_emulator.identity.tokens import Principal
 
 WORKSPACE = "/subscriptions/{sub}/resourceGroups/{rg}/providers/Microsoft.MachineLearningServices/workspaces/{ws}"
@@ -69,10 +70,10 @@ class Call:
             raise self._refused(str(error)) from error
         return value
 
-    def _refused(self, message: str) -> ServiceError:
+    def _refused(self, message: str) -> Exception:
         if self.path.startswith("/mlflow/"):
             return MlflowError(400, "INVALID_PARAMETER_VALUE", message)
-        return bad_request(message)
+        return InvalidError(message)
 
     def integer(self, name: str, default: int, *, low: int = 0, high: int = 1_000_000) -> int:
         """Return a query parameter as an integer between *low* and *high*, *default* if it is absent.
@@ -84,7 +85,7 @@ class Call:
         try:
             return max(low, min(high, int(text))) if text else default
         except ValueError as error:
-            raise bad_request(f"The query parameter '{name}' is not an integer: {text!r}") from error
+            raise InvalidError(f"The query parameter '{name}' is not an integer: {text!r}") from error
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -26,11 +25,6 @@ def iso(moment: float | None) -> str | None:
 def millis(moment: float | None) -> int | None:
     """Return a time, in seconds since the epoch, in milliseconds; None stays None."""
     return None if moment is None else int(moment * 1000)
-
-
-def text(value: Any) -> str | None:
-    """Return a tag's or a property's value as the service keeps it: as text, as JSON has it; None stays None."""
-    return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
 def resource(

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.context import Services
-from aml_emulator.errors import NotSupportedError
+from aml_emulator.context import Context
+from aml_emulator.domain.errors import NotSupportedError
 
 HOST = "ml.azure.com"
 
 
-def routes(services: Services) -> Sequence[Route]:
+def routes(context: Context) -> Sequence[Route]:
     """Return the routes of the studio; a browser carries no token."""
 
     def run(call: Call) -> Reply:
         if call.host != HOST:
             raise NotSupportedError(f"{call.method} https://{call.host}{call.path}")
-        page = f"{services.page_address}/ui/runs/{quote(call.params['run'], safe='')}"
+        page = f"{context.page_address}/ui/runs/{quote(call.params['run'], safe='')}"
         return Reply(status=302, headers={"Location": page})
 
     return (Route(method="GET", path="/runs/{run}", handler=run, open=True),)

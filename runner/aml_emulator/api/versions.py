@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from aml_emulator.errors import ServiceError
+from aml_emulator.api.errors import ServiceError
 
 FORM = re.compile(r"\d{4}-\d{2}-\d{2}(-[a-z]+)?")
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aml_emulator.context import Services
+from aml_emulator.domain.errors import DomainError
 from aml_emulator.domain.locations import JobOutput, LocationError, parse
-from aml_emulator.errors import ServiceError
+from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor.spec import Folder
 from aml_emulator.store.assets import AssetVersion
 from aml_emulator.store.runs import Run
@@ -43,25 +43,25 @@ class Choice:
     folders: tuple[Folder, ...]
 
 
-def clean(services: Services, *, older_than: float, keep: int, dry_run: bool) -> dict[str, Any]:
+def clean(workspace: Workspace, *, older_than: float, keep: int, dry_run: bool) -> dict[str, Any]:
     """Remove what is old and not referred to, and return what was, or with *dry_run* what would be.
 
     Args:
-        services: what handlers share.
+        workspace: the state of the workspace.
         older_than: seconds since a run ended or an asset was made.
         keep: so many of the newest runs stay, however old.
         dry_run: change nothing.
     """
-    choice = choose(services, older_than=older_than, keep=keep)
+    choice = choose(workspace, older_than=older_than, keep=keep)
     blobs = size = 0
     for folder in choice.folders:
-        for entry in services.blobs.walk(folder.container, folder.prefix):
+        for entry in workspace.blobs.walk(folder.container, folder.prefix):
             blobs, size = blobs + 1, size + entry.size
     if not dry_run:
         # Blobs first: whoever is killed in between can clean again.
         for folder in choice.folders:
-            services.blobs.delete_prefix(folder.container, folder.prefix)
-        store = services.store
+            workspace.blobs.delete_prefix(folder.container, folder.prefix)
+        store = workspace.store
         with store.transaction():
             for version in choice.assets:
                 store.assets.delete_version(version.kind, version.name, version.version)
@@ -69,7 +69,7 @@ def clean(services: Services, *, older_than: float, keep: int, dry_run: bool) ->
                     store.assets.delete(version.kind, version.name)
             for run in reversed(choice.runs):
                 store.runs.delete(run.id)
-            store.assets.forget_operations(services.clock() - older_than)
+            store.assets.forget_operations(workspace.clock() - older_than)
         store.compact()
         logger.warning(
             "cleaned: %d runs, %d assets, %d blobs, %d bytes", len(choice.runs), len(choice.assets), blobs, size
@@ -84,16 +84,16 @@ def clean(services: Services, *, older_than: float, keep: int, dry_run: bool) ->
     }
 
 
-def choose(services: Services, *, older_than: float, keep: int) -> Choice:
+def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
     """Return what is to go; see `clean`. Changes nothing."""
-    now = services.clock()
-    runs = services.store.runs.all()
-    versions = [version for kind in ADDRESSES for version in services.store.assets.all_versions(kind)]
+    now = workspace.clock()
+    runs = workspace.store.runs.all()
+    versions = [version for kind in ADDRESSES for version in workspace.store.assets.all_versions(kind)]
     named = [one for one in versions if one.kind != "codes" and not one.properties.get("isAnonymous")]
     families = _families(runs)
     ended = [family for family in families if all(run.terminal for run in family)]
     ended.sort(key=lambda family: family[0].created, reverse=True)
-    reasons = _reasons(services, runs, named)
+    reasons = _reasons(workspace, runs, named)
     going: list[Run] = []
     kept: dict[str, str] = {}
     for family in ended[keep:]:
@@ -107,13 +107,13 @@ def choose(services: Services, *, older_than: float, keep: int) -> Choice:
     gone = {run.id for run in going}
     staying = [run for run in runs if run.id not in gone]
     assets = _unused(versions, staying, gone, now=now, older_than=older_than)
-    folders = [folder for run in going for folder in _folders_of(services, run)]
+    folders = [folder for run in going for folder in _folders_of(workspace, run)]
     folders += [
-        folder for one in assets if _job_of(one) is None and (folder := _folder_of(services, one)) is not None
+        folder for one in assets if _job_of(one) is None and (folder := _folder_of(workspace, one)) is not None
     ]
     left = {(one.kind, one.name, one.version) for one in assets}
     remaining = [one for one in versions if (one.kind, one.name, one.version) not in left]
-    used = [folder for one in remaining if (folder := _folder_of(services, one)) is not None]
+    used = [folder for one in remaining if (folder := _folder_of(workspace, one)) is not None]
     return Choice(
         runs=tuple(going),
         kept=kept,
@@ -144,17 +144,17 @@ def _families(runs: Iterable[Run]) -> list[list[Run]]:
     return list(families.values())
 
 
-def _reasons(services: Services, runs: Iterable[Run], named: Iterable[AssetVersion]) -> dict[str, str]:
+def _reasons(workspace: Workspace, runs: Iterable[Run], named: Iterable[AssetVersion]) -> dict[str, str]:
     """Return why runs stay, by their ids: what lies in their outputs and has a name, or is an input of what runs."""
     runs = list(runs)
     reasons: dict[str, str] = {}
-    places = [(run.id, folder) for run in runs for folder in _folders_of(services, run)]
+    places = [(run.id, folder) for run in runs for folder in _folders_of(workspace, run)]
     for version in named:
         label = f"{version.kind.rstrip('s')} {version.name}:{version.version}"
         job = _job_of(version) or version.properties.get("jobName")
         if job is not None:
             reasons.setdefault(str(job), f"{label} lies in its outputs")
-        folder = _folder_of(services, version)
+        folder = _folder_of(workspace, version)
         for run_id, place in places:
             if folder is not None and overlap(folder, place):
                 reasons.setdefault(run_id, f"{label} lies in its outputs")
@@ -191,18 +191,18 @@ def _inputs(run: Run) -> list[str]:
     return [str(value) for value in (job.get("codeId"), *given) if value]
 
 
-def _folders_of(services: Services, run: Run) -> list[Folder]:
+def _folders_of(workspace: Workspace, run: Run) -> list[Folder]:
     """Return where a run's own files lie; an output that the job placed itself is the user's."""
     places = [Folder(container=str(one["container"]), prefix=str(one["prefix"])) for one in run.outputs.values()]
     own = [place for place in places if run.id in place.prefix.split("/")]
-    return [services.artifacts_of(run.id), *own]
+    return [workspace.artifacts_of(run.id), *own]
 
 
-def _folder_of(services: Services, version: AssetVersion) -> Folder | None:
+def _folder_of(workspace: Workspace, version: AssetVersion) -> Folder | None:
     """Return where an asset lies; None if that is nowhere any more."""
     try:
-        return services.folder(str(version.properties.get(ADDRESSES[version.kind]) or ""))
-    except ServiceError:
+        return workspace.folder(str(version.properties.get(ADDRESSES[version.kind]) or ""))
+    except DomainError:
         return None
 
 

@@ -1,17 +1,51 @@
-"""From the environment that a job names to the image it runs in, and how that image is made where it has to be."""
+"""Environments: the image of each and how it is built, and azureml-core's definitions as the same assets."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from aml_emulator.context import Services
+import yaml
+
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.locations import AssetId, LocationError, parse
-from aml_emulator.errors import NotSupportedError, bad_request
+from aml_emulator.domain.schema import FLAG, OBJECT, TEXT, WORD, WORDS, BodyError, Fields, ListOf, check
+from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor.spec import BuildSpec
+from aml_emulator.store.assets import AssetVersion
+
+DOCKER = Fields(
+    {
+        "arguments": ListOf(WORD),
+        "shmSize": WORD,
+        "baseImage": TEXT,
+        "baseDockerfile": TEXT,
+        "baseImageRegistry": Fields({"address": TEXT}),
+    }
+)
+"""The section of an environment and of a run configuration that Docker reads."""
+
+ENVIRONMENT = Fields(
+    {
+        "name": TEXT,
+        "version": WORD,
+        "docker": DOCKER,
+        "python": Fields({"interpreterPath": TEXT, "userManagedDependencies": FLAG, "condaDependencies": OBJECT}),
+        "environmentVariables": WORDS,
+    }
+)
+"""An environment of azureml-core, the first letters of whose names are small."""
+
+DEFINITIONS = "v1-environments"
+"""The kind under which definitions are kept as they came, by name and version of the environment."""
+
+DOCKERFILES = "EnvironmentDockerfiles"
+"""The folder of the default datastore that holds base Dockerfiles."""
 
 DEFAULT_DOCKERFILE = "Dockerfile"
 
@@ -30,68 +64,69 @@ class JobImage:
     build: BuildSpec | None = None
 
 
-def image_for(services: Services, environment_id: str) -> JobImage:
+def image_for(workspace: Workspace, environment_id: str) -> JobImage:
     """Return the image of an environment.
 
     Raises:
-        ServiceError: 404 if it is not there; 501 for one of a registry that no image was named for.
+        NotFoundError: if it is not there.
+        NotSupportedError: one of a registry that no image was named for.
     """
     curated = _REGISTRY.fullmatch(environment_id) or _CURATED.fullmatch(environment_id)
     if curated is not None:
-        return JobImage(name=_curated(services, curated, environment_id))
+        return JobImage(name=_curated(workspace, curated, environment_id))
     try:
         location = parse(environment_id)
     except LocationError as error:
-        raise bad_request(f"The job's environment: {error}") from error
+        raise InvalidError(f"The job's environment: {error}") from error
     if not isinstance(location, AssetId) or location.kind not in ("", "environments"):
-        raise bad_request(f"The job's environment is not one: '{environment_id}'")
-    environment = services.store.assets.version("environments", location.name, location.version)
+        raise InvalidError(f"The job's environment is not one: '{environment_id}'")
+    environment = workspace.store.assets.version("environments", location.name, location.version)
     # The version of an anonymous environment is a hash of 64 digits.
     title = f"{location.name}:{location.version[:12]}"
     if environment is None:
-        raise bad_request(f"The environment '{title}' was not found.")
+        raise InvalidError(f"The environment '{title}' was not found.")
     given = environment.properties
     if given.get("autoRebuild") not in (None, "Disabled"):
         raise NotSupportedError(f"autoRebuild '{given['autoRebuild']}' (environment '{title}')")
     context, image, conda_file = given.get("build") or {}, given.get("image"), given.get("condaFile")
     if context:
-        return _from_context(services, title, context, conda_file)
+        return _from_context(workspace, title, context, conda_file)
     if not image:
-        raise bad_request(f"The environment '{title}' has no image.")
+        raise InvalidError(f"The environment '{title}' has no image.")
     if conda_file:
-        tag = _tag(services, {"image": str(image), "conda": str(conda_file)})
+        tag = _tag(workspace, {"image": str(image), "conda": str(conda_file)})
         return JobImage(name=tag, build=BuildSpec(tag=tag, title=title, base=str(image), conda=str(conda_file)))
     return JobImage(name=str(image))
 
 
-def _from_context(services: Services, title: str, context: Mapping[str, object], conda: object) -> JobImage:
+def _from_context(workspace: Workspace, title: str, context: Mapping[str, object], conda: object) -> JobImage:
     uri = str(context.get("contextUri") or "")
     dockerfile = str(context.get("dockerfilePath") or DEFAULT_DOCKERFILE).strip("/")
     if uri.startswith("git") or ".git" in uri.partition("#")[0].rpartition("/")[2]:
         raise NotSupportedError(f"build contexts from git (environment '{title}')")
-    folder = services.folder(uri)
-    tag = _tag(services, {"container": folder.container, "prefix": folder.prefix, "dockerfile": dockerfile})
+    folder = workspace.folder(uri)
+    tag = _tag(workspace, {"container": folder.container, "prefix": folder.prefix, "dockerfile": dockerfile})
     build = BuildSpec(tag=tag, title=title, context=folder, dockerfile=dockerfile)
     if conda:
         # azureml-core alone has such environments: a base Dockerfile and conda dependencies.
-        over = _tag(services, {"image": tag, "conda": str(conda)})
+        over = _tag(workspace, {"image": tag, "conda": str(conda)})
         build = replace(build, tag=over, base=tag, conda=str(conda))
     return JobImage(name=build.tag, build=build)
 
 
-def _tag(services: Services, made_of: Mapping[str, str]) -> str:
+def _tag(workspace: Workspace, made_of: Mapping[str, str]) -> str:
     """Return the name of the image that is made of this, the same for each version of an environment that is.
 
     As on Azure, a version of an environment is built once: what lies at its address is not looked at again.
     """
     digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
-    return f"aml-environment-{services.identity.instance[:8].lower()}:{digest[:40]}"
+    return f"aml-environment-{workspace.identity.instance[:8].lower()}:{digest[:40]}"
 
 
-def _curated(services: Services, named: re.Match[str], environment_id: str) -> str:
+def _curated(workspace: Workspace, named: re.Match[str], environment_id: str) -> str:
     """Return the local image that plays a curated environment."""
     name, version = str(named["name"]), named["version"]
-    image = services.environments.image_of(name, version)
+    image = workspace.environments.image_of(name, version)
     if image is not None:
         return image
     example = f"{name.rpartition('-')[0] or name}*" if "-" in name else name
@@ -100,3 +135,188 @@ def _curated(services: Services, named: re.Match[str], environment_id: str) -> s
         f" aml-train emulator start --environment '{example}=IMAGE' (aml-emulator serve: the same), or in aml-train.yml"
         f" under targets.local.environments"
     )
+
+
+def lowered(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a definition with the first letter of each top-level name small, as the service answers it, and no password.
+
+    Images of other registries are pulled with what the engine is signed in with.
+    """
+    found = {key[:1].lower() + key[1:]: item for key, item in value.items()}
+    docker = found.get("docker")
+    registry = docker.get("baseImageRegistry") if isinstance(docker, Mapping) else None
+    if isinstance(docker, Mapping) and isinstance(registry, Mapping) and registry.get("password"):
+        found["docker"] = {**docker, "baseImageRegistry": {**registry, "password": None}}
+    return found
+
+
+def asset_properties(workspace: Workspace, definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a definition makes of an environment asset: an image, or how one is built.
+
+    Raises:
+        NotSupportedError: a part of it that cannot be played.
+        InvalidError: one without any image.
+    """
+    docker, python = definition.get("docker") or {}, definition.get("python") or {}
+    if docker.get("buildContext"):
+        raise NotSupportedError("environments of a Docker build context in azureml-core (docker.build_context)")
+    if definition.get("r"):
+        raise NotSupportedError("environments with an R section")
+    found: dict[str, Any] = {"osType": "Linux", "tags": {}, "properties": {}}
+    dockerfile, image = docker.get("baseDockerfile"), docker.get("baseImage")
+    if dockerfile:
+        found["build"] = {"contextUri": _context(workspace, str(dockerfile)), "dockerfilePath": "Dockerfile"}
+    elif image:
+        address = (docker.get("baseImageRegistry") or {}).get("address")
+        prefixed = f"{address}/{image}" if address and not str(image).startswith(f"{address}/") else str(image)
+        found["image"] = prefixed
+    else:
+        raise InvalidError(
+            f"The environment '{definition.get('name')}' has neither a base image nor a base Dockerfile."
+        )
+    conda = python.get("condaDependencies")
+    if conda and not python.get("userManagedDependencies"):
+        found["condaFile"] = yaml.safe_dump(conda, sort_keys=False)
+    return found
+
+
+def _context(workspace: Workspace, dockerfile: str) -> str:
+    """Return the address of a build context that holds this Dockerfile alone."""
+    data = dockerfile.encode()
+    prefix = f"{DOCKERFILES}/{hashlib.sha256(data).hexdigest()[:40]}"
+    container = workspace.identity.blob_container
+    if workspace.blobs.size(container, f"{prefix}/Dockerfile") is None:
+        workspace.blobs.write(container, f"{prefix}/Dockerfile", io.BytesIO(data), len(data))
+    return f"azureml://datastores/workspaceblobstore/paths/{prefix}/"
+
+
+def _checked(given: dict[str, Any]) -> dict[str, Any]:
+    """Return a definition whose fields have the types of azureml-core; raises InvalidError for another one."""
+    try:
+        check(ENVIRONMENT, given)
+    except BodyError as error:
+        raise InvalidError(f"The environment's {error}") from error
+    return given
+
+
+def register(workspace: Workspace, name: str, version: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep a version of an environment and return its definition as the service answers it.
+
+    The same definition again is the same version; without *version*, another one is the next.
+
+    Raises:
+        DomainError: as `asset_properties`; 400 for a version that is there with another definition.
+    """
+    definition = {**_checked(lowered(given)), "name": name}
+    definition.pop("version", None)
+    properties = asset_properties(workspace, definition)
+    assets = workspace.store.assets
+    with workspace.store.transaction():
+        for known in assets.versions("environments", name):
+            anonymous = bool(known.properties.get("isAnonymous"))
+            if not anonymous and version in (None, known.version) and _kept(workspace, known) == definition:
+                return {**definition, "version": known.version}
+            if version == known.version:
+                raise InvalidError(f"The environment '{name}:{version}' exists already and cannot be changed.")
+        chosen = version or assets.next_version("environments", name)
+        assets.put("environments", name, chosen, properties)
+        assets.put_container(DEFINITIONS, f"{name}:{chosen}", definition)
+    return {**definition, "version": chosen}
+
+
+def for_run(workspace: Workspace, given: Mapping[str, Any]) -> str:
+    """Return the ARM id of the environment that a run configuration holds whole, kept if it is new.
+
+    One that was registered just so is that version; any other is kept under a version that tells what it is made of.
+    """
+    given = _checked(lowered(given))
+    name = str(given.get("name") or "Experiment environment").replace(" ", "-")
+    curated = workspace.environments.image_of(name, given.get("version")) if _is_curated(name) else None
+    definition = {key: value for key, value in given.items() if key not in ("version", "assetId", "databricks")}
+    definition["name"] = name
+    if curated is not None:
+        definition["docker"] = {**(definition.get("docker") or {}), "baseImage": curated, "baseDockerfile": None}
+        definition["python"] = {**(definition.get("python") or {}), "userManagedDependencies": True}
+    properties = asset_properties(workspace, definition)
+    assets, version = workspace.store.assets, str(given.get("version") or "")
+    with workspace.store.transaction():
+        known = assets.version("environments", name, version)
+        if known is None or _made_of(known.properties) != _made_of(properties):
+            digest = hashlib.sha256(json.dumps(_made_of(properties), sort_keys=True).encode()).hexdigest()
+            version = f"Autosave_{digest[:16]}"
+            if assets.version("environments", name, version) is None:
+                assets.put("environments", name, version, {**properties, "isAnonymous": True})
+                assets.put_container(DEFINITIONS, f"{name}:{version}", definition)
+    return f"{workspace.identity.workspace_arm_id}/environments/{name}/versions/{version}"
+
+
+def definition_of(workspace: Workspace, asset: AssetVersion) -> dict[str, Any]:
+    """Return an environment as azureml-core reads it, whichever SDK registered it.
+
+    Raises:
+        NotSupportedError: one that azureml-core has no words for.
+    """
+    kept = _kept(workspace, asset)
+    if kept is not None:
+        return {**kept, "version": asset.version}
+    image, conda = asset.properties.get("image"), asset.properties.get("condaFile")
+    if not image:
+        raise NotSupportedError(
+            f"the environment '{asset.name}:{asset.version}' in azureml-core: it is a build context"
+        )
+    return plain_definition(asset.name, asset.version, str(image), conda_of(str(conda)) if conda else None)
+
+
+def conda_of(text: str) -> Any:
+    """Return what a conda file says, as JSON can hold it: a date, which YAML knows, is text.
+
+    Raises:
+        InvalidError: a text that is no YAML.
+    """
+    try:
+        return json.loads(json.dumps(yaml.safe_load(text), default=str))
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        raise InvalidError("The environment's conda file is not YAML that JSON could hold.") from error
+
+
+def plain_definition(name: str, version: str | None, image: str, conda: Any = None) -> dict[str, Any]:
+    """Return the definition of an environment that is an image, with a conda file over it or without."""
+    return {
+        "name": name,
+        "version": version,
+        "python": {
+            "userManagedDependencies": conda is None,
+            "interpreterPath": "python",
+            "condaDependenciesFile": None,
+            "baseCondaEnvironment": None,
+            "condaDependencies": conda,
+        },
+        "environmentVariables": {},
+        "docker": {
+            "baseImage": image,
+            "baseDockerfile": None,
+            "buildContext": None,
+            "platform": {"os": "Linux", "architecture": "amd64"},
+            "baseImageRegistry": {"address": None, "username": None, "password": None, "registryIdentity": None},
+            "enabled": False,
+            "sharedVolumes": True,
+            "shmSize": None,
+            "arguments": [],
+        },
+        "spark": {"repositories": [], "packages": [], "precachePackages": True},
+        "inferencingStackVersion": None,
+        "r": None,
+    }
+
+
+def _kept(workspace: Workspace, asset: AssetVersion) -> dict[str, Any] | None:
+    container = workspace.store.assets.container(DEFINITIONS, f"{asset.name}:{asset.version}")
+    return None if container is None else dict(container.properties)
+
+
+def _made_of(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: properties.get(key) for key in ("image", "build", "condaFile")}
+
+
+def _is_curated(name: str) -> bool:
+    return name.lower().startswith("azureml-")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aml_emulator.api.bodies import FLAG, TEXT, WORD, WORDS, Fields
-from aml_emulator.context import Services
+from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.jobs.check import JOB_NAME
-from aml_emulator.errors import bad_request, not_found
+from aml_emulator.domain.schema import FLAG, TEXT, WORD, WORDS, Fields
+from aml_emulator.domain.workspace import Workspace
 from aml_emulator.store.runs import ORDER, Run
 
 RUN = Fields(
@@ -27,24 +27,48 @@ RUN = Fields(
 """What is read of azureml-core's ``CreateRunDto``."""
 
 
-def put_run(services: Services, run_id: str, given: Mapping[str, Any], *, experiment: str | None) -> Run:
+def known_run(
+    workspace: Workspace, run_id: str, *, experiment: str | None = None, experiment_id: str | None = None
+) -> Run:
+    """Return a run.
+
+    Args:
+        workspace: the state of the workspace.
+        run_id: its id.
+        experiment: the experiment that it has to belong to; None for any.
+        experiment_id: the same by its GUID.
+
+    Raises:
+        NotFoundError: there is none, or not in that experiment.
+    """
+    run = workspace.store.runs.get(run_id)
+    if run is None or experiment_id not in (None, run.experiment_id):
+        raise NotFoundError(f"run '{run_id}'")
+    # Some clients put the experiment's GUID where its name belongs.
+    if experiment not in (None, run.experiment, run.experiment_id):
+        raise NotFoundError(f"run '{run.id}' in experiment '{experiment}'")
+    return run
+
+
+def put_run(workspace: Workspace, run_id: str, given: Mapping[str, Any], *, experiment: str | None) -> Run:
     """Change a run's name, description, tags and properties, or make it; a status is the service's own to change.
 
     Args:
-        services: what handlers share.
+        workspace: the state of the workspace.
         run_id: its id.
         given: fields of azureml-core's ``CreateRunDto``.
         experiment: where a new run belongs; None where the request does not say.
 
     Raises:
-        ServiceError: 404 for a run that is not there and cannot be made; 400 for an id or a status that is none.
+        NotFoundError: for a run that is not there and cannot be made.
+        InvalidError: an id or a status that is none.
     """
-    store = services.store.runs
+    store = workspace.store.runs
     tags = {key: str(value) for key, value in (given.get("tags") or {}).items()}
     properties = {key: str(value) for key, value in (given.get("properties") or {}).items() if value is not None}
-    with services.store.transaction():
+    with workspace.store.transaction():
         if store.get(run_id) is None:
-            return _made(services, run_id, given, experiment, tags, properties)
+            return _made(workspace, run_id, given, experiment, tags, properties)
         store.change(
             run_id,
             display_name=given.get("displayName") or given.get("name"),
@@ -56,7 +80,7 @@ def put_run(services: Services, run_id: str, given: Mapping[str, Any], *, experi
 
 
 def _made(
-    services: Services,
+    workspace: Workspace,
     run_id: str,
     given: Mapping[str, Any],
     experiment: str | None,
@@ -64,12 +88,12 @@ def _made(
     properties: Mapping[str, str],
 ) -> Run:
     """Make a run in the state that its maker says."""
-    store = services.store.runs
+    store = workspace.store.runs
     parent, status = given.get("parentRunId"), str(given.get("status") or "NotStarted")
     if not experiment or given.get("runId") != run_id or (parent and store.get(str(parent)) is None):
-        raise not_found(f"run '{parent or run_id}'")
+        raise NotFoundError(f"run '{parent or run_id}'")
     if not JOB_NAME.fullmatch(run_id) or status not in ORDER:
-        raise bad_request(f"A run cannot be made as '{run_id}' with the status '{status}'.")
+        raise InvalidError(f"A run cannot be made as '{run_id}' with the status '{status}'.")
     owner = store.experiment(experiment, create=True)
     if owner is None:
         raise KeyError(experiment)
@@ -82,5 +106,5 @@ def _made(
         status=status,
         tags=tags,
         properties=properties,
-        started=services.clock() if status == "Running" else None,
+        started=workspace.clock() if status == "Running" else None,
     )

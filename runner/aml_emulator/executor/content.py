@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from aml_emulator.domain.globs import matcher
 from aml_emulator.executor import archive, launch, layout
 from aml_emulator.executor.archive import ContentError
+from aml_emulator.executor.globs import matcher
 from aml_emulator.executor.layout import Layout, UnsafePathError
 from aml_emulator.executor.spec import BlobStore, InputSpec, RunSink, RunSpec
 

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from aml_emulator.domain.compute.nodes import Fleet
 from aml_emulator.executor.build import ImageBuilder
 from aml_emulator.executor.engine import Engine
 from aml_emulator.executor.execution import Run, StopReason, has_begun
 from aml_emulator.executor.layout import EMULATOR_HOST
+from aml_emulator.executor.nodes import Fleet
 from aml_emulator.executor.settings import ExecutorSettings
 from aml_emulator.executor.spec import BlobStore, Ending, RunError, RunSpec, SinkFor
 

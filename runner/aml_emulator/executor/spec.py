@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal, Protocol
 
@@ -50,7 +50,7 @@ class InputSpec:
     Attributes:
         literal: what the command gets instead of a path: a literal's text, or the address of a ``Direct`` input.
         location: where it lies in Blob storage.
-        pattern: takes only the files of *location* whose paths match; see :mod:`aml_emulator.domain.globs`.
+        pattern: takes only the files of *location* whose paths match; see :mod:`aml_emulator.executor.globs`.
         url: address of a file elsewhere, which is downloaded.
         uri: what the job said, for messages.
     """
@@ -231,3 +231,43 @@ def from_json(text: str) -> RunSpec:
     if build is not None:
         places["build"] = BuildSpec(**build | {"context": folder(build["context"])})
     return RunSpec(**data | places | lists)
+
+
+class JobExecutor(Protocol):
+    """What executes runs; `aml_emulator.executor.queue.JobQueue` does so in containers."""
+
+    def start(self) -> None:
+        """Make ready for runs."""
+
+    def submit(self, spec: RunSpec) -> None:
+        """Run this when there is room."""
+
+    def cancel(self, run_id: str) -> bool:
+        """Stop a run; False if it is not known here."""
+
+    def adopt(self, specs: Iterable[RunSpec]) -> None:
+        """Take up runs that were unfinished when the service stopped."""
+
+    def active(self) -> tuple[str, ...]:
+        """Return the ids of runs that wait or run."""
+
+    def lose_node(self, run_id: str, message: str) -> bool:
+        """Fail a run whose cluster is gone; False if it is not known here."""
+
+    def fail(self, run_id: str, error: RunError) -> bool:
+        """Fail a run on purpose; False if it is not known here."""
+
+    def forget_images(self) -> None:
+        """Remove the images that were built of environments."""
+
+    def wake(self) -> None:
+        """Look again for runs that can begin."""
+
+    def engine_ready(self) -> bool:
+        """Return whether the container engine answers."""
+
+    def is_job(self, address: str) -> bool:
+        """Return whether a connection from this address may come from a job."""
+
+    def close(self) -> None:
+        """Stop working; runs go on in their containers."""

@@ -10,12 +10,12 @@ from typing import IO
 
 from docker.errors import APIError
 
-from aml_emulator.domain.jobs.expressions import ExpressionError, render
 from aml_emulator.executor import archive, layout, ranks
 from aml_emulator.executor.containers import Containers, Logs, attached, followed, go
 from aml_emulator.executor.content import Content
 from aml_emulator.executor.engine import Engine, Network
 from aml_emulator.executor.engine_words import fault_text
+from aml_emulator.executor.expressions import ExpressionError, render
 from aml_emulator.executor.fetch import fetched, guarded
 from aml_emulator.executor.output import JobOutput
 from aml_emulator.executor.settings import ExecutorSettings

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from aml_emulator.api.routing import Call
-from aml_emulator.context import Services
-from aml_emulator.errors import not_found
+from aml_emulator.context import Context
+from aml_emulator.domain.errors import NotFoundError
 from aml_emulator.page.view import Document, Paging
 from aml_emulator.store.assets import AssetVersion, Compute
 
@@ -22,9 +22,9 @@ STAGE = "aml-train.stage"
 class Catalogue:
     """Shows assets, computes and unsupported requests."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._store = services.store
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._store = context.store
 
     def names(self, call: Call) -> Document:
         """Return the names of one kind of asset."""
@@ -43,7 +43,7 @@ class Catalogue:
         kind, name = _kind(call), call.params["name"]
         versions = self._store.assets.versions(kind, name)
         if not versions:
-            raise not_found(f"{kind} '{name}'")
+            raise NotFoundError(f"{kind} '{name}'")
         number = call.integer("page", 1, low=1)
         paging = Paging(page=number, size=PAGE, total=len(versions))
         return Document(
@@ -64,7 +64,7 @@ class Catalogue:
         kind, name, version = _kind(call), call.params["name"], call.params["version"]
         known = self._store.assets.version(kind, name, version)
         if known is None:
-            raise not_found(f"{kind} '{name}', version '{version}'")
+            raise NotFoundError(f"{kind} '{name}', version '{version}'")
         properties = known.properties
         plain = {
             key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
@@ -98,12 +98,12 @@ class Catalogue:
             title="Computes",
             section="computes",
             refresh=True,
-            values={"computes": found, "paging": paging, "now": self._services.clock()},
+            values={"computes": found, "paging": paging, "now": self._context.clock()},
         )
 
     def datastores(self, call: Call) -> Document:
         """Return the datastores, without what signs in to them."""
-        everything = self._services.all_datastores()
+        everything = self._context.all_datastores()
         number = call.integer("page", 1, low=1)
         paging = Paging(page=number, size=PAGE, total=len(everything))
         return Document(
@@ -127,9 +127,9 @@ class Catalogue:
 
     def requests(self, call: Call) -> Document:
         """Return what clients asked for: what is not supported, what goes wrong on purpose, and the last requests."""
-        services = self._services
+        context = self._context
         failed = call.query.get("failed") == "1"
-        last = [one for one in reversed(services.requests.since()) if not failed or (one["status"] or 599) >= 400]
+        last = [one for one in reversed(context.requests.since()) if not failed or (one["status"] or 599) >= 400]
         number = call.integer("page", 1, low=1)
         paging = Paging(page=number, size=PAGE, total=len(last))
         return Document(
@@ -137,8 +137,8 @@ class Catalogue:
             title="Requests",
             section="requests",
             values={
-                "seen": sorted(services.unsupported.seen().items(), key=lambda item: (-item[1], item[0])),
-                "faults": [json.dumps(one, ensure_ascii=False) for one in services.faults.listed()],
+                "seen": sorted(context.unsupported.seen().items(), key=lambda item: (-item[1], item[0])),
+                "faults": [json.dumps(one, ensure_ascii=False) for one in context.faults.listed()],
                 "requests": last[paging.offset : paging.offset + PAGE],
                 "paging": paging,
                 "failed": failed,
@@ -148,7 +148,7 @@ class Catalogue:
     def _cluster(self, compute: Compute) -> dict[str, Any]:
         given = compute.body.get("properties") or {}
         inner = given.get("properties") or {}
-        view = self._services.fleet.view(compute.name)
+        view = self._context.fleet.view(compute.name)
         return {
             "name": compute.name,
             "type": given.get("computeType") or "",
@@ -177,7 +177,7 @@ class Catalogue:
 def _kind(call: Call) -> str:
     kind = call.params["kind"]
     if kind not in KINDS:
-        raise not_found(f"assets of the kind '{kind}'")
+        raise NotFoundError(f"assets of the kind '{kind}'")
     return kind
 
 

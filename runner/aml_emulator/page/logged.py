@@ -9,7 +9,7 @@ from typing import Any
 
 from azure.core.exceptions import ResourceNotFoundError
 
-from aml_emulator.context import Services
+from aml_emulator.context import Context
 from aml_emulator.store.runs import Run
 from aml_emulator.store.v1 import MetricRow
 
@@ -45,20 +45,20 @@ class Shown:
     labelled: bool = False
 
 
-def logged_of(services: Services, run: Run) -> tuple[list[Shown], int]:
+def logged_of(context: Context, run: Run) -> tuple[list[Shown], int]:
     """Return what is shown, and how many other names there are."""
-    names = services.store.v1.row_names(run.id)
+    names = context.store.v1.row_names(run.id)
     found = []
     for name in names[:NAMES]:
-        rows, total = services.store.v1.first_rows(run.id, name, limit=ROWS)
-        found.append(_shown(services, run, name, rows, total))
+        rows, total = context.store.v1.first_rows(run.id, name, limit=ROWS)
+        found.append(_shown(context, run, name, rows, total))
     return found, max(0, len(names) - NAMES)
 
 
-def _shown(services: Services, run: Run, name: str, rows: Sequence[MetricRow], total: int) -> Shown:
+def _shown(context: Context, run: Run, name: str, rows: Sequence[MetricRow], total: int) -> Shown:
     path = _path(run, name, rows[0])
     if path:
-        grid = _matrix(services, run, path) if str(rows[0].kind).endswith(".confusion_matrix") else None
+        grid = _matrix(context, run, path) if str(rows[0].kind).endswith(".confusion_matrix") else None
         if grid is not None:
             return _cut(name, ["actual ╲ predicted", *grid[0]], grid[1], len(grid[1]), path=path, labelled=True)
         return Shown(name=name, path=path)
@@ -96,11 +96,11 @@ def _path(run: Run, name: str, row: MetricRow) -> str:
     return place.removeprefix(own) if isinstance(place, str) and place.startswith(own) else ""
 
 
-def _matrix(services: Services, run: Run, path: str) -> tuple[list[str], list[list[Any]]] | None:
+def _matrix(context: Context, run: Run, path: str) -> tuple[list[str], list[list[Any]]] | None:
     """Return labels and labelled rows of a confusion matrix as ``Run.log_confusion_matrix`` stores it; None where the file has another shape."""
-    folder = services.artifacts_of(run.id)
+    folder = context.artifacts_of(run.id)
     try:
-        content = services.blobs.read_range(folder.container, folder.name_of(path), 0, FILE_BYTES + 1)
+        content = context.blobs.read_range(folder.container, folder.name_of(path), 0, FILE_BYTES + 1)
         data = json.loads(content)["data"] if len(content) <= FILE_BYTES else {}
         labels, matrix = [str(label) for label in data["class_labels"]], [list(row) for row in data["matrix"]]
     except (ResourceNotFoundError, ValueError, KeyError, TypeError, RecursionError):

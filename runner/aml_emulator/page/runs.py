@@ -13,8 +13,8 @@ from urllib.parse import quote
 from azure.core.exceptions import ResourceNotFoundError
 
 from aml_emulator.api.routing import Call
-from aml_emulator.context import Services
-from aml_emulator.errors import not_found
+from aml_emulator.context import Context
+from aml_emulator.domain.errors import NotFoundError
 from aml_emulator.page.charts import Chart, draw, text
 from aml_emulator.page.files import tree
 from aml_emulator.page.logged import logged_of
@@ -44,9 +44,9 @@ PIECE_BYTES = 1024 * 1024
 class RunPages:
     """Shows runs."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._store = services.store
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._store = context.store
 
     def index(self, call: Call) -> Document:
         """Return the list of runs, filtered and in pages."""
@@ -66,7 +66,7 @@ class RunPages:
                 "asked": asked,
                 "experiments": self._store.browse.experiments(),
                 "statuses": statuses,
-                "now": self._services.clock(),
+                "now": self._context.clock(),
             },
         )
 
@@ -82,7 +82,7 @@ class RunPages:
         main = main_log(logs)
         job = run.job or {}
         compute = str(job.get("computeId") or "").rpartition("/")[2]
-        logged, more_logged = logged_of(self._services, run)
+        logged, more_logged = logged_of(self._context, run)
         return Document(
             template="run.html",
             title=run.display_name,
@@ -91,7 +91,7 @@ class RunPages:
             values={
                 "run": run,
                 "job": job,
-                "timeline": timeline(run, self._services.clock()),
+                "timeline": timeline(run, self._context.clock()),
                 "latest": [
                     {"key": one.key, "value": text(one.last), "step": one.step, "count": one.count}
                     for one in summaries
@@ -123,7 +123,7 @@ class RunPages:
         run, key = self._known(call), call.query.get("key", "")
         series = self._store.browse.series(run.id, key)
         if series is None:
-            raise not_found(f"metric '{key}' of run '{run.id}'")
+            raise NotFoundError(f"metric '{key}' of run '{run.id}'")
         number = call.integer("page", 1, low=1)
         paging = Paging(page=number, size=VALUES, total=series.count)
         values = self._store.browse.values(run.id, key, limit=VALUES, offset=paging.offset)
@@ -180,14 +180,14 @@ class RunPages:
         """Return a file of the run as a download: a browser never takes it for a page of this site."""
         run = self._known(call)
         artifact = self._artifact(run, call)
-        folder = self._services.artifacts_of(run.id)
+        folder = self._context.artifacts_of(run.id)
         name = folder.name_of(artifact.path)
-        length = self._services.blobs.size(folder.container, name)
+        length = self._context.blobs.size(folder.container, name)
         if length is None:
-            raise not_found(f"contents of '{artifact.path}' of run '{run.id}': made known, and not uploaded")
+            raise NotFoundError(f"contents of '{artifact.path}' of run '{run.id}': made known, and not uploaded")
         return Content(
             type="application/octet-stream",
-            body=self._services.blobs.read(folder.container, name) if call.method == "GET" else b"",
+            body=self._context.blobs.read(folder.container, name) if call.method == "GET" else b"",
             length=length,
             headers=(attachment(artifact.path.rpartition("/")[2]),),
         )
@@ -195,26 +195,26 @@ class RunPages:
     def _known(self, call: Call) -> Run:
         run = self._store.runs.get(call.params["run"])
         if run is None:
-            raise not_found(f"run '{call.params['run']}'")
+            raise NotFoundError(f"run '{call.params['run']}'")
         return run
 
     def _artifact(self, run: Run, call: Call) -> Artifact:
         path = call.query.get("path", "")
         found = self._store.runs.artifact(run.id, path)
         if found is None:
-            raise not_found(f"file '{path}' of run '{run.id}'")
+            raise NotFoundError(f"file '{path}' of run '{run.id}'")
         return found
 
     def _piece(self, run: Run, artifact: Artifact, start: int, length: int) -> bytes:
-        folder = self._services.artifacts_of(run.id)
+        folder = self._context.artifacts_of(run.id)
         try:
-            return self._services.blobs.read_range(folder.container, folder.name_of(artifact.path), start, length)
+            return self._context.blobs.read_range(folder.container, folder.name_of(artifact.path), start, length)
         except ResourceNotFoundError:
             return b""
 
     def _tail(self, run: Run, artifact: Artifact) -> dict[str, Any]:
-        folder = self._services.artifacts_of(run.id)
-        size = self._services.blobs.size(folder.container, folder.name_of(artifact.path)) or 0
+        folder = self._context.artifacts_of(run.id)
+        size = self._context.blobs.size(folder.container, folder.name_of(artifact.path)) or 0
         start = max(0, size - LOG_BYTES)
         data = self._piece(run, artifact, start, LOG_BYTES)
         if start:
@@ -241,7 +241,7 @@ class RunPages:
 
     def _waits(self, run: Run, compute: str) -> str:
         """Return which place a job has in its cluster's queue, empty for one that does not wait."""
-        view = self._services.fleet.view(compute) if compute and run.status == "Queued" else None
+        view = self._context.fleet.view(compute) if compute and run.status == "Queued" else None
         if view is None or run.id not in view.queue:
             return ""
         return f"place {view.queue.index(run.id) + 1} of {len(view.queue)} in the queue of {compute}"

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 
+from aml_emulator.api.errors import service_error
 from aml_emulator.api.routing import Call, Route, Router
-from aml_emulator.context import Services
-from aml_emulator.errors import ServiceError
+from aml_emulator.context import Context
+from aml_emulator.domain.errors import DomainError
 from aml_emulator.network.proxy import PAGE, Head
 from aml_emulator.page import words
 from aml_emulator.page.access import HEADERS, METHODS, refusal
@@ -38,6 +39,10 @@ STATIC = {
 HTML = "text/html; charset=utf-8"
 
 
+class _NoPageError(Exception):
+    """A path that leads to no page and no file."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Answer:
     status: int
@@ -49,14 +54,14 @@ class Site:
     """Answers what a browser asks for at ``/ui/``.
 
     Args:
-        services: what is shown.
+        context: what is shown.
     """
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._hide = hider(services.identity)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._hide = hider(context.identity)
         self._templates: Environment | None = None
-        runs, catalogue = RunPages(services), Catalogue(services)
+        runs, catalogue = RunPages(context), Catalogue(context)
         pages: tuple[tuple[str, Callable[[Call], Document | Content]], ...] = (
             ("", runs.index),
             ("runs/{run}", runs.run),
@@ -113,8 +118,10 @@ class Site:
             return _Answer(status=HTTPStatus.FOUND, content=_text(""), headers=(("Location", goal),))
         try:
             return _Answer(status=HTTPStatus.OK, content=self._content(head, path, query))
-        except ServiceError as error:
-            return self._failure(error.status, error.message)
+        except DomainError as error:
+            return self._failure(service_error(error).status, error.message)
+        except _NoPageError as error:
+            return self._failure(HTTPStatus.NOT_FOUND, str(error))
         except Exception:
             # The boundary of the page: logged whole, told in short.
             logger.exception("%s %s failed", head.method, path)
@@ -125,7 +132,7 @@ class Site:
     def _content(self, head: Head, path: str, query: str) -> Content:
         found = self._router.find(head.method, path)
         if found is None:
-            raise ServiceError(HTTPStatus.NOT_FOUND, "NotFound", "There is no such page.")
+            raise _NoPageError("There is no such page.")
         route, params = found
         made: Document | Content = route.handler(
             Call(
@@ -161,7 +168,7 @@ class Site:
             "title": document.title,
             "section": document.section,
             "refresh": document.refresh,
-            "workspace": self._services.identity.workspace,
+            "workspace": self._context.identity.workspace,
             **document.values,
         }
         html = self._environment().get_template(document.template).render(values)
@@ -193,7 +200,7 @@ class Site:
     def _static(self, call: Call) -> Content:
         name = call.params["file"]
         if name not in STATIC:
-            raise ServiceError(HTTPStatus.NOT_FOUND, "NotFound", "There is no such file.")
+            raise _NoPageError("There is no such file.")
         return Content(type=STATIC[name], body=(FOLDER / "static" / name).read_bytes(), cache="max-age=60")
 
 

@@ -81,7 +81,7 @@ async def start_children(
 def _registry_configuration(port: int, folder: Path) -> dict[str, object]:
     """Return the configuration of the CNCF distribution registry, in JSON, which is YAML as well.
 
-    It asks for no sign-in, so it listens on loopback only; :mod:`aml_emulator.network.fronts` lets others in.
+    It asks for no sign-in, so it listens on loopback only; :mod:`aml_emulator.fronts` lets others in.
     See https://distribution.github.io/distribution/about/configuration/.
     """
     return {

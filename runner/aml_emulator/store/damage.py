@@ -10,11 +10,10 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from azure.core.exceptions import AzureError
-
-from aml_emulator.errors import ServiceError
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +30,14 @@ _MAGIC = b"SQLite format 3\0"
 _FULL = frozenset({sqlite3.SQLITE_FULL})
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How the state or its disk failed: a code and a message for the user of the client."""
+
+    code: str
+    message: str
 
 
 class DamageError(ValueError):
@@ -114,30 +121,23 @@ def problems(data: Path, ping_blobs: Callable[[], None]) -> Sequence[str]:
     return [one for one in found if one is not None]
 
 
-def error_for(error: Exception, data: Path | None) -> ServiceError | None:
-    """Return the answer to a request that failed because of the state or its disk, None for another cause.
-
-    507 is an answer that no client of Azure sends its request again for: it would not help.
-    """
+def failure_of(error: Exception, data: Path | None) -> Failure | None:
+    """Return how the state or its disk caused *error*, None for another cause."""
     problem = disk_problem(data) if data is not None else None
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _FULL or (problem and code == sqlite3.SQLITE_IOERR):
             return _full(problem)
         if code in _DAMAGED:
-            return ServiceError(500, "StateDamaged", f"The local AzureML's database is damaged ({error}). {AFRESH}.")
+            return Failure("StateDamaged", f"The local AzureML's database is damaged ({error}). {AFRESH}.")
         if code == sqlite3.SQLITE_IOERR:
-            return ServiceError(
-                500, "StateDamaged", f"The local AzureML's database cannot be read or written ({error})."
-            )
+            return Failure("StateDamaged", f"The local AzureML's database cannot be read or written ({error}).")
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         return _full(problem)
     if isinstance(error, AzureError):
         if problem:
             return _full(problem)
-        return ServiceError(
-            500, "StorageFailed", f"The local AzureML's Blob storage (Azurite) failed: {_said(error)}."
-        )
+        return Failure("StorageFailed", f"The local AzureML's Blob storage (Azurite) failed: {_said(error)}.")
     return None
 
 
@@ -146,9 +146,9 @@ def _has_log(path: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
-def _full(problem: str | None) -> ServiceError:
+def _full(problem: str | None) -> Failure:
     text = problem or f"the disk is full. {CLEAN}"
-    return ServiceError(507, "InsufficientStorage", f"The local AzureML cannot store anything: {text}.")
+    return Failure("InsufficientStorage", f"The local AzureML cannot store anything: {text}.")
 
 
 def _said(error: AzureError) -> str:

@@ -11,8 +11,8 @@ from urllib.parse import quote
 import anyio
 
 from aml_emulator.api.app import App
-from aml_emulator.api.arm.computes import create_default
-from aml_emulator.context import Services
+from aml_emulator.context import Context
+from aml_emulator.domain.clusters import create_default
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.executor.spec import RunError, RunSpec
 from aml_emulator.identity.identity import Identity
@@ -130,7 +130,7 @@ class Service:
             public_endpoint=f"https://{IDENTITY.blob_host}",
             ca_file="unused",
         )
-        self.services = Services(
+        self.services = Context(
             identity=IDENTITY, store=self.store, blobs=self.blobs, tokens=self.tokens, clock=self.clock
         )
         create_default(self.services, name=IDENTITY.compute, max_nodes=2)

@@ -379,7 +379,7 @@ def test_a_file_is_passed_on_by_ranges(
     service: Service, monkeypatch: pytest.MonkeyPatch, asked: str, status: int, found: bytes, range_: str
 ) -> None:
     blob = b"0123456789"
-    monkeypatch.setattr("aml_emulator.api.history.artifacts._MOST_AT_ONCE", 4)
+    monkeypatch.setattr("aml_emulator.api.artifacts._MOST_AT_ONCE", 4)
     monkeypatch.setattr(service.blobs, "size", lambda _container, _name: len(blob))
     monkeypatch.setattr(service.blobs, "read", lambda _container, _name: iter([blob[:3], blob[3:]]))
     monkeypatch.setattr(

@@ -18,7 +18,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import aml_emulator.api.routing
-from aml_emulator.api.bodies import (
+from aml_emulator.api.routing import Route
+from aml_emulator.domain.environments import ENVIRONMENT
+from aml_emulator.domain.schema import (
     WORD,
     BodyError,
     Either,
@@ -31,8 +33,6 @@ from aml_emulator.api.bodies import (
     check,
     read_json,
 )
-from aml_emulator.api.routing import Route
-from aml_emulator.domain.jobs.types import ENVIRONMENT
 from aml_emulator.network.hosts import LOGIN_HOSTS
 from tests.unit.emulator.memory_service import API, KNOWN, QUERIES, furnished
 from tests.unit.emulator.parts import VERSION, WS, Answer, Service

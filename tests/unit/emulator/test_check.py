@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from aml_emulator.api.errors import service_error
+from aml_emulator.domain.errors import DomainError
 from aml_emulator.domain.jobs.check import changed, check_job, essence, shm_bytes, timeout_seconds
-from aml_emulator.errors import ServiceError
 
 JOB: dict[str, Any] = {"jobType": "Command", "command": "true", "environmentId": "e", "computeId": "c"}
 
@@ -90,9 +91,9 @@ def test_what_can_be_run_is_accepted(more: dict[str, Any]) -> None:
     ],
 )
 def test_what_cannot_be_run_is_refused_by_name(more: dict[str, Any], status: int, message: str) -> None:
-    with pytest.raises(ServiceError, match=message) as caught:
+    with pytest.raises(DomainError, match=message) as caught:
         check_job({**JOB, **more})
-    assert caught.value.status == status
+    assert service_error(caught.value).status == status
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from aml_emulator.context import Services
+from aml_emulator.context import Context
 from aml_emulator.domain.cleaning import clean, overlap
 from aml_emulator.executor.spec import Folder
 from tests.support.fake_executor import MemoryBlobs
@@ -23,7 +23,7 @@ class Bench:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.blobs = MemoryBlobs()
-        self.services: Services = dataclasses.replace(service.services, blobs=cast(Any, self.blobs))
+        self.services: Context = dataclasses.replace(service.services, blobs=cast(Any, self.blobs))
 
     def run(self, name: str, *, ended: bool = True, **properties: Any) -> None:
         """Submit a job that leaves a log and an output."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from aml_emulator.domain.compute.nodes import ClusterView, Fleet, Scale, wanted
+from aml_emulator.executor.nodes import ClusterView, Fleet, Scale, wanted
 
 
 @dataclass

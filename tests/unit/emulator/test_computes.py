@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aml_emulator.domain.compute.vm_sizes import parse_quotas, size_named, sizes
+from aml_emulator.domain.vm_sizes import parse_quotas, size_named, sizes
 from tests.unit.emulator.parts import IDENTITY, WS, Answer, Service
 
 LOCATION = f"/subscriptions/{IDENTITY.subscription_id}/providers/Microsoft.MachineLearningServices/locations/eastus"

@@ -12,6 +12,7 @@ import pytest
 from azure.core.exceptions import ServiceRequestError
 
 from aml_emulator.api.admin import Admin
+from aml_emulator.api.errors import state_error
 from aml_emulator.store import Store, damage
 from aml_emulator.store.database import Database
 from tests.unit.emulator.memory_service import API, TRACKING, furnished
@@ -91,7 +92,7 @@ def test_the_admin_interface_answers_503_with_the_problem(monkeypatch: pytest.Mo
     service = furnished()
     object.__setattr__(service.services, "data", data)
     admin = Admin(
-        services=service.services,
+        context=service.services,
         jobs=service.jobs,
         version="1",
         ca_pem="",
@@ -140,12 +141,12 @@ def test_a_request_to_a_damaged_database_says_so(service: Service, monkeypatch: 
 
 
 def test_errors_of_other_kinds_are_left_alone() -> None:
-    assert damage.error_for(KeyError("x"), None) is None
-    assert damage.error_for(sqlite3.IntegrityError("UNIQUE"), None) is None
-    assert damage.error_for(OSError(errno.ENOENT, "x"), None) is None
-    full = damage.error_for(OSError(errno.ENOSPC, "No space left on device"), None)
+    assert state_error(KeyError("x"), None) is None
+    assert state_error(sqlite3.IntegrityError("UNIQUE"), None) is None
+    assert state_error(OSError(errno.ENOENT, "x"), None) is None
+    full = state_error(OSError(errno.ENOSPC, "No space left on device"), None)
     assert full is not None
     assert full.status == 507
-    blobs = damage.error_for(ServiceRequestError("Connection refused"), None)
+    blobs = state_error(ServiceRequestError("Connection refused"), None)
     assert blobs is not None
     assert (blobs.code, IDENTITY.storage_key in blobs.message) == ("StorageFailed", False)

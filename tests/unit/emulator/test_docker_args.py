@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from aml_emulator.api.errors import service_error
+from aml_emulator.domain.errors import DomainError
 from aml_emulator.domain.jobs.docker_args import docker_options
-from aml_emulator.errors import ServiceError
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,6 @@ def test_variables_and_the_name_of_the_host_are_taken_and_lists_are_not_split() 
     ],
 )
 def test_what_reaches_out_of_the_container_is_refused_by_name(text: str, status: int, message: str) -> None:
-    with pytest.raises(ServiceError, match=message) as caught:
+    with pytest.raises(DomainError, match=message) as caught:
         docker_options({"dockerArgs": text})
-    assert caught.value.status == status
+    assert service_error(caught.value).status == status

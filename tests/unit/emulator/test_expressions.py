@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.domain.jobs.expressions import ExpressionError, Reference, references, render
+from aml_emulator.executor.expressions import ExpressionError, Reference, references, render
 
 
 @pytest.mark.parametrize(

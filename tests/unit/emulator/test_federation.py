@@ -108,7 +108,7 @@ def emulator() -> Iterator[Service]:
 
 def test_trusts_by_the_admin_interface_decide_a_sign_in(emulator: Service) -> None:
     admin = Admin(
-        services=emulator.services, jobs=emulator.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
+        context=emulator.services, jobs=emulator.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
         children_alive=lambda: True,
     )  # fmt: skip
     path = "/_emulator/federated-credentials"

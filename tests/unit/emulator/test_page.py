@@ -14,7 +14,7 @@ import anyio
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
-from aml_emulator.domain.compute.nodes import Scale
+from aml_emulator.executor.nodes import Scale
 from aml_emulator.network.faults import Rule
 from aml_emulator.network.proxy import Head, is_for_people
 from aml_emulator.page.access import refusal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.domain.globs import matcher, split
+from aml_emulator.executor.globs import matcher, split
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from aml_emulator.api.admin import Admin
-from aml_emulator.domain.compute.nodes import Scale
-from aml_emulator.domain.jobs.provoke import PREEMPTED
+from aml_emulator.api.provoke import PREEMPTED
+from aml_emulator.executor.nodes import Scale
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 
@@ -22,7 +22,7 @@ def emulator() -> Iterator[Service]:
 
 def ask(emulator: Service, path: str, method: str = "POST") -> tuple[int, Any]:
     admin = Admin(
-        services=emulator.services, jobs=emulator.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
+        context=emulator.services, jobs=emulator.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
         children_alive=lambda: True,
     )  # fmt: skip
     status, body = anyio.run(admin.answer, method, f"/_emulator/jobs/{path}")

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from aml_emulator.api.errors import service_error
+from aml_emulator.domain.errors import DomainError, NotSupportedError
 from aml_emulator.domain.jobs import from_runconfig as runconfig
 from aml_emulator.domain.jobs import from_runconfig_data as runconfig_data
 from aml_emulator.domain.jobs.check import check_job
 from aml_emulator.domain.jobs.from_runconfig_data import Dataset
-from aml_emulator.errors import NotSupportedError, ServiceError
 from tests.unit.emulator.parts import WS
 
 USER_MANAGED = {"python": {"userManagedDependencies": True, "interpreterPath": "/opt/py/bin/python"}}
@@ -125,9 +126,9 @@ def test_arguments_of_docker_and_shared_memory_come_from_the_run_before_the_envi
     ],
 )  # fmt: skip
 def test_what_azureml_would_refuse_too(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(ServiceError, match=words) as caught:
+    with pytest.raises(DomainError, match=words) as caught:
         job(**given)
-    assert caught.value.status == 400
+    assert service_error(caught.value).status == 400
 
 
 @pytest.mark.parametrize(
@@ -229,5 +230,5 @@ def test_datasets_and_addresses_are_inputs() -> None:
         "dataPath": {"datastoreName": "s"}}}}}],
 )  # fmt: skip
 def test_names_of_data_that_are_none(given: dict[str, Any]) -> None:
-    with pytest.raises(ServiceError, match="'a b' cannot be the name"):
+    with pytest.raises(DomainError, match="'a b' cannot be the name"):
         job(**given)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aml_emulator.api.routing import Route, Router
-from aml_emulator.domain.v1_environments import lowered
+from aml_emulator.domain.environments import lowered
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 from tests.unit.emulator.test_runconfig import config
 

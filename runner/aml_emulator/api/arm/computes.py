@@ -9,23 +9,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aml_emulator.api.bodies import OBJECT, TEXT, WHOLE, Fields
+from aml_emulator.api.errors import ServiceError, resource_not_found
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import iso, page, resource
-from aml_emulator.context import Services
-from aml_emulator.domain.compute.clusters import (
-    DEFAULT_SIZE,
+from aml_emulator.context import Context
+from aml_emulator.domain.clusters import (
     LOW_PRIORITY,
     check,
     inner_view,
     kept,
-    scale_of,
-    summary,
 )
-from aml_emulator.domain.compute.vm_sizes import LOW_PRIORITY as LOW_PRIORITY_QUOTA
-from aml_emulator.domain.compute.vm_sizes import VmSize, size_named, sizes
 from aml_emulator.domain.jobs.service import JobService
-from aml_emulator.errors import ServiceError, resource_not_found
+from aml_emulator.domain.schema import OBJECT, TEXT, WHOLE, Fields
+from aml_emulator.domain.vm_sizes import LOW_PRIORITY as LOW_PRIORITY_QUOTA
+from aml_emulator.domain.vm_sizes import VmSize, size_named, sizes
 from aml_emulator.store.assets import Compute
 
 PAGE = 100
@@ -55,9 +52,9 @@ COMPUTE = Fields(
 )
 
 
-def routes(services: Services, jobs: JobService) -> Sequence[Route]:
+def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     """Return the routes of compute targets, sizes and operations."""
-    computes = Computes(services, jobs)
+    computes = Computes(context, jobs)
     operations = "/subscriptions/{sub}/providers/Microsoft.MachineLearningServices/locations/{location}"
     return (
         Route(method="GET", path="{WS}/computes", handler=computes.list),
@@ -75,35 +72,16 @@ def routes(services: Services, jobs: JobService) -> Sequence[Route]:
     )
 
 
-def create_default(services: Services, *, name: str, max_nodes: int) -> None:
-    """Make the compute target that every emulator has, or bring its size up to date."""
-    properties = {"vmSize": DEFAULT_SIZE, "scaleSettings": {"minNodeCount": 0, "maxNodeCount": max_nodes}}
-    body = {
-        "location": services.identity.location,
-        "properties": {"computeType": "AmlCompute", "properties": properties},
-    }
-    compute = services.store.assets.put_compute(name, body)
-    services.fleet.configure(name, scale_of(compute, services.quotas))
-
-
-def clusters(services: Services) -> dict[str, Any]:
-    """Return what ``/_emulator/status`` shows of each cluster: nodes by state, and who waits."""
-    return {
-        compute.name: summary(compute, services.fleet.view(compute.name))
-        for compute in services.store.assets.computes()
-    }
-
-
 class Computes:
     """Answers for compute targets."""
 
-    def __init__(self, services: Services, jobs: JobService) -> None:
-        self._services = services
+    def __init__(self, context: Context, jobs: JobService) -> None:
+        self._context = context
         self._jobs = jobs
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return compute targets, in pages."""
-        found = self._services.store.assets.computes()
+        found = self._context.store.assets.computes()
         skip = call.integer("$skip", 0)
         shown = [self._view(compute) for compute in found[skip : skip + PAGE]]
         return page(call, shown, offset=skip + PAGE, more=len(found) > skip + PAGE)
@@ -115,7 +93,7 @@ class Computes:
     def put(self, call: Call) -> Reply:
         """Create or change a compute target."""
         name = call.params["name"]
-        known = self._services.store.assets.compute(name)
+        known = self._context.store.assets.compute(name)
         compute = self._stored(name, call.json(COMPUTE), known)
         created = known is None
         return self._started(compute, "created" if created else "updated", 201 if created else 200)
@@ -135,13 +113,13 @@ class Computes:
         """Delete a compute target; jobs that wait for it or run on it fail."""
         known = self._known(call)
         self._jobs.remove_compute(known.name)
-        operation = self._services.store.assets.start_operation("compute", known.name)
+        operation = self._context.store.assets.start_operation("compute", known.name)
         return Reply(status=202, headers=self._headers(operation))
 
     def nodes(self, call: Call) -> dict[str, Any]:
         """Return the nodes that a cluster has now."""
         known = self._known(call)
-        view = self._services.fleet.view(known.name)
+        view = self._context.fleet.view(known.name)
         return {
             "nodes": [
                 {
@@ -167,28 +145,28 @@ class Computes:
     def usages(self, call: Call) -> dict[str, Any]:
         """Return the vCPUs that nodes have now, and may have, by family of sizes."""
         self._check_location(call)
-        services = self._services
+        context = self._context
         used: Counter[str] = Counter()
-        for compute in services.store.assets.computes():
+        for compute in context.store.assets.computes():
             inner = compute.body["properties"].get("properties") or {}
-            size, view = size_named(str(inner.get("vmSize"))), services.fleet.view(compute.name)
+            size, view = size_named(str(inner.get("vmSize"))), context.fleet.view(compute.name)
             if size is not None and view is not None:
                 low = inner.get("vmPriority") == LOW_PRIORITY
                 used[LOW_PRIORITY_QUOTA if low else size.family] += size.cores * len(view.nodes)
         one_of_each = {size.family: size for size in sizes().values()}
         found = [
-            self._usage(family, used[family], services.quotas.limit(size, low_priority=False))
+            self._usage(family, used[family], context.quotas.limit(size, low_priority=False))
             for family, size in one_of_each.items()
         ]
         any_size = next(iter(sizes().values()))
-        shared = services.quotas.limit(any_size, low_priority=True)
+        shared = context.quotas.limit(any_size, low_priority=True)
         return {
             "value": [*found, self._usage(LOW_PRIORITY_QUOTA, used[LOW_PRIORITY_QUOTA], shared)],
             "nextLink": None,
         }
 
     def _usage(self, family: str, used: int, limit: int) -> dict[str, Any]:
-        identity = self._services.identity
+        identity = self._context.identity
         title = "Total Cluster LowPriority Regional vCPUs"
         if family != LOW_PRIORITY_QUOTA:
             short = family.removeprefix("standard").removesuffix("Family")
@@ -205,18 +183,18 @@ class Computes:
         }
 
     def _check_location(self, call: Call) -> None:
-        if call.params["location"].lower() != self._services.identity.location:
+        if call.params["location"].lower() != self._context.identity.location:
             raise ServiceError(
                 404,
                 "NoRegisteredProviderFound",
-                f"The local AzureML plays the region '{self._services.identity.location}' and no other:"
+                f"The local AzureML plays the region '{self._context.identity.location}' and no other:"
                 f" '{call.params['location']}'.",
             )
 
     def status(self, call: Call) -> dict[str, Any]:
         """Return how an operation on a compute target stands: it has succeeded."""
-        identity = self._services.identity
-        known = self._services.store.assets.operation(call.params["id"])
+        identity = self._context.identity
+        known = self._context.store.assets.operation(call.params["id"])
         if known is None:
             raise resource_not_found(f"computeOperationsStatus/{call.params['id']}")
         return {
@@ -230,11 +208,11 @@ class Computes:
 
     def result(self, call: Call) -> Reply:
         """Return the result of an operation: 202 while the job it cancels has not ended, then 200."""
-        known = self._services.store.assets.operation(call.params["id"])
+        known = self._context.store.assets.operation(call.params["id"])
         if known is None:
             raise resource_not_found(f"operationResults/{call.params['id']}")
         kind, target, _ = known
-        run = self._services.store.runs.get(target) if kind == "cancel" else None
+        run = self._context.store.runs.get(target) if kind == "cancel" else None
         if run is not None and not run.terminal:
             return Reply(
                 status=202, headers={"Location": f"https://{call.host}{call.path}?{call.query}", **RETRY_AFTER}
@@ -243,19 +221,19 @@ class Computes:
 
     def _stored(self, name: str, body: Mapping[str, Any], known: Compute | None) -> Compute:
         """Check and store a compute target, and let its nodes come and go accordingly."""
-        identity = self._services.identity
+        identity = self._context.identity
         body = kept(body, identity, known)
-        check(name, body, self._services.quotas, location=identity.location, known=known)
-        compute = self._services.store.assets.put_compute(name, body)
+        check(name, body, self._context.quotas, location=identity.location, known=known)
+        compute = self._context.store.assets.put_compute(name, body)
         self._jobs.scale(compute)
         return compute
 
     def _started(self, compute: Compute, what: str, status: int) -> Reply:
-        operation = self._services.store.assets.start_operation(f"compute {what}", compute.name)
+        operation = self._context.store.assets.start_operation(f"compute {what}", compute.name)
         return Reply(status=status, value=self._view(compute), headers=self._headers(operation))
 
     def _headers(self, operation: str) -> dict[str, str]:
-        identity = self._services.identity
+        identity = self._context.identity
         address = (
             f"https://management.azure.com/subscriptions/{identity.subscription_id}/providers"
             f"/Microsoft.MachineLearningServices/locations/{identity.location}/computeOperationsStatus/{operation}"
@@ -264,15 +242,15 @@ class Computes:
         return {"Azure-AsyncOperation": address, **RETRY_AFTER}
 
     def _known(self, call: Call) -> Compute:
-        compute = self._services.store.assets.compute(call.params["name"])
+        compute = self._context.store.assets.compute(call.params["name"])
         if compute is None:
             raise resource_not_found(f"Microsoft.MachineLearningServices/workspaces/computes/{call.params['name']}")
         return compute
 
     def _view(self, compute: Compute) -> dict[str, Any]:
-        identity = self._services.identity
+        identity = self._context.identity
         given = compute.body.get("properties") or {}
-        view = self._services.fleet.view(compute.name)
+        view = self._context.fleet.view(compute.name)
         properties = inner_view(compute, view, transition=iso(view.changed if view else compute.modified))
         return resource(
             f"{identity.workspace_arm_id}/computes/{compute.name}",

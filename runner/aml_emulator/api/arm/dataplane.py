@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aml_emulator.api.bodies import TEXT, Fields, ListOf
 from aml_emulator.api.routing import Call, Route
-from aml_emulator.context import Services
+from aml_emulator.context import Context
+from aml_emulator.domain.errors import InvalidError
 from aml_emulator.domain.locations import AssetId, LocationError, parse
-from aml_emulator.errors import bad_request
+from aml_emulator.domain.schema import TEXT, Fields, ListOf
 
 
-def routes(services: Services) -> Sequence[Route]:
+def routes(context: Context) -> Sequence[Route]:
     """Return the routes of ``/data/v1.0`` and ``/modelregistry/v1.0``."""
-    plane = DataPlane(services)
+    plane = DataPlane(context)
     return (
         Route(method="POST", path="/data/v1.0{WS}/dataversion/batchGetResolvedUris", handler=plane.resolve),
         Route(method="POST", path="/modelregistry/v1.0{WS}/models/batchGetResolvedUris", handler=plane.resolve),
@@ -24,8 +24,8 @@ def routes(services: Services) -> Sequence[Route]:
 class DataPlane:
     """Answers for asset ids."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def resolve(self, call: Call) -> dict[str, Any]:
         """Return the datastore address of each asset id; ids of assets that are not there are left out."""
@@ -34,12 +34,12 @@ class DataPlane:
             try:
                 asset = parse(str(asset_id))
             except LocationError as error:
-                raise bad_request(str(error)) from error
+                raise InvalidError(str(error)) from error
             if not isinstance(asset, AssetId):
-                raise bad_request(f"'{asset_id}' is not the id of an asset")
+                raise InvalidError(f"'{asset_id}' is not the id of an asset")
             kind = asset.kind or "data"
-            version = self._services.store.assets.version(kind, asset.name, asset.version)
+            version = self._context.store.assets.version(kind, asset.name, asset.version)
             if version is not None:
-                uri = self._services.datastore_uri(self._services.folder(str(asset_id)))
+                uri = self._context.datastore_uri(self._context.folder(str(asset_id)))
                 values[asset_id] = {"uri": uri, "type": version.properties.get("dataType")}
         return {"values": values}

@@ -7,21 +7,21 @@ from typing import Any
 from urllib.parse import urlencode
 
 from aml_emulator.api.arm.computes import RETRY_AFTER
-from aml_emulator.api.bodies import Fields
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import page, resource
-from aml_emulator.context import Services
+from aml_emulator.context import Context
+from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.domain.jobs.types import CHANGES, JOB
-from aml_emulator.errors import NotSupportedError, bad_request, not_found
+from aml_emulator.domain.schema import Fields
 from aml_emulator.store.runs import Run
 
 PAGE = 50
 
 
-def routes(services: Services, jobs: JobService) -> Sequence[Route]:
+def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     """Return the routes of jobs."""
-    handlers = Jobs(services, jobs)
+    handlers = Jobs(context, jobs)
     return (
         Route(method="GET", path="{WS}/jobs", handler=handlers.list),
         Route(method="GET", path="{WS}/jobs/{name}", handler=handlers.get),
@@ -35,8 +35,8 @@ def routes(services: Services, jobs: JobService) -> Sequence[Route]:
 class Jobs:
     """Answers for jobs."""
 
-    def __init__(self, services: Services, jobs: JobService) -> None:
-        self._services = services
+    def __init__(self, context: Context, jobs: JobService) -> None:
+        self._context = context
         self._jobs = jobs
 
     def list(self, call: Call) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Jobs:
             return page(call, [], offset=0, more=False)
         size = call.integer("$top", PAGE, low=1, high=PAGE)
         archived = {"All": None, "ArchivedOnly": True}.get(query.get("listviewtype", ""), False)
-        runs = self._services.store.runs.jobs(
+        runs = self._context.store.runs.jobs(
             limit=size + 1, after=_after(query.get("$skip", "")), archived=archived, tag=query.get("tag")
         )
         # The next page begins after a job, and not at a number: jobs that are submitted meanwhile shift none.
@@ -71,21 +71,21 @@ class Jobs:
         run = self._known(call)
         changes = call.json(Fields({"properties": CHANGES})).get("properties") or {}
         tags = changes.get("tags")
-        self._services.store.runs.change(
+        self._context.store.runs.change(
             run.id,
             display_name=changes.get("displayName"),
             description=changes.get("description"),
             tags=None if tags is None else {key: str(value) for key, value in tags.items()},
             archived=changes.get("isArchived"),
         )
-        return self._view(self._services.store.runs.require(run.id))
+        return self._view(self._context.store.runs.require(run.id))
 
     def cancel(self, call: Call) -> Reply:
         """Ask for a job to be stopped; the operation ends when it has."""
         run = self._jobs.cancel(call.params["name"])
-        operation = self._services.store.assets.start_operation("cancel", run.id)
+        operation = self._context.store.assets.start_operation("cancel", run.id)
         address = (
-            f"https://management.azure.com{self._services.identity.workspace_arm_id}/operationResults/{operation}"
+            f"https://management.azure.com{self._context.identity.workspace_arm_id}/operationResults/{operation}"
             f"?{urlencode({'api-version': call.query.get('api-version', '')})}"
         )
         return Reply(status=202, headers={"Location": address, **RETRY_AFTER})
@@ -95,16 +95,16 @@ class Jobs:
         raise NotSupportedError(f"components ('{call.params['name']}'), which jobs of type 'Pipeline' consist of")
 
     def _known(self, call: Call) -> Run:
-        run = self._services.store.runs.get(call.params["name"])
+        run = self._context.store.runs.get(call.params["name"])
         if run is None or run.job is None:
-            raise not_found(f"job '{call.params['name']}'")
+            raise NotFoundError(f"job '{call.params['name']}'")
         return run
 
     def _view(self, run: Run) -> dict[str, Any]:
         job = dict(run.job or {})
-        identity = self._services.identity
+        identity = self._context.identity
         arm_id = identity.workspace_arm_id
-        artifacts = self._services.artifacts_of(run.id)
+        artifacts = self._context.artifacts_of(run.id)
         outputs: dict[str, Any] = {
             name: {
                 **value,
@@ -135,7 +135,7 @@ class Jobs:
                 "tags": dict(run.tags),
                 "properties": properties,
                 "isArchived": run.archived,
-                "status": self._services.shown.status(run),
+                "status": self._context.shown.status(run),
                 "outputs": outputs,
                 "services": {
                     "Tracking": {
@@ -169,4 +169,4 @@ def _after(token: str) -> tuple[float, str] | None:
     try:
         return float(created), name
     except ValueError as error:
-        raise bad_request(f"Not a continuation token of this list: '{token}'") from error
+        raise InvalidError(f"Not a continuation token of this list: '{token}'") from error

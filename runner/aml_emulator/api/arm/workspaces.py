@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from aml_emulator.api.errors import resource_not_found
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import resource
 from aml_emulator.api.versions import VERSIONS
-from aml_emulator.context import Services
-from aml_emulator.errors import NotSupportedError, resource_not_found
+from aml_emulator.context import Context
+from aml_emulator.domain.errors import NotSupportedError
 
 DISCOVERED = (
     "api",
@@ -28,9 +29,9 @@ DISCOVERED = (
 """
 
 
-def routes(services: Services) -> Sequence[Route]:
+def routes(context: Context) -> Sequence[Route]:
     """Return the routes of workspaces."""
-    workspaces = Workspaces(services)
+    workspaces = Workspaces(context)
     group = "/subscriptions/{sub}/resourceGroups/{rg}"
     provider = "providers/Microsoft.MachineLearningServices/workspaces"
     return (
@@ -70,9 +71,9 @@ def routes(services: Services) -> Sequence[Route]:
 class Workspaces:
     """Answers for the one workspace that there is."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._started = services.clock()
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._started = context.clock()
 
     def endpoints(self, call: Call) -> list[dict[str, Any]]:
         """Return the cloud's addresses, as azure-ai-ml and azureml-mlflow look them up."""
@@ -102,13 +103,13 @@ class Workspaces:
     def discovery(self, call: Call) -> dict[str, str]:
         """Return the address of each of AzureML's own services: they are all one."""
         del call
-        api = f"https://{self._services.identity.api_host}"
+        api = f"https://{self._context.identity.api_host}"
         return {**dict.fromkeys(DISCOVERED, api), "studio": "https://ml.azure.com"}
 
     def subscriptions(self, call: Call) -> dict[str, Any]:
         """Return the subscriptions: one."""
         del call
-        identity = self._services.identity
+        identity = self._context.identity
         return {
             "value": [
                 {
@@ -125,7 +126,7 @@ class Workspaces:
     def provider(self, call: Call) -> dict[str, Any]:
         """Return where workspaces can be made: where the one is."""
         del call
-        identity = self._services.identity
+        identity = self._context.identity
         locations = [identity.location]
         return {
             "id": f"/subscriptions/{identity.subscription_id}/providers/Microsoft.MachineLearningServices",
@@ -141,7 +142,7 @@ class Workspaces:
     def group(self, call: Call) -> dict[str, Any]:
         """Return the resource group."""
         del call
-        identity = self._services.identity
+        identity = self._context.identity
         return {
             "id": identity.resource_group_id,
             "name": identity.resource_group,
@@ -165,7 +166,7 @@ class Workspaces:
     def get(self, call: Call) -> dict[str, Any]:
         """Return the workspace."""
         del call
-        identity = self._services.identity
+        identity = self._context.identity
         providers = f"{identity.resource_group_id}/providers"
         registry = identity.login_server.partition(".")[0]
         return resource(
@@ -216,15 +217,15 @@ class Workspaces:
     def registry_credentials(self, call: Call) -> dict[str, Any]:
         """Return the registry's admin user."""
         self._known_registry(call)
-        user, password = self._services.tokens.registry_admin
+        user, password = self._context.tokens.registry_admin
         return {"username": user, "passwords": [{"name": "password", "value": password}]}
 
     def _known_registry(self, call: Call) -> None:
-        if call.params["name"].lower() != self._services.identity.login_server.partition(".")[0]:
+        if call.params["name"].lower() != self._context.identity.login_server.partition(".")[0]:
             raise resource_not_found(f"Microsoft.ContainerRegistry/registries/{call.params['name']}")
 
     def _registry(self) -> dict[str, Any]:
-        identity = self._services.identity
+        identity = self._context.identity
         name = identity.login_server.partition(".")[0]
         return {
             "id": f"{identity.resource_group_id}/providers/Microsoft.ContainerRegistry/registries/{name}",

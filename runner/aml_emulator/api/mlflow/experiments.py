@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aml_emulator.api.bodies import TEXT, WHOLE, WORD, Fields, ListOf
+from aml_emulator.api.errors import MlflowError
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import millis
-from aml_emulator.context import Services
-from aml_emulator.errors import MlflowError
+from aml_emulator.context import Context
+from aml_emulator.domain.schema import TEXT, WHOLE, WORD, Fields, ListOf
 from aml_emulator.store.runs import Experiment
 
 MAX_EXPERIMENTS = 50_000
@@ -21,9 +21,9 @@ PAIRS = ListOf(PAIR)
 """MLflow's tags and parameters."""
 
 
-def routes(services: Services) -> Sequence[Route]:
+def routes(context: Context) -> Sequence[Route]:
     """Return the routes of MLflow's experiments, under both versions of AzureML's prefix."""
-    experiments = Experiments(services)
+    experiments = Experiments(context)
     operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
         ("GET", "experiments/get", experiments.get_experiment),
         ("GET", "experiments/get-by-name", experiments.get_experiment_by_name),
@@ -42,17 +42,17 @@ def routes(services: Services) -> Sequence[Route]:
 class Experiments:
     """Answers for experiments."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def get_experiment(self, call: Call) -> dict[str, Any]:
         """Return an experiment by its GUID; MLflow's default, ``0``, is AzureML's ``Default``."""
-        return {"experiment": self._view(known_experiment(self._services, call.query.get("experiment_id", "")))}
+        return {"experiment": self._view(known_experiment(self._context, call.query.get("experiment_id", "")))}
 
     def get_experiment_by_name(self, call: Call) -> dict[str, Any]:
         """Return an experiment by its name."""
         name = call.query.get("experiment_name", "")
-        experiment = self._services.store.runs.experiment(name)
+        experiment = self._context.store.runs.experiment(name)
         if experiment is None:
             raise missing(f"experiment '{name}'")
         return {"experiment": self._view(experiment)}
@@ -63,7 +63,7 @@ class Experiments:
         name = str(body.get("name") or "")
         if not name:
             raise MlflowError(400, "INVALID_PARAMETER_VALUE", "An experiment needs a name.")
-        store = self._services.store.runs
+        store = self._context.store.runs
         if store.experiment(name) is not None:
             raise MlflowError(400, "RESOURCE_ALREADY_EXISTS", f"The experiment '{name}' exists already.")
         experiment = store.experiment(name, create=True)
@@ -80,7 +80,7 @@ class Experiments:
         stages = {"DELETED_ONLY": ("deleted",), "ALL": ("active", "deleted")}.get(
             str(body.get("view_type")), ("active",)
         )
-        found = [item for item in self._services.store.runs.experiments() if item.stage in stages]
+        found = [item for item in self._context.store.runs.experiments() if item.stage in stages]
         start, size = int(body.get("page_token") or 0), int(body.get("max_results") or MAX_EXPERIMENTS)
         end = start + max(1, min(size, MAX_EXPERIMENTS))
         answer: dict[str, Any] = {"experiments": [self._view(item) for item in found[start:end]]}
@@ -91,18 +91,18 @@ class Experiments:
     def update_experiment(self, call: Call) -> dict[str, Any]:
         """Give an experiment another name."""
         body = call.json(Fields({"experiment_id": WORD, "new_name": TEXT}, required=("experiment_id", "new_name")))
-        experiment = known_experiment(self._services, str(body["experiment_id"]))
-        other = self._services.store.runs.experiment(body["new_name"])
+        experiment = known_experiment(self._context, str(body["experiment_id"]))
+        other = self._context.store.runs.experiment(body["new_name"])
         if other is not None and other.id != experiment.id:
             raise MlflowError(400, "RESOURCE_ALREADY_EXISTS", f"The experiment '{other.name}' exists already.")
-        self._services.store.runs.change_experiment(experiment.id, name=body.get("new_name"))
+        self._context.store.runs.change_experiment(experiment.id, name=body.get("new_name"))
         return {}
 
     def tag_experiment(self, call: Call) -> dict[str, Any]:
         """Set a tag of an experiment."""
         body = call.json(Fields({"experiment_id": WORD, "key": WORD, "value": WORD}, required=("key",)))
-        experiment = known_experiment(self._services, str(body.get("experiment_id")))
-        self._services.store.runs.tag_experiment(experiment.id, {str(body["key"]): str(body.get("value", ""))})
+        experiment = known_experiment(self._context, str(body.get("experiment_id")))
+        self._context.store.runs.tag_experiment(experiment.id, {str(body["key"]): str(body.get("value", ""))})
         return {}
 
     def _view(self, experiment: Experiment) -> dict[str, Any]:
@@ -117,13 +117,13 @@ class Experiments:
         }
 
 
-def known_experiment(services: Services, guid: str) -> Experiment:
+def known_experiment(context: Context, guid: str) -> Experiment:
     """Return an experiment by its GUID; MLflow's default, ``0``, is AzureML's ``Default``.
 
     Raises:
         MlflowError: there is none.
     """
-    store = services.store.runs
+    store = context.store.runs
     experiment = store.experiment("Default", create=True) if guid == "0" else store.experiment_by_id(guid)
     if experiment is None:
         raise missing(f"experiment '{guid}'")

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aml_emulator.api.bodies import TEXT, WORD, Fields
+from aml_emulator.api.errors import MlflowError
 from aml_emulator.api.mlflow.experiments import PAIRS, pairs, tags_view
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import USER, millis
-from aml_emulator.context import Services
-from aml_emulator.domain.locations import JobOutput, LocationError, parse
-from aml_emulator.errors import MlflowError
+from aml_emulator.context import Context
+from aml_emulator.domain.errors import InvalidError
+from aml_emulator.domain.models import locate
+from aml_emulator.domain.schema import TEXT, WORD, Fields
 from aml_emulator.store.assets import AssetVersion
 
 
-def routes(services: Services) -> Sequence[Route]:
+def routes(context: Context) -> Sequence[Route]:
     """Return the routes of the model registry, under both versions of AzureML's prefix."""
-    registry = ModelRegistry(services)
+    registry = ModelRegistry(context)
     operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
         ("POST", "registered-models/create", registry.create_model),
         ("GET", "registered-models/get", registry.get_model),
@@ -37,8 +38,8 @@ def routes(services: Services) -> Sequence[Route]:
 class ModelRegistry:
     """Answers for registered models."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def create_model(self, call: Call) -> dict[str, Any]:
         """Make a name known."""
@@ -46,7 +47,7 @@ class ModelRegistry:
         name = str(body.get("name") or "")
         if not name:
             raise MlflowError(400, "INVALID_PARAMETER_VALUE", "A model needs a name.")
-        store = self._services.store.assets
+        store = self._context.store.assets
         if store.container("models", name) is not None:
             raise MlflowError(400, "RESOURCE_ALREADY_EXISTS", f"The model '{name}' exists already.")
         store.put_container("models", name, {"tags": pairs(body.get("tags")), "description": body.get("description")})
@@ -63,20 +64,17 @@ class ModelRegistry:
         name, source = str(body.get("name") or ""), str(body.get("source") or "")
         self._model(name)
         try:
-            location = parse(source)
-        except LocationError as error:
-            raise MlflowError(400, "INVALID_PARAMETER_VALUE", f"The model's source: {error}") from error
-        job = location.job if isinstance(location, JobOutput) else body.get("run_id")
-        store = self._services.store.assets
-        uri = self._services.datastore_uri(self._services.folder(source)) or source
+            located = {"jobName": body.get("run_id"), **locate(self._context, source)}
+        except InvalidError as error:
+            raise MlflowError(400, "INVALID_PARAMETER_VALUE", error.message) from error
+        store = self._context.store.assets
         properties = {
-            "modelUri": uri,
+            **located,
             "modelType": "mlflow_model",
             "tags": pairs(body.get("tags")),
             "description": body.get("description"),
-            "jobName": job,
         }
-        with self._services.store.transaction():
+        with self._context.store.transaction():
             stored = store.put("models", name, store.next_version("models", name), properties)
         return {"model_version": _version(stored)}
 
@@ -103,17 +101,17 @@ class ModelRegistry:
     def _tag(self, version: AssetVersion, changes: Mapping[str, str | None]) -> None:
         tags = {**(version.properties.get("tags") or {}), **changes}
         kept = {key: value for key, value in tags.items() if value is not None}
-        self._services.store.assets.put("models", version.name, version.version, {**version.properties, "tags": kept})
+        self._context.store.assets.put("models", version.name, version.version, {**version.properties, "tags": kept})
 
     def _known(self, names: Mapping[str, Any]) -> AssetVersion:
         name, number = str(names.get("name", "")), str(names.get("version", ""))
-        version = self._services.store.assets.version("models", name, number)
+        version = self._context.store.assets.version("models", name, number)
         if version is None:
             raise MlflowError(404, "RESOURCE_DOES_NOT_EXIST", f"There is no model '{name}', version '{number}'.")
         return version
 
     def _model(self, name: str) -> dict[str, Any]:
-        store = self._services.store.assets
+        store = self._context.store.assets
         container = store.container("models", name)
         if container is None:
             raise MlflowError(404, "RESOURCE_DOES_NOT_EXIST", f"There is no model '{name}'.")

@@ -7,13 +7,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aml_emulator.api.bodies import MILLISECONDS, NUMBER, TEXT, WHOLE, WORD, Fields, ListOf, Shape
+from aml_emulator.api.errors import MlflowError
 from aml_emulator.api.mlflow.experiments import PAIRS, known_experiment, missing, pairs, tags_view
 from aml_emulator.api.mlflow.search import Searchable, parse_filter
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import USER, millis
-from aml_emulator.context import Services
-from aml_emulator.errors import MlflowError
+from aml_emulator.context import Context
+from aml_emulator.domain.schema import MILLISECONDS, NUMBER, TEXT, WHOLE, WORD, Fields, ListOf, Shape
 from aml_emulator.store.metrics import Metric, ParameterConflictError
 from aml_emulator.store.runs import Run
 
@@ -51,9 +51,9 @@ SEARCH = Fields(
 )
 
 
-def routes(services: Services) -> Sequence[Route]:
+def routes(context: Context) -> Sequence[Route]:
     """Return the routes of MLflow's runs, under both versions of AzureML's prefix."""
-    tracking = Tracking(services)
+    tracking = Tracking(context)
     operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
         ("POST", "runs/create", tracking.create_run),
         ("GET", "runs/get", tracking.get_run),
@@ -88,28 +88,28 @@ def routes(services: Services) -> Sequence[Route]:
 class Tracking:
     """Answers for runs and what they log."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def create_run(self, call: Call) -> dict[str, Any]:
         """Start a run outside of any job; with the tag ``mlflow.parentRunId``, a child of that run."""
         fields = {"experiment_id": WORD, "tags": PAIRS, "run_name": WORD, "start_time": MILLISECONDS}
         body = call.json(Fields(fields))
-        experiment = known_experiment(self._services, str(body.get("experiment_id") or "0"))
+        experiment = known_experiment(self._context, str(body.get("experiment_id") or "0"))
         tags = pairs(body.get("tags"))
         parent = tags.get("mlflow.parentRunId")
-        if parent is not None and self._services.store.runs.get(parent) is None:
+        if parent is not None and self._context.store.runs.get(parent) is None:
             raise missing(f"run '{parent}'")
         run_id = str(uuid.uuid4())
         started = body.get("start_time")
-        run = self._services.store.runs.create(
+        run = self._context.store.runs.create(
             run_id=run_id,
             experiment_id=experiment.id,
             display_name=str(body.get("run_name") or tags.get("mlflow.runName") or run_id),
             status="Running",
             parent_id=parent,
             tags={key: value for key, value in tags.items() if key != "mlflow.runName"},
-            started=int(started) / 1000 if started else self._services.clock(),
+            started=int(started) / 1000 if started else self._context.clock(),
         )
         return {"run": self._view(run)}
 
@@ -121,7 +121,7 @@ class Tracking:
         """Rename a run, or end it; how a job ends is for the service to say."""
         body = call.json(_of_run(run_name=WORD, status=WORD, end_time=MILLISECONDS))
         run = self._body_run(body)
-        store = self._services.store.runs
+        store = self._context.store.runs
         if body.get("run_name"):
             store.change(run.id, display_name=str(body["run_name"]))
         ending = ENDINGS.get(str(body.get("status")))
@@ -132,12 +132,12 @@ class Tracking:
 
     def delete_run(self, call: Call) -> dict[str, Any]:
         """Hide a run."""
-        self._services.store.runs.change(self._body_run(call.json(_of_run())).id, deleted=True)
+        self._context.store.runs.change(self._body_run(call.json(_of_run())).id, deleted=True)
         return {}
 
     def restore_run(self, call: Call) -> dict[str, Any]:
         """Show a hidden run again."""
-        self._services.store.runs.change(self._body_run(call.json(_of_run())).id, deleted=False)
+        self._context.store.runs.change(self._body_run(call.json(_of_run())).id, deleted=False)
         return {}
 
     def search_runs(self, call: Call) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class Tracking:
         )
         guids = tuple(str(guid) for guid in body.get("experiment_ids") or [])
         found = []
-        for run in self._services.store.runs.runs_of(guids):
+        for run in self._context.store.runs.runs_of(guids):
             if run.deleted in hidden:
                 view = self._view(run)
                 searchable = self._searchable(run)
@@ -170,9 +170,9 @@ class Tracking:
         run = self._body_run(body)
         key, value = str(body["key"]), str(body.get("value", ""))
         if key == "mlflow.runName":
-            self._services.store.runs.change(run.id, display_name=value)
+            self._context.store.runs.change(run.id, display_name=value)
         else:
-            self._services.store.runs.tag(run.id, {key: value})
+            self._context.store.runs.tag(run.id, {key: value})
         return {}
 
     def delete_tag(self, call: Call) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class Tracking:
         key = str(body.get("key"))
         if key not in run.tags:
             raise missing(f"tag '{key}' of run '{run.id}'")
-        self._services.store.runs.tag(run.id, {key: None})
+        self._context.store.runs.tag(run.id, {key: None})
         return {}
 
     # What runs log
@@ -196,7 +196,7 @@ class Tracking:
     def log_metric(self, call: Call) -> dict[str, Any]:
         """Log one value of a metric."""
         body = call.json(_of_run("key", **METRIC), not_finite=True)
-        self._services.store.metrics.log(self._body_run(body).id, [self._metric(body)])
+        self._context.store.metrics.log(self._body_run(body).id, [self._metric(body)])
         return {}
 
     def log_batch(self, call: Call) -> dict[str, Any]:
@@ -208,13 +208,13 @@ class Tracking:
         metrics = [self._metric(item) for item in body.get("metrics") or []]
         params = [(str(item["key"]), str(item.get("value", ""))) for item in body.get("params") or []]
         tags = pairs(body.get("tags"))
-        with self._services.store.transaction():
+        with self._context.store.transaction():
             self._set_params(run, params)
-            self._services.store.metrics.log(run.id, metrics)
+            self._context.store.metrics.log(run.id, metrics)
             if name := tags.pop("mlflow.runName", None):
-                self._services.store.runs.change(run.id, display_name=name)
+                self._context.store.runs.change(run.id, display_name=name)
             if tags:
-                self._services.store.runs.tag(run.id, tags)
+                self._context.store.runs.tag(run.id, tags)
         return {}
 
     def log_model(self, call: Call) -> dict[str, Any]:
@@ -224,7 +224,7 @@ class Tracking:
         before = run.tags.get("mlflow.log-model.history", "[]")
         entry = str(body.get("model_json") or "{}")
         history = f"[{entry}]" if before == "[]" else f"{before[:-1]},{entry}]"
-        self._services.store.runs.tag(run.id, {"mlflow.log-model.history": history})
+        self._context.store.runs.tag(run.id, {"mlflow.log-model.history": history})
         return {}
 
     def accept(self, call: Call) -> dict[str, Any]:
@@ -238,7 +238,7 @@ class Tracking:
         limit = call.integer("max_results", MAX_HISTORY, low=1, high=MAX_HISTORY)
         after = call.integer("page_token", 0, high=2**62)
         key = call.query.get("metric_key", "")
-        metrics, following = self._services.store.metrics.history(run.id, key, limit=limit, after=after)
+        metrics, following = self._context.store.metrics.history(run.id, key, limit=limit, after=after)
         answer: dict[str, Any] = {"metrics": [_metric_view(metric) for metric in metrics]}
         if following is not None:
             answer["next_page_token"] = str(following)
@@ -250,7 +250,7 @@ class Tracking:
 
     def _set_params(self, run: Run, params: list[tuple[str, str]]) -> None:
         try:
-            self._services.store.metrics.set_params(run.id, params)
+            self._context.store.metrics.set_params(run.id, params)
         except ParameterConflictError as error:
             raise MlflowError(400, "INVALID_PARAMETER_VALUE", str(error)) from error
 
@@ -258,7 +258,7 @@ class Tracking:
         return Metric(
             key=str(item["key"]),
             value=float(item.get("value") or 0),
-            timestamp=int(item.get("timestamp") or self._services.clock() * 1000),
+            timestamp=int(item.get("timestamp") or self._context.clock() * 1000),
             step=int(item.get("step") or 0),
         )
 
@@ -266,13 +266,13 @@ class Tracking:
         return self._run(str(body.get("run_id") or body.get("run_uuid") or ""))
 
     def _run(self, run_id: str) -> Run:
-        run = self._services.store.runs.get(run_id)
+        run = self._context.store.runs.get(run_id)
         if run is None:
             raise missing(f"run '{run_id}'")
         return run
 
     def _view(self, run: Run) -> dict[str, Any]:
-        identity = self._services.identity
+        identity = self._context.identity
         own = _own_tags(run)
         artifacts = (
             f"azureml://{identity.api_host}/mlflow/v2.0{identity.workspace_arm_id}"
@@ -292,8 +292,8 @@ class Tracking:
                 "artifact_uri": artifacts,
             },
             "data": {
-                "metrics": [_metric_view(metric) for metric in self._services.store.metrics.latest(run.id)],
-                "params": tags_view(dict(self._services.store.metrics.params(run.id))),
+                "metrics": [_metric_view(metric) for metric in self._context.store.metrics.latest(run.id)],
+                "params": tags_view(dict(self._context.store.metrics.params(run.id))),
                 "tags": tags_view({**own, **run.tags}),
             },
             "inputs": {},
@@ -301,8 +301,8 @@ class Tracking:
 
     def _searchable(self, run: Run) -> Searchable:
         return Searchable(
-            metrics={metric.key: metric.value for metric in self._services.store.metrics.latest(run.id)},
-            params=dict(self._services.store.metrics.params(run.id)),
+            metrics={metric.key: metric.value for metric in self._context.store.metrics.latest(run.id)},
+            params=dict(self._context.store.metrics.params(run.id)),
             tags={**_own_tags(run), **run.tags},
             attributes={
                 "run_id": run.id,

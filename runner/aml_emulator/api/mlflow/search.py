@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aml_emulator.errors import MlflowError
+from aml_emulator.api.errors import MlflowError
 
 _COMPARISON = re.compile(
     r"""\s*(?:(?P<entity>metrics?|params?|parameters?|tags?|attributes?|attr|run)\.)?

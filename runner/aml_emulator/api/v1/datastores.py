@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from aml_emulator.api.arm.datastores import Datastores
-from aml_emulator.api.bodies import TEXT, WORD, WORDS, Fields
 from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.context import Services
-from aml_emulator.errors import NotSupportedError, ServiceError, bad_request
+from aml_emulator.context import Context
+from aml_emulator.domain.datastores import (
+    ENDPOINT,
+    KIND,
+    PROTOCOL,
+    SECRETS,
+    DatastoreSpec,
+    credentials_of,
+    delete,
+    find,
+    is_default,
+    register,
+)
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
+from aml_emulator.domain.schema import TEXT, WORD, WORDS, Fields
 from aml_emulator.store.datastores import Datastore
 
 PAGE = 100
@@ -26,9 +35,9 @@ SECTION = dict.fromkeys(
 DATASTORE = Fields({"name": WORD, "dataStoreType": WORD, "tags": WORDS, "azureStorageSection": Fields(SECTION)})
 
 
-def routes(services: Services) -> Sequence[Route]:
+def routes(context: Context) -> Sequence[Route]:
     """Return the routes of datastores."""
-    datastores = V1Datastores(services)
+    datastores = V1Datastores(context)
     base = "/datastore/v1.0{WS}"
     return (
         Route(method="GET", path=f"{base}/default", handler=datastores.default),
@@ -44,24 +53,23 @@ def routes(services: Services) -> Sequence[Route]:
 class V1Datastores:
     """Answers for datastores."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._of_v2 = Datastores(services)
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def default(self, call: Call) -> dict[str, Any]:
         """Return the default datastore."""
         del call
-        return self._view(self._services.all_datastores()[0])
+        return self._view(self._context.all_datastores()[0])
 
     def set_default(self, call: Call) -> Reply:
         """Leave the default as it is: there is one, which stays."""
-        if call.params["name"].lower() != self._services.all_datastores()[0].name.lower():
+        if call.params["name"].lower() != self._context.all_datastores()[0].name.lower():
             raise NotSupportedError(f"another default datastore ('{call.params['name']}')")
         return Reply(status=200)
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return datastores, in pages."""
-        found = self._services.all_datastores()
+        found = self._context.all_datastores()
         names = {name.lower() for name in call.query.get("dataStoreNames", "").split(",") if name}
         shown = [one for one in found if not names or one.name.lower() in names]
         skip, size = call.integer("continuationToken", 0), call.integer("count", PAGE, low=1, high=PAGE)
@@ -73,63 +81,49 @@ class V1Datastores:
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return one datastore, with what signs in to it: azureml-core reads and writes blobs itself."""
-        return self._view(self._services.datastore(call.params["name"]))
+        return self._view(self._context.datastore(call.params["name"]))
 
     def create(self, call: Call) -> Reply:
         """Register a datastore."""
         name = str(call.json(DATASTORE).get("name") or "")
-        if any(one.name.lower() == name.lower() for one in self._services.all_datastores()):
-            raise ServiceError(400, "UserError", f"{EXISTS}: '{name}'.")
-        self._put(call, name)
-        return Reply(status=200)
+        if find(self._context, name) is not None:
+            raise InvalidError(f"{EXISTS}: '{name}'.", reasons=())
+        return self._register(call, name)
 
     def update(self, call: Call) -> Reply:
         """Change the credentials of a datastore."""
-        self._put(call, self._services.datastore(call.params["name"]).name)
-        return Reply(status=200)
+        return self._register(call, self._context.datastore(call.params["name"]).name)
 
     def delete(self, call: Call) -> Reply:
-        """Forget a datastore; its blobs stay."""
-        self._of_v2.delete(call)
+        """Delete a datastore; its blobs stay."""
+        delete(self._context, call.params["name"])
         return Reply(status=200)
 
-    def _put(self, call: Call, name: str) -> None:
-        given = call.json(DATASTORE)
-        kind = str(given.get("dataStoreType") or "")
-        section = given.get("azureStorageSection")
-        if kind != "AzureBlob" or not isinstance(section, dict):
-            raise NotSupportedError(f"datastores of type {kind}; only AzureBlob")
-        body = {
-            "properties": {
-                "datastoreType": kind,
-                "accountName": section.get("accountName"),
-                "containerName": section.get("containerName"),
-                "endpoint": section.get("endpoint"),
-                "protocol": section.get("protocol"),
-                "tags": given.get("tags") or {},
-                "serviceDataAccessAuthIdentity": section.get("serviceDataAccessAuthIdentity"),
-                "credentials": _credentials(section),
-            }
-        }
-        if call.query.get("createIfNotExists", "").lower() == "true":
-            self._services.blobs.create_container(str(section.get("containerName")))
-        self._of_v2.put(replace(call, params={"name": name}, body=json.dumps(body).encode()))
+    def _register(self, call: Call, name: str) -> Reply:
+        register(
+            self._context,
+            name,
+            _spec(call.json(DATASTORE)),
+            validate=call.query.get("skipValidation", "false").lower() != "true",
+            create_container=call.query.get("createIfNotExists", "").lower() == "true",
+        )
+        return Reply(status=200)
 
     def _view(self, datastore: Datastore) -> dict[str, Any]:
-        identity = self._services.identity
-        kind = str(datastore.properties["credentials"]["credentialsType"])
+        identity = self._context.identity
+        kind = credentials_of(datastore)
         key, sas = datastore.secret.get("key"), datastore.secret.get("sasToken")
         return {
             "name": datastore.name,
-            "dataStoreType": "AzureBlob",
-            "isDefault": datastore.name == next(iter(self._services.own_containers)),
+            "dataStoreType": KIND,
+            "isDefault": is_default(self._context, datastore),
             "hasBeenValidated": True,
             "tags": dict(datastore.properties.get("tags") or {}),
             "azureStorageSection": {
                 "accountName": identity.storage_account,
                 "containerName": datastore.container,
-                "endpoint": "core.windows.net",
-                "protocol": "https",
+                "endpoint": ENDPOINT,
+                "protocol": PROTOCOL,
                 "credentialType": kind,
                 "credential": key or sas,
                 "sasToken": sas,
@@ -144,13 +138,22 @@ class V1Datastores:
         }
 
 
-def _credentials(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the credentials of a storage section as azure-ai-ml says them."""
-    kind, secret = str(section.get("credentialType") or "None"), section.get("credential")
-    if kind == "AccountKey":
-        return {"credentialsType": kind, "secrets": {"secretsType": kind, "key": secret}}
-    if kind == "Sas":
-        return {"credentialsType": kind, "secrets": {"secretsType": kind, "sasToken": secret}}
-    if kind == "None":
-        return {"credentialsType": kind}
-    raise bad_request(f"Unknown credentials of a datastore: '{kind}'")
+def _spec(given: Mapping[str, Any]) -> DatastoreSpec:
+    """Return the values of a datastore in a body."""
+    kind, section = str(given.get("dataStoreType") or ""), given.get("azureStorageSection")
+    if kind != KIND or not isinstance(section, dict):
+        raise NotSupportedError(f"datastores of type {kind}; only {KIND}")
+    credentials = str(section.get("credentialType") or "None")
+    if credentials not in (*SECRETS, "None"):
+        raise InvalidError(f"Unknown credentials of a datastore: '{credentials}'")
+    return DatastoreSpec(
+        kind=kind,
+        account=section.get("accountName"),
+        container=section.get("containerName"),
+        endpoint=section.get("endpoint"),
+        protocol=section.get("protocol"),
+        credentials=credentials,
+        secret=section.get("credential"),
+        access_identity=section.get("serviceDataAccessAuthIdentity"),
+        tags=given.get("tags"),
+    )

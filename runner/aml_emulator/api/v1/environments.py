@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aml_emulator.api.bodies import Fields
 from aml_emulator.api.routing import Call, Route
-from aml_emulator.context import Services
-from aml_emulator.domain.v1_environments import definition_of, plain_definition, register
-from aml_emulator.errors import not_found
+from aml_emulator.context import Context
+from aml_emulator.domain.environments import definition_of, plain_definition, register
+from aml_emulator.domain.errors import NotFoundError
+from aml_emulator.domain.schema import Fields
 
 
-def routes(services: Services) -> Sequence[Route]:
+def routes(context: Context) -> Sequence[Route]:
     """Return the routes of environments."""
-    environments = Environments(services)
+    environments = Environments(context)
     base = "/environment/v1.0{WS}/environments"
     return (
         Route(method="GET", path=base, handler=environments.list),
@@ -28,35 +28,35 @@ def routes(services: Services) -> Sequence[Route]:
 class Environments:
     """Answers for environments."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return the newest version of each environment."""
         del call
-        assets = self._services.store.assets
+        assets = self._context.store.assets
         found = []
         for container in assets.containers("environments"):
             versions = [one for one in assets.versions("environments", container.name) if _is_named(one.properties)]
             if versions and (versions[0].properties.get("image") or versions[0].properties.get("build")):
-                found.append(definition_of(self._services, versions[0]))
+                found.append(definition_of(self._context, versions[0]))
         return {"value": found, "continuationToken": None}
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return a version of an environment, the newest one where none is named."""
         name, version = call.params["name"], call.params.get("version")
-        versions = self._services.store.assets.versions("environments", name)
+        versions = self._context.store.assets.versions("environments", name)
         for one in versions:
             if one.version == version or (version is None and _is_named(one.properties)):
-                return definition_of(self._services, one)
-        image = self._services.environments.image_of(name, version) if name.lower().startswith("azureml-") else None
+                return definition_of(self._context, one)
+        image = self._context.environments.image_of(name, version) if name.lower().startswith("azureml-") else None
         if image is None:
-            raise not_found(f"environment '{name}'" + (f", version '{version}'" if version else ""))
+            raise NotFoundError(f"environment '{name}'" + (f", version '{version}'" if version else ""))
         return plain_definition(name, version or "1", image)
 
     def put(self, call: Call) -> dict[str, Any]:
         """Register an environment."""
-        return register(self._services, call.params["name"], call.params.get("version"), call.json(Fields()))
+        return register(self._context, call.params["name"], call.params.get("version"), call.json(Fields()))
 
 
 def _is_named(properties: Any) -> bool:

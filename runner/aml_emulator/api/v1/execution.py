@@ -6,26 +6,26 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aml_emulator.api.bodies import WORD, Fields
-from aml_emulator.api.history.runs import known_run
 from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.api.v1.content import snapshot_id_of
-from aml_emulator.api.v1.datasets import find, saved_id
-from aml_emulator.context import Services
+from aml_emulator.api.run_shapes import known_run
+from aml_emulator.context import Context
+from aml_emulator.domain.datasets import find, saved_id
+from aml_emulator.domain.environments import for_run, lowered
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.jobs import from_runconfig as runconfig
 from aml_emulator.domain.jobs.from_runconfig_data import Dataset, references
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.domain.jobs.types import CONFIGURATION
-from aml_emulator.domain.v1_environments import for_run, lowered
-from aml_emulator.errors import NotSupportedError, bad_request
+from aml_emulator.domain.schema import WORD, Fields
+from aml_emulator.domain.snapshots import snapshot_id_of
 
 OTHER_STARTS = ("startrun", "localrun", "prepare", "snapshotprepare", "checkprepare", "snapshotcheckprepare")
 """Ways to begin or to prepare a run beside the snapshot that azureml-core sends by default."""
 
 
-def routes(services: Services, jobs: JobService) -> Sequence[Route]:
+def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     """Return the routes of the execution service."""
-    execution = Execution(services, jobs)
+    execution = Execution(context, jobs)
     base = "/execution/v1.0{WS}/experiments/{experiment}"
     others = [Route(method="POST", path=f"{base}/{word}", handler=execution.refuse) for word in OTHER_STARTS]
     return (
@@ -39,8 +39,8 @@ def routes(services: Services, jobs: JobService) -> Sequence[Route]:
 class Execution:
     """Answers for the beginning and the end of runs."""
 
-    def __init__(self, services: Services, jobs: JobService) -> None:
-        self._services = services
+    def __init__(self, context: Context, jobs: JobService) -> None:
+        self._context = context
         self._jobs = jobs
 
     def submit(self, call: Call) -> dict[str, Any]:
@@ -48,45 +48,45 @@ class Execution:
         body = call.json(Fields({"Configuration": CONFIGURATION, "SnapshotId": WORD, "ParentRunId": WORD}))
         config = body.get("Configuration")
         if not isinstance(config, dict):
-            raise bad_request("A run's body has 'Configuration'.")
+            raise InvalidError("A run's body has 'Configuration'.")
         experiment = call.params["experiment"]
         query = {key.lower(): value for key, value in call.query.items()}
         name = query.get("runid") or f"{experiment}_{uuid.uuid4().hex}"
         runconfig.check(config)
-        arm_id = self._services.identity.workspace_arm_id
-        snapshot = snapshot_id_of(self._services, body.get("SnapshotId"))
+        arm_id = self._context.identity.workspace_arm_id
+        snapshot = snapshot_id_of(self._context, body.get("SnapshotId"))
         job = runconfig.job(
             config,
             run_id=name,
             experiment=experiment,
             compute_id=f"{arm_id}/computes/{config['target']}",
             code_id=f"{arm_id}/codes/{snapshot}/versions/1" if snapshot else None,
-            environment_id=for_run(self._services, config.get("environment") or {}),
+            environment_id=for_run(self._context, config.get("environment") or {}),
             parent=body.get("ParentRunId"),
             datasets={name: self._dataset(given) for name, given in references(config).items()},
         )
         kept = {**config, "environment": lowered(config.get("environment") or {})}
         run, _ = self._jobs.put(name, job)
-        self._services.store.v1.put_definition(run.id, kept)
+        self._context.store.v1.put_definition(run.id, kept)
         return {"runId": run.id}
 
     def _dataset(self, reference: Mapping[str, Any]) -> Dataset:
-        version = find(self._services, reference)
+        version = find(self._context, reference)
         return Dataset(
-            uri=f"{self._services.identity.workspace_arm_id}/data/{version.name}/versions/{version.version}",
+            uri=f"{self._context.identity.workspace_arm_id}/data/{version.name}/versions/{version.version}",
             kind=str(version.properties["dataType"]),
             saved_id=saved_id(version),
         )
 
     def cancel(self, call: Call) -> Reply:
         """Ask for a run to be stopped."""
-        run = known_run(self._services, call)
+        run = known_run(self._context, call)
         self._jobs.cancel(run.id)
         return Reply(status=202, value={"runId": run.id})
 
     def diagnose(self, call: Call) -> dict[str, Any]:
         """Return what is known of why a run ended as it did."""
-        run = known_run(self._services, call)
+        run = known_run(self._context, call)
         return {"runId": run.id, "status": run.status, "code": run.error_code, "message": run.error_message}
 
     def refuse(self, call: Call) -> Reply:

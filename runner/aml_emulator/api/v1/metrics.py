@@ -13,12 +13,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from aml_emulator.api.bodies import OBJECT, TEXT, WHOLE, WORD, WORDS, Fields, ListOf
-from aml_emulator.api.history.runs import known_run
 from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.run_shapes import known_run
 from aml_emulator.api.shapes import iso
-from aml_emulator.context import Services
-from aml_emulator.errors import bad_request, not_found
+from aml_emulator.context import Context
+from aml_emulator.domain.errors import InvalidError, NotFoundError
+from aml_emulator.domain.schema import OBJECT, TEXT, WHOLE, WORD, WORDS, Fields, ListOf
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.runs import Run
 from aml_emulator.store.v1 import LIST, MetricRow
@@ -34,9 +34,9 @@ VALUES = Fields(
 )
 
 
-def routes(services: Services) -> Sequence[Route]:
+def routes(context: Context) -> Sequence[Route]:
     """Return the routes of metrics."""
-    metrics = Metrics(services)
+    metrics = Metrics(context)
     base = "/metric/v2.0{WS}/runs/{run}"
     return (
         Route(method="POST", path=f"{base}/batch", handler=metrics.log),
@@ -48,18 +48,18 @@ def routes(services: Services) -> Sequence[Route]:
 class Metrics:
     """Answers for metrics."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def log(self, call: Call) -> dict[str, Any]:
         """Add values; one that was sent before, by its id, counts once."""
-        run = known_run(self._services, call)
+        run = known_run(self._context, call)
         rows = [
             row
             for metric in call.json(Fields({"values": ListOf(VALUES)}), not_finite=True).get("values") or ()
             for row in _rows(metric)
         ]
-        store = self._services.store
+        store = self._context.store
         with store.transaction():
             numbers = [row for row in store.v1.add_rows(run.id, map(_kept, rows)) if row.data is None]
             values = {row.metric_id: (row.data or {}).get(row.name, math.nan) for row in rows}
@@ -82,9 +82,9 @@ class Metrics:
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return the names of a run's metrics, and of what columns each is."""
-        run = known_run(self._services, call)
-        numbers = [metric.key for metric in self._services.store.metrics.latest(run.id)]
-        names = dict.fromkeys([*numbers, *self._services.store.v1.row_names(run.id)])
+        run = known_run(self._context, call)
+        numbers = [metric.key for metric in self._context.store.metrics.latest(run.id)]
+        names = dict.fromkeys([*numbers, *self._context.store.v1.row_names(run.id)])
         return {
             "value": [
                 {
@@ -98,7 +98,7 @@ class Metrics:
 
     def full(self, call: Call) -> dict[str, Any]:
         """Return every value of a metric, in the order in which they were logged."""
-        run = known_run(self._services, call)
+        run = known_run(self._context, call)
         body = call.json(Fields({"metricName": WORD, "startTime": WORD, "endTime": WORD}))
         name = str(body.get("metricName") or "")
         described = self._described(run, name)
@@ -123,13 +123,13 @@ class Metrics:
         Raises:
             ServiceError: 404 where nothing was logged under this name.
         """
-        rows = self._services.store.v1.rows(run.id, name)
+        rows = self._context.store.v1.rows(run.id, name)
         if rows:
             columns = {key: type_ for row in rows for key, type_ in row.columns.items()}
             return {"columns": columns, "properties": {"uxMetricType": rows[0].kind, "dataLocation": None}}
         if not self._numbers(run, name):
-            raise not_found(f"metric '{name}' of run '{run.id}'")
-        kind = LIST if name in self._services.store.v1.lists(run.id) else SCALAR
+            raise NotFoundError(f"metric '{name}' of run '{run.id}'")
+        kind = LIST if name in self._context.store.v1.lists(run.id) else SCALAR
         return {"columns": {name: "Double"}, "properties": {"uxMetricType": kind, "dataLocation": None}}
 
     def _values(self, run: Run, name: str) -> Sequence[dict[str, Any]]:
@@ -140,7 +140,7 @@ class Metrics:
                 "step": row.step or 0,
                 "data": {key: _shown(value) for key, value in (row.data or {}).items()},
             }
-            for row in self._services.store.v1.rows(run.id, name)
+            for row in self._context.store.v1.rows(run.id, name)
         ]
         if rows and name not in rows[0]["data"]:
             return rows
@@ -160,7 +160,7 @@ class Metrics:
         found: list[Metric] = []
         after: int | None = 0
         while after is not None:
-            page, after = self._services.store.metrics.history(run.id, name, limit=PAGE, after=after)
+            page, after = self._context.store.metrics.history(run.id, name, limit=PAGE, after=after)
             found += page
         return sorted(found, key=lambda metric: metric.timestamp + metric.fraction)
 
@@ -173,13 +173,13 @@ def _rows(metric: Mapping[str, Any]) -> Iterable[MetricRow]:
     """
     name = metric.get("name")
     if not isinstance(name, str) or not name:
-        raise bad_request("A metric has a name.")
+        raise InvalidError("A metric has a name.")
     columns = {str(key): str(type_) for key, type_ in (metric.get("columns") or {}).items()}
     kind = (metric.get("properties") or {}).get("uxMetricType") or SCALAR
     for value in metric.get("value") or ():
         data = value.get("data")
         if not isinstance(data, dict):
-            raise bad_request(f"A value of the metric '{name}' has no data.")
+            raise InvalidError(f"A value of the metric '{name}' has no data.")
         yield MetricRow(
             metric_id=str(value.get("metricId") or uuid.uuid4()),
             name=name,
@@ -219,5 +219,5 @@ def _moment(text: Any) -> datetime:
     try:
         moment = datetime.fromisoformat(str(text))
     except ValueError as error:
-        raise bad_request(f"Not a time: '{text}'") from error
+        raise InvalidError(f"Not a time: '{text}'") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

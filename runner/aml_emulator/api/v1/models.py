@@ -1,50 +1,20 @@
-"""The model service of azureml-core, ``/modelmanagement/v1.0``: the same models that azure-ai-ml and MLflow register.
-
-A client first makes an asset, a list of prefixes of artifacts, and then a model of it. Models that the others registered
-have an asset as well, which is told from where their files lie.
-"""
+"""The model service of azureml-core, ``/modelmanagement/v1.0``: the same models that azure-ai-ml and MLflow register."""
 
 from __future__ import annotations
 
-import posixpath
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aml_emulator.api.bodies import TEXT, WORD, WORDS, Fields, ListOf
+from aml_emulator.api.errors import ServiceError
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import USER, iso
-from aml_emulator.context import Services
-from aml_emulator.errors import NotSupportedError, ServiceError, bad_request
-from aml_emulator.executor.spec import Folder
-from aml_emulator.store.assets import AssetVersion
+from aml_emulator.context import Context
+from aml_emulator.domain import models
+from aml_emulator.domain.errors import NotSupportedError
+from aml_emulator.domain.schema import TEXT, WORD, WORDS, Fields, ListOf
+from aml_emulator.store.assets import AssetContainer, AssetVersion
 
-ASSETS = "v1-assets"
-"""The kind under which assets are kept, by their ids."""
-
-MODELS = "v1-models"
-"""The kind under which is kept what azureml-core alone says of a model, by ``name:version``."""
-
-PREFIX = "aml://asset/"
 PAGE = 500
-
-OWN_FIELDS = (
-    "framework",
-    "frameworkVersion",
-    "url",
-    "mimeType",
-    "unpack",
-    "experimentName",
-    "datasets",
-    "sampleInputData",
-    "sampleOutputData",
-    "resourceRequirements",
-)
-"""What azureml-core says of a model and the others have no place for."""
-
-PATCHED = {"kvTags": "tags", "properties": "properties", "description": "description"}
-"""What may be changed of a model, and what azure-ai-ml calls it; of `OWN_FIELDS`, all but where its files are."""
-
 
 MODEL = Fields(
     {"name": WORD, "url": WORD, "kvTags": WORDS, "properties": WORDS, "description": TEXT, "runId": TEXT}
@@ -52,101 +22,52 @@ MODEL = Fields(
 )
 
 
-def routes(services: Services) -> Sequence[Route]:
+def routes(context: Context) -> Sequence[Route]:
     """Return the routes of models and of their assets."""
-    models = Models(services)
+    answers = Models(context)
     base = "/modelmanagement/v1.0{WS}"
     return (
-        Route(method="POST", path=f"{base}/assets", handler=models.create_asset),
-        Route(method="GET", path=f"{base}/assets/{{id}}", handler=models.asset),
-        Route(method="POST", path=f"{base}/models", handler=models.register),
-        Route(method="GET", path=f"{base}/models", handler=models.list),
-        Route(method="GET", path=f"{base}/models/{{id}}", handler=models.get),
-        Route(method="PATCH", path=f"{base}/models/{{id}}", handler=models.patch),
-        Route(method="DELETE", path=f"{base}/models/{{id}}", handler=models.delete),
+        Route(method="POST", path=f"{base}/assets", handler=answers.create_asset),
+        Route(method="GET", path=f"{base}/assets/{{id}}", handler=answers.asset),
+        Route(method="POST", path=f"{base}/models", handler=answers.register),
+        Route(method="GET", path=f"{base}/models", handler=answers.list),
+        Route(method="GET", path=f"{base}/models/{{id}}", handler=answers.get),
+        Route(method="PATCH", path=f"{base}/models/{{id}}", handler=answers.patch),
+        Route(method="DELETE", path=f"{base}/models/{{id}}", handler=answers.delete),
     )
 
 
 class Models:
     """Answers for models and their assets."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     # Assets
 
     def create_asset(self, call: Call) -> dict[str, Any]:
-        """Keep which artifacts belong together."""
+        """Store which artifacts belong together."""
         given = call.json(Fields({"artifacts": ListOf(Fields({"prefix": WORD, "id": WORD}))}))
-        if not given.get("artifacts"):
-            raise bad_request("An asset has artifacts.")
-        asset = {**given, "id": str(uuid.uuid4()), "createdTime": iso(self._services.clock())}
-        self._services.store.assets.put_container(ASSETS, asset["id"], asset)
-        return asset
+        return _asset(models.create_asset(self._context, given))
 
     def asset(self, call: Call) -> dict[str, Any]:
         """Return an asset; that of a model which another client registered goes by the model's own id."""
-        kept = self._services.store.assets.container(ASSETS, call.params["id"])
-        if kept is not None:
-            return dict(kept.properties)
+        stored = self._context.store.assets.container(models.ASSETS, call.params["id"])
+        if stored is not None:
+            return _asset(stored)
         version = self._known(call)
-        folder = self._services.folder(str(version.properties["modelUri"]))
         return {
             "id": call.params["id"],
             "name": version.name,
-            "artifacts": [{"prefix": self._prefix_of(folder)}],
+            "artifacts": [{"prefix": models.artifact_prefix(self._context, version)}],
             "createdTime": iso(version.created),
         }
-
-    def _prefix_of(self, folder: Folder) -> str:
-        """Return by what prefix the artifact service finds a folder.
-
-        Raises:
-            ServiceError: 501 for a place that it has no prefix for.
-        """
-        if folder.container == self._services.identity.artifact_container:
-            return folder.prefix
-        for datastore in self._services.all_datastores():
-            if datastore.container == folder.container:
-                return f"{datastore.name}/{folder.prefix}"
-        raise NotSupportedError(f"models in the container '{folder.container}' for azureml-core")
-
-    def _place_of(self, asset: Mapping[str, Any]) -> str:
-        """Return the address of an asset's files: the folder that all of them lie in, or the one file."""
-        prefixes = [str(one.get("prefix") or one.get("id") or "").strip("/") for one in asset["artifacts"]]
-        common = prefixes[0] if len(prefixes) == 1 else posixpath.commonpath(prefixes)
-        container = self._services.identity.artifact_container
-        own = [one for one in self._services.all_datastores() if common.startswith(f"{one.name}/")]
-        if own:
-            container, common = own[0].container, common.removeprefix(f"{own[0].name}/")
-        folder = Folder(container=container, prefix=common)
-        return self._services.datastore_uri(folder) or self._services.blobs.url(container, common)
 
     # Models
 
     def register(self, call: Call) -> dict[str, Any]:
         """Register the next version of a model, of an asset's artifacts."""
-        given, assets = call.json(MODEL), self._services.store.assets
-        name, url = str(given.get("name") or ""), str(given.get("url") or "")
-        asset = assets.container(ASSETS, url.removeprefix(PREFIX)) if url.startswith(PREFIX) else None
-        if not name or asset is None:
-            raise bad_request(f"A model has a name and the url of an asset, not '{url}'.")
-        properties = {
-            "tags": {key: str(value) for key, value in (given.get("kvTags") or {}).items()},
-            "properties": {key: str(value) for key, value in (given.get("properties") or {}).items()},
-            "description": given.get("description"),
-            "isArchived": False,
-            "isAnonymous": False,
-            "modelUri": self._place_of(asset.properties),
-            "modelType": "custom_model",
-            "flavors": {},
-            **({"jobName": given["runId"]} if given.get("runId") else {}),
-        }
-        with self._services.store.transaction():
-            version = assets.next_version("models", name)
-            stored = assets.put("models", name, version, properties)
-            assets.put_container(MODELS, f"{name}:{version}", {key: given.get(key) for key in OWN_FIELDS})
-        return self._view(stored)
+        return self._view(models.register(self._context, call.json(MODEL)))
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return models, newest first, in pages; versions that are no numbers have no place in azureml-core."""
@@ -155,7 +76,7 @@ class Models:
             raise NotSupportedError("listing models by dataset")
         found = [
             version
-            for version in reversed(self._services.store.assets.all_versions("models"))
+            for version in reversed(self._context.store.assets.all_versions("models"))
             if version.version.isdecimal() and not version.properties.get("isArchived")
         ]
         name, run = query.get("name"), query.get("runid")
@@ -182,46 +103,24 @@ class Models:
     def patch(self, call: Call) -> dict[str, Any]:
         """Change tags, properties, description and what a model was made of, by a JSON patch (RFC 6902)."""
         operations = call.value(ListOf(Fields({"path": WORD, "op": WORD})), [])
-        with self._services.store.transaction():
-            known = self._known(call)
-            properties, own = dict(known.properties), self._own(known)
-            for operation in operations:
-                field, action = str(operation.get("path") or "").lstrip("/"), operation.get("op")
-                value = None if action == "remove" else operation.get("value")
-                if action not in ("add", "replace", "remove"):
-                    raise NotSupportedError(f"the operation '{action}' on a model's {field}")
-                if field in PATCHED:
-                    properties[PATCHED[field]] = value if field == "description" else _texts(value)
-                elif field in OWN_FIELDS and field not in ("url", "unpack"):
-                    own[field] = value
-                else:
-                    raise bad_request(f"A model's '{field}' cannot be changed.")
-            stored = self._services.store.assets.put("models", known.name, known.version, properties)
-            self._services.store.assets.put_container(MODELS, f"{known.name}:{known.version}", own)
-        return self._view(stored)
+        with self._context.store.transaction():
+            return self._view(models.patch(self._context, self._known(call), operations))
 
     def delete(self, call: Call) -> Reply:
         """Delete one version; its files stay."""
-        known = self._known(call)
-        with self._services.store.transaction():
-            self._services.store.assets.delete_version("models", known.name, known.version)
-            self._services.store.assets.delete(MODELS, f"{known.name}:{known.version}")
+        models.delete(self._context, self._known(call))
         return Reply(status=200)
 
     def _known(self, call: Call) -> AssetVersion:
         name, _, version = call.params["id"].rpartition(":")
-        known = self._services.store.assets.version("models", name, version)
+        known = self._context.store.assets.version("models", name, version)
         if known is None:
             # The client tells what is not there by the status in the body.
             raise _ModelNotFoundError(call.params["id"])
         return known
 
-    def _own(self, version: AssetVersion) -> dict[str, Any]:
-        kept = self._services.store.assets.container(MODELS, f"{version.name}:{version.version}")
-        return {} if kept is None else dict(kept.properties)
-
     def _view(self, version: AssetVersion) -> dict[str, Any]:
-        properties, own = version.properties, self._own(version)
+        properties, own = version.properties, models.own_fields(self._context, version)
         identifier = f"{version.name}:{version.version}"
         return {
             "id": identifier,
@@ -231,7 +130,7 @@ class Models:
             "frameworkVersion": own.get("frameworkVersion"),
             "kvTags": dict(properties.get("tags") or {}),
             "properties": dict(properties.get("properties") or {}),
-            "url": own.get("url") or f"{PREFIX}{identifier}",
+            "url": own.get("url") or f"{models.PREFIX}{identifier}",
             "mimeType": own.get("mimeType") or "application/x-python",
             "description": properties.get("description"),
             "createdTime": iso(version.created),
@@ -248,7 +147,7 @@ class Models:
         }
 
     def _experiment_of(self, properties: Mapping[str, Any]) -> str | None:
-        run = self._services.store.runs.get(str(properties.get("jobName") or ""))
+        run = self._context.store.runs.get(str(properties.get("jobName") or ""))
         return run.experiment if run is not None else None
 
 
@@ -271,10 +170,8 @@ class _ModelNotFoundError(ServiceError):
         }
 
 
-def _texts(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict | None):
-        raise bad_request("Tags and properties are objects.")
-    return {str(key): str(item) for key, item in (value or {}).items()}
+def _asset(stored: AssetContainer) -> dict[str, Any]:
+    return {**stored.properties, "createdTime": iso(stored.created)}
 
 
 def _has(given: Any, wanted: str | None) -> bool:

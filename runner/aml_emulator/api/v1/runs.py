@@ -5,39 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aml_emulator.api.bodies import TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf
-from aml_emulator.api.history.runs import OWNERS, History, known_run
 from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.run_shapes import OWNERS, experiment_view, known_run, run_view
 from aml_emulator.api.shapes import iso
 from aml_emulator.api.v1.run_filter import FilterError, predicate
-from aml_emulator.context import Services
+from aml_emulator.context import Context
+from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.domain.runs import RUN, put_run
-from aml_emulator.errors import NotSupportedError, bad_request, not_found
+from aml_emulator.domain.schema import TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf
 from aml_emulator.store.runs import Run
 
 PAGE = 500
 TOKEN_HOURS = 24
 
-EVENTS: Mapping[str, str] = {
-    "Start": "Running",
-    "Completed": "Completed",
-    "Failed": "Failed",
-    "Canceled": "Canceled",
-    "CancelRequested": "CancelRequested",
-}
-"""The status that an event of a client leads to, by the last word of its name."""
-
-HEARD = frozenset({"Error", "Warning", "Heartbeat"})
-"""Events that change no status."""
-
-
 EVENT = Fields({"name": WORD, "data": Fields({"RunId": WORD})})
 
 
-def routes(services: Services, jobs: JobService) -> Sequence[Route]:
+def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     """Return the routes of run history that azureml-core alone uses."""
-    runs = Runs(services, jobs)
+    runs = Runs(context, jobs)
     base = "/history/v1.0{WS}"
     found = [
         Route(method="POST", path=f"{base}/experiments/{{experiment}}/runs:query", handler=runs.query),
@@ -61,10 +48,9 @@ def routes(services: Services, jobs: JobService) -> Sequence[Route]:
 class Runs:
     """Answers for runs as azureml-core keeps them."""
 
-    def __init__(self, services: Services, jobs: JobService) -> None:
-        self._services = services
+    def __init__(self, context: Context, jobs: JobService) -> None:
+        self._context = context
         self._jobs = jobs
-        self._history = History(services)
 
     # Finding
 
@@ -75,9 +61,9 @@ class Runs:
         try:
             wanted = predicate(str(body.get("filter") or ""))
         except FilterError as error:
-            raise bad_request(str(error)) from error
-        experiment = self._services.store.runs.experiment(call.params["experiment"])
-        found = self._services.store.runs.runs_of((experiment.id,)) if experiment else []
+            raise InvalidError(str(error)) from error
+        experiment = self._context.store.runs.experiment(call.params["experiment"])
+        found = self._context.store.runs.runs_of((experiment.id,)) if experiment else []
         runs = [run for run in found if not run.deleted and wanted(lambda name, run=run: _field(run, name))]  # type: ignore[misc]
         order = body.get("orderby") or ""
         name, _, direction = (order[0] if isinstance(order, list) and order else str(order)).partition(" ")
@@ -88,7 +74,7 @@ class Runs:
         shown = runs[offset : offset + size]
         more = len(runs) > offset + size
         return {
-            "value": [self._history.view(run) for run in shown],
+            "value": [run_view(self._context, run) for run in shown],
             "continuationToken": str(offset + size) if more else None,
             "nextLink": None,
         }
@@ -99,90 +85,77 @@ class Runs:
         try:
             wanted = predicate(str(body.get("filter") or ""))
         except FilterError as error:
-            raise bad_request(str(error)) from error
+            raise InvalidError(str(error)) from error
         fields = {"name": "name", "experimentid": "id", "createdutc": "created"}
         found = []
-        for one in self._services.store.runs.experiments():
+        for one in self._context.store.runs.experiments():
             values = {"name": one.name, "id": one.id, "created": iso(one.created)}
             values |= {f"tags/{key}".lower(): value for key, value in one.tags.items()}
             if wanted(lambda name, values=values: values.get(fields.get(name.lower(), name.lower()))):  # type: ignore[misc]
-                found.append(self._history.view_experiment(one.name))
+                found.append(experiment_view(self._context, one.name))
         return {"value": found, "continuationToken": None, "nextLink": None}
 
     def change_experiment(self, call: Call) -> dict[str, Any]:
         """Set tags of an experiment."""
-        store = self._services.store.runs
+        store = self._context.store.runs
         experiment = store.experiment_by_id(call.params["experiment_id"])
         if experiment is None:
-            raise not_found(f"experiment '{call.params['experiment_id']}'")
+            raise NotFoundError(f"experiment '{call.params['experiment_id']}'")
         changes = call.json(Fields({"tags": WORDS}))
         if changes.get("archive") is not None:
             raise NotSupportedError("archiving experiments")
         store.tag_experiment(experiment.id, {key: str(value) for key, value in (changes.get("tags") or {}).items()})
-        return self._history.view_experiment(experiment.name)
+        return experiment_view(self._context, experiment.name)
 
     # Changing
 
     def batch(self, call: Call) -> dict[str, Any]:
         """Make or change several runs."""
         made = [
-            put_run(self._services, str(given.get("runId")), given, experiment=call.params["experiment"])
+            put_run(self._context, str(given.get("runId")), given, experiment=call.params["experiment"])
             for given in call.json(Fields({"runs": ListOf(RUN)})).get("runs") or ()
         ]
-        return {"runs": {run.id: self._history.view(run) for run in made}, "errors": {}}
+        return {"runs": {run.id: run_view(self._context, run) for run in made}, "errors": {}}
 
     def event(self, call: Call) -> dict[str, Any]:
         """Hear what a client says of a run."""
-        self._hear(known_run(self._services, call), call.json(EVENT))
+        self._jobs.report_event(known_run(self._context, call), _name_of(call.json(EVENT)))
         return {}
 
     def batch_events(self, call: Call) -> dict[str, Any]:
         """Hear what a client says of several runs."""
         errors = []
         for event in call.json(Fields({"events": ListOf(EVENT)})).get("events") or ():
-            run = self._services.store.runs.get(str((event.get("data") or {}).get("RunId")))
+            run = self._context.store.runs.get(str((event.get("data") or {}).get("RunId")))
             if run is None:
                 errors.append({"event": event, "error": {"code": "UserError", "message": "There is no such run."}})
             else:
-                self._hear(run, event)
+                self._jobs.report_event(run, _name_of(event))
         return {"errors": errors}
-
-    def _hear(self, run: Run, event: Mapping[str, Any]) -> None:
-        word = str(event.get("name") or "").rpartition(".")[2]
-        if word in HEARD:
-            return
-        if word not in EVENTS:
-            raise NotSupportedError(f"events of runs named '{event.get('name')}'")
-        store, status = self._services.store.runs, EVENTS[word]
-        if run.job is not None:
-            # What becomes of a job is the service's to say, but for its end before its time.
-            if status in ("Canceled", "CancelRequested"):
-                self._jobs.cancel(run.id)
-            return
-        if status in ("Completed", "Failed", "Canceled"):
-            store.finish(run.id, status)
-        else:
-            store.advance(run.id, status)
 
     def token(self, call: Call) -> dict[str, Any]:
         """Return another token for a run that goes on."""
-        run = known_run(self._services, call)
-        expiry = self._services.clock() + TOKEN_HOURS * 3600
-        return {"token": self._services.tokens.issue_for_run(run.id), "expiryTimeUtc": iso(expiry)}
+        run = known_run(self._context, call)
+        expiry = self._context.clock() + TOKEN_HOURS * 3600
+        return {"token": self._context.tokens.issue_for_run(run.id), "expiryTimeUtc": iso(expiry)}
 
     def delete_tags(self, call: Call) -> dict[str, Any]:
         """Remove tags of a run."""
-        run = known_run(self._services, call)
+        run = known_run(self._context, call)
         shape = ListOf(WORD)
         given = call.value(Either(shape, Fields({"tags": shape}, required=("tags",))), [])
         names = given["tags"] if isinstance(given, dict) else given
-        self._services.store.runs.tag(run.id, dict.fromkeys(map(str, names), None))
-        return self._history.view(self._services.store.runs.require(run.id))
+        self._context.store.runs.tag(run.id, dict.fromkeys(map(str, names), None))
+        return run_view(self._context, self._context.store.runs.require(run.id))
 
     def ingested(self, call: Call) -> dict[str, Any]:
         """Return when all metrics that were sent are kept: they are when their request was answered."""
-        known_run(self._services, call)
+        known_run(self._context, call)
         return {}
+
+
+def _name_of(event: Mapping[str, Any]) -> str:
+    return str(event.get("name") or "")
 
 
 def _field(run: Run, name: str) -> str | None:
@@ -213,5 +186,5 @@ def _field(run: Run, name: str) -> str | None:
 def _offset(token: Any) -> int:
     text = str(token or "0")
     if not text.isdecimal():
-        raise bad_request(f"Not a continuation token of this list: '{text}'")
+        raise InvalidError(f"Not a continuation token of this list: '{text}'")
     return int(text)

@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from aml_emulator.domain.compute.durations import seconds_of
+from aml_emulator.domain.clusters import seconds_of
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.jobs.check_places import check_inputs, check_outputs
 from aml_emulator.domain.jobs.docker_args import docker_options, size_bytes
-from aml_emulator.domain.jobs.expressions import ExpressionError, references
-from aml_emulator.errors import NotSupportedError, bad_request
+from aml_emulator.executor.expressions import ExpressionError, references
 
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}")
 
@@ -70,7 +70,8 @@ def check_job(job: Mapping[str, Any]) -> None:
     """Return if a job of these ``properties`` can be run.
 
     Raises:
-        ServiceError: 501 for what is not supported, naming the field; 400 for what AzureML would refuse as well.
+        NotSupportedError: what is not supported, naming the field.
+        InvalidError: what AzureML would refuse as well.
     """
     kind = str(job.get("jobType") or "")
     if kind.lower() != "command":
@@ -79,9 +80,9 @@ def check_job(job: Mapping[str, Any]) -> None:
         if name not in EXECUTED | READ_ONLY and value not in (None, {}, [], ""):
             raise NotSupportedError(f"the job's field '{name}'")
     if not str(job.get("command") or "").strip():
-        raise bad_request("The job has no command.")
+        raise InvalidError("The job has no command.")
     if not job.get("environmentId"):
-        raise bad_request("The job has no environment.")
+        raise InvalidError("The job has no environment.")
     if not job.get("computeId"):
         raise NotSupportedError("serverless compute (a job without 'computeId')")
     _check_services(job.get("services") or {})
@@ -122,7 +123,7 @@ def _check_resources(resources: Mapping[str, Any]) -> None:
             raise NotSupportedError(f"resources.{name}")
     count = resources.get("instanceCount")
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
-        raise bad_request(f"resources.instanceCount is a number from 1, not {count}")
+        raise InvalidError(f"resources.instanceCount is a number from 1, not {count}")
     if resources.get("maxInstanceCount") not in (None, 1):
         raise NotSupportedError(f"resources.maxInstanceCount {resources['maxInstanceCount']} (only 1)")
     if resources.get("locations"):
@@ -131,7 +132,7 @@ def _check_resources(resources: Mapping[str, Any]) -> None:
         raise NotSupportedError(f"resources.properties.{name}")
     options = docker_options(resources)
     if "shm_size" in options.host and shm_bytes({"resources": resources}) not in (None, options.host["shm_size"]):
-        raise bad_request("resources.shm_size and '--shm-size' of resources.docker_args say different things.")
+        raise InvalidError("resources.shm_size and '--shm-size' of resources.docker_args say different things.")
 
 
 def _check_distribution(distribution: Mapping[str, Any], nodes: int) -> None:
@@ -145,7 +146,7 @@ def _check_distribution(distribution: Mapping[str, Any], nodes: int) -> None:
     for name, least in (("processCountPerInstance", 1), ("workerCount", 1), ("parameterServerCount", 0)):
         count = distribution.get(name)
         if count is not None and (not isinstance(count, int) or not least <= count <= MAX_PROCESSES):
-            raise bad_request(f"distribution.{name} is a number from {least} to {MAX_PROCESSES}, not {count}")
+            raise InvalidError(f"distribution.{name} is a number from {least} to {MAX_PROCESSES}, not {count}")
 
 
 def _check_command(job: Mapping[str, Any]) -> None:
@@ -155,12 +156,12 @@ def _check_command(job: Mapping[str, Any]) -> None:
             if reference.name not in given[reference.group] and not (
                 reference.optional and reference.group == "inputs"
             ):
-                raise bad_request(
+                raise InvalidError(
                     f"The command refers to ${{{{{reference.group}.{reference.name}}}}}, but the job has no"
                     f" {reference.group[:-1]} of that name."
                 )
     except ExpressionError as error:
-        raise bad_request(f"The command cannot be resolved: {error}") from error
+        raise InvalidError(f"The command cannot be resolved: {error}") from error
 
 
 def given_inputs(job: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -181,14 +182,14 @@ def timeout_seconds(job: Mapping[str, Any]) -> float | None:
     """Return ``limits.timeout`` (an ISO 8601 duration) in seconds, or None.
 
     Raises:
-        ServiceError: 400 for something else than a duration.
+        InvalidError: something else than a duration.
     """
     text = (job.get("limits") or {}).get("timeout")
     if text is None:
         return None
     seconds = seconds_of(str(text))
     if seconds is None:
-        raise bad_request(f"limits.timeout is not a duration of days, hours, minutes and seconds: '{text}'")
+        raise InvalidError(f"limits.timeout is not a duration of days, hours, minutes and seconds: '{text}'")
     return seconds
 
 
@@ -196,7 +197,7 @@ def shm_bytes(job: Mapping[str, Any]) -> int | None:
     """Return ``resources.shmSize`` (a number with b, k, m or g) in bytes, or None.
 
     Raises:
-        ServiceError: 400 for something else.
+        InvalidError: something else.
     """
     text = (job.get("resources") or {}).get("shmSize")
     return None if text is None else size_bytes(str(text), "resources.shmSize")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from aml_emulator.errors import NotSupportedError, bad_request
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.executor.spec import InputKind
 
 INPUT_KINDS: Mapping[str, InputKind] = {
@@ -31,10 +31,10 @@ _MODES_OF_TABLES = ("EvalMount", "EvalDownload")
 
 
 def check_inputs(inputs: Mapping[str, Any]) -> None:
-    """Return if the emulator can give a job these inputs; raise ServiceError otherwise."""
+    """Return if the emulator can give a job these inputs; raise DomainError otherwise."""
     for name, value in inputs.items():
         if not _NAME.fullmatch(name):
-            raise bad_request(f"The name of the input '{name}' consists of letters, digits and '_' only.")
+            raise InvalidError(f"The name of the input '{name}' consists of letters, digits and '_' only.")
         kind = str((value or {}).get("jobInputType", "")).lower()
         if value is None or (not kind and not value.get("uri") and value.get("value") is None):
             # An optional input that was not given.
@@ -52,16 +52,16 @@ def check_inputs(inputs: Mapping[str, Any]) -> None:
         if value.get("mode") not in (None, *INPUT_MODES):
             raise NotSupportedError(f"mode '{value['mode']}' of input '{name}'")
         if not value.get("uri"):
-            raise bad_request(f"The input '{name}' has no uri.")
+            raise InvalidError(f"The input '{name}' has no uri.")
 
 
 def check_outputs(outputs: Mapping[str, Any]) -> None:
-    """Return if the emulator can keep these outputs; raise ServiceError otherwise."""
+    """Return if the emulator can keep these outputs; raise DomainError otherwise."""
     for name, value in outputs.items():
         if name == "default":
             continue
         if not _NAME.fullmatch(name):
-            raise bad_request(f"The name of the output '{name}' consists of letters, digits and '_' only.")
+            raise InvalidError(f"The name of the output '{name}' consists of letters, digits and '_' only.")
         kind = str((value or {}).get("jobOutputType", "")).lower()
         if kind not in OUTPUT_KINDS:
             raise NotSupportedError(f"output '{name}' of type '{kind}'")
@@ -70,9 +70,9 @@ def check_outputs(outputs: Mapping[str, Any]) -> None:
             raise NotSupportedError(f"mode '{value['mode']}' of output '{name}'")
         asset = value.get("assetName")
         if asset and not _ASSET_NAME.fullmatch(str(asset)):
-            raise bad_request(f"The output '{name}' cannot be registered under the name '{asset}'.")
+            raise InvalidError(f"The output '{name}' cannot be registered under the name '{asset}'.")
         if value.get("assetVersion") and not asset:
-            raise bad_request(f"The output '{name}' has a version to be registered under, and no name.")
+            raise InvalidError(f"The output '{name}' has a version to be registered under, and no name.")
 
 
 def _check_fields(what: str, name: str, value: Mapping[str, Any], known: frozenset[str]) -> None:

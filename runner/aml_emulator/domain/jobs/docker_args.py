@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aml_emulator.errors import NotSupportedError, bad_request
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
 
 CAPABILITIES = frozenset(
     {
@@ -56,11 +56,11 @@ def size_bytes(text: str, where: str) -> int:
     """Return a size such as ``2g`` in bytes.
 
     Raises:
-        ServiceError: 400 for something else; the message names *where*.
+        InvalidError: something else; the message names *where*.
     """
     match = _SIZE.fullmatch(text)
     if match is None or int(match.group(1)) == 0:
-        raise bad_request(f"{where} is not a size such as '2g': '{text}'")
+        raise InvalidError(f"{where} is not a size such as '2g': '{text}'")
     return int(match.group(1)) * _UNITS[match.group(2).lower()]
 
 
@@ -68,13 +68,13 @@ def docker_options(resources: Mapping[str, Any]) -> DockerOptions:
     """Return what ``resources.dockerArgs`` and ``resources.dockerArgsList`` of a job ask for.
 
     Raises:
-        ServiceError: 501 for an argument that is not carried out, 400 for one that Docker would not understand.
+        NotSupportedError: an argument that is not carried out, 400 for one that Docker would not understand.
     """
     text, items = resources.get("dockerArgs"), resources.get("dockerArgsList")
     try:
         words = [*shlex.split(str(text or "")), *(str(item) for item in items or ())]
     except ValueError as error:
-        raise bad_request(f"resources.docker_args cannot be split into words ({error}): '{text}'") from error
+        raise InvalidError(f"resources.docker_args cannot be split into words ({error}): '{text}'") from error
     return _Reader(words).read()
 
 
@@ -99,7 +99,7 @@ class _Reader:
                 value = "true"
             elif not equals:
                 if not self._words:
-                    raise bad_request(f"resources.docker_args: '{name}' lacks its value")
+                    raise InvalidError(f"resources.docker_args: '{name}' lacks its value")
                 value = self._words.pop(0)
             known[name](name, value)
         return DockerOptions(host=self._host, environment=self._environment, hostname=self._hostname)
@@ -136,7 +136,7 @@ class _Reader:
 
     def _number(self, name: str, value: str, low: int, high: int) -> int:
         if not re.fullmatch(r"\d+", value) or not low <= int(value) <= high:
-            raise bad_request(f"{self._where(name)} takes a whole number from {low} to {high}, not '{value}'")
+            raise InvalidError(f"{self._where(name)} takes a whole number from {low} to {high}, not '{value}'")
         return int(value)
 
     def _swap(self, name: str, value: str) -> int:
@@ -152,14 +152,14 @@ class _Reader:
 
     def _cpus(self, name: str, value: str) -> None:
         if not re.fullmatch(r"\d+(\.\d+)?|\.\d+", value) or float(value) <= 0:
-            raise bad_request(f"{self._where(name)} takes a number of processors, not '{value}'")
+            raise InvalidError(f"{self._where(name)} takes a number of processors, not '{value}'")
         self._set("nano_cpus", int(float(value) * 1e9))
 
     def _env(self, name: str, value: str) -> None:
         variable, equals, text = value.partition("=")
         if not equals or not _VARIABLE.fullmatch(variable):
             # Without a value, docker takes that of its own environment: there is none of the user's here.
-            raise bad_request(f"{self._where(name)} takes NAME=VALUE, not '{variable}'")
+            raise InvalidError(f"{self._where(name)} takes NAME=VALUE, not '{variable}'")
         self._environment[variable] = text
 
     def _all_gpus(self, name: str, value: str) -> None:
@@ -170,12 +170,12 @@ class _Reader:
 
     def _name(self, name: str, value: str) -> None:
         if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?", value):
-            raise bad_request(f"{self._where(name)}: '{value}' cannot be the name of a host")
+            raise InvalidError(f"{self._where(name)}: '{value}' cannot be the name of a host")
         self._hostname = value
 
     def _init(self, name: str, value: str) -> None:
         if value not in ("true", "false"):
-            raise bad_request(f"{self._where(name)} is true or false, not '{value}'")
+            raise InvalidError(f"{self._where(name)} is true or false, not '{value}'")
         if value == "false":
             raise NotSupportedError(f"resources.docker_args: '{name}=false'")
 
@@ -189,13 +189,13 @@ class _Reader:
     def _tmpfs(self, name: str, value: str) -> None:
         path, _, options = value.partition(":")
         if not path.startswith("/") or path.startswith("/mnt/azureml"):
-            raise bad_request(f"{self._where(name)}: '{path}' cannot be the place of a tmpfs")
+            raise InvalidError(f"{self._where(name)}: '{path}' cannot be the place of a tmpfs")
         self._host.setdefault("tmpfs", {})[path] = options
 
     def _ulimit(self, name: str, value: str) -> None:
         match = re.fullmatch(r"([a-z]+)=(-1|\d+)(?::(-1|\d+))?", value)
         if match is None or match.group(1) not in ULIMITS:
-            raise bad_request(f"{self._where(name)} takes TYPE=SOFT[:HARD], not '{value}'")
+            raise InvalidError(f"{self._where(name)} takes TYPE=SOFT[:HARD], not '{value}'")
         soft = int(match.group(2))
         hard = int(match.group(3)) if match.group(3) else soft
         self._list("ulimits", {"name": match.group(1), "soft": soft, "hard": hard})

@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.jobs.from_runconfig_data import Dataset, exports, inputs, outputs
-from aml_emulator.errors import NotSupportedError, bad_request
 
 MPI = frozenset({"mpi", "openmpi", "intelmpi"})
 """Communicators whose processes are started by mpirun."""
@@ -32,11 +32,12 @@ def check(config: Mapping[str, Any]) -> None:
     """Return if a run of this configuration can be played.
 
     Raises:
-        ServiceError: 501 for what is not supported, by the name of its field; 400 for what AzureML would refuse as well.
+        NotSupportedError: what is not supported, by the name of its field.
+        InvalidError: what AzureML would refuse as well.
     """
     target = str(config.get("target") or "")
     if not target:
-        raise bad_request("The run configuration has no target.")
+        raise InvalidError("The run configuration has no target.")
     if target in OWN_TARGETS:
         raise NotSupportedError(f"the compute target '{target}' (only computes of the workspace)")
     framework = str(config.get("framework") or "Python")
@@ -56,7 +57,7 @@ def command(config: Mapping[str, Any]) -> str:
         return given if isinstance(given, str) else " ".join(quoted(str(word)) for word in given)
     script = str(config.get("script") or "")
     if not script:
-        raise bad_request("The run configuration has neither a script nor a command.")
+        raise InvalidError("The run configuration has neither a script nor a command.")
     words = (_interpreter(config), script, *map(str, config.get("arguments") or ()))
     return " ".join(quoted(word) for word in words)
 
@@ -67,12 +68,12 @@ def quoted(word: str) -> str:
     A word that stands for data becomes its path.
 
     Raises:
-        ServiceError: 400 for what would be taken for an expression.
+        InvalidError: what would be taken for an expression.
     """
     if match := _DATA.fullmatch(word):
         return f'"${{{{{"inputs" if match[1] == "Consumption" else "outputs"}.{match[2]}}}}}"'
     if "${{" in word or "$[[" in word:
-        raise bad_request(f"An argument cannot hold an expression: '{word}'")
+        raise InvalidError(f"An argument cannot hold an expression: '{word}'")
     parts = _VARIABLE.split(word)
     return (
         "".join(f'"{part}"' if number % 2 else shlex.quote(part) for number, part in enumerate(parts) if part) or "''"
@@ -115,7 +116,7 @@ def distribution(config: Mapping[str, Any]) -> dict[str, Any] | None:
     if framework == "pytorch" and communicator in ("nccl", "gloo"):
         processes = int((config.get("pytorch") or {}).get("processCount") or nodes)
         if processes % nodes:
-            raise bad_request(f"pytorch.processCount ({processes}) is no multiple of the number of nodes ({nodes}).")
+            raise InvalidError(f"pytorch.processCount ({processes}) is no multiple of the number of nodes ({nodes}).")
         return {"distributionType": "PyTorch", "processCountPerInstance": processes // nodes}
     if communicator != "none":
         raise NotSupportedError(
@@ -161,7 +162,7 @@ def job(
         datasets: those that it reads, by the name of the data.
 
     Raises:
-        ServiceError: as :func:`check`.
+        DomainError: as :func:`check`.
     """
     check(config)
     found: dict[str, Any] = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aml_emulator.errors import NotSupportedError, bad_request
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -58,7 +58,8 @@ def inputs(config: Mapping[str, Any], datasets: Mapping[str, Dataset]) -> dict[s
         datasets: what :func:`references` mean.
 
     Raises:
-        ServiceError: 501 for what cannot be played, by its name; 400 for a name that is none.
+        NotSupportedError: what cannot be played, by its name.
+        InvalidError: a name that is none.
     """
     found = {}
     for name, given in (config.get("dataReferences") or {}).items():
@@ -94,7 +95,7 @@ def outputs(config: Mapping[str, Any], run_id: str) -> dict[str, Any]:
     """Return the outputs that play those of a run; one that is registered when the run completes becomes a data asset.
 
     Raises:
-        ServiceError: as `inputs`.
+        DomainError: as `inputs`.
     """
     found = {}
     for name, given in (config.get("outputData") or {}).items():
@@ -125,7 +126,7 @@ def exports(config: Mapping[str, Any]) -> str:
         given.append((str(item.get("environmentVariableName") or name), name))
     for variable, _ in given:
         if not NAME.fullmatch(variable):
-            raise bad_request(f"'{variable}' cannot be the name of a variable.")
+            raise InvalidError(f"'{variable}' cannot be the name of a variable.")
     lines = "".join(f'export {variable}="${{{{inputs.{name}}}}}"; ' for variable, name in given)
     told = [
         f"{item.get('environmentVariableName') or name}:{str(item.get('mechanism') or 'mount').lower()}"
@@ -149,6 +150,6 @@ def _mode(name: str, given: Any, modes: Mapping[str, str]) -> str:
 
 def _check(name: str, path_on_compute: Any) -> None:
     if not NAME.fullmatch(name):
-        raise bad_request(f"'{name}' cannot be the name of data.")
+        raise InvalidError(f"'{name}' cannot be the name of data.")
     if path_on_compute:
         raise NotSupportedError(f"the data '{name}' with a path on the compute")

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from aml_emulator.context import Services
-from aml_emulator.domain.globs import split
+from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.jobs.check_places import INPUT_KINDS
 from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, LocationError, parse
-from aml_emulator.errors import bad_request, not_found
+from aml_emulator.domain.workspace import Workspace
+from aml_emulator.executor.globs import split
 from aml_emulator.executor.layout import url_file_name
 from aml_emulator.executor.spec import Folder, InputSpec, OutputSpec
 from aml_emulator.network.hosts import Destination, decide
@@ -21,53 +21,53 @@ _EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 _ASSET_URIS = {"data": "dataUri", "models": "modelUri"}
 
 
-def input_spec(services: Services, name: str, value: Mapping[str, Any]) -> InputSpec:
+def input_spec(workspace: Workspace, name: str, value: Mapping[str, Any]) -> InputSpec:
     """Return what the executor needs for one input that was given.
 
     Raises:
-        ServiceError: what it refers to is not there, or cannot be used so.
+        DomainError: what it refers to is not there, or cannot be used so.
     """
     kind = INPUT_KINDS[str(value["jobInputType"]).lower()]
     if kind == "literal":
         return InputSpec(name=name, kind=kind, literal=str(value["value"]))
     uri, mode = str(value["uri"]), str(value.get("mode") or "ReadOnlyMount")
-    source = _source(services, uri)
+    source = _source(workspace, uri)
     base = InputSpec(name=name, kind=kind, uri=uri, mode=mode)
-    if _is_elsewhere(services, source):
+    if _is_elsewhere(workspace, source):
         return _from_the_web(base, source)
-    folder, pattern = _folder(services, source)
+    folder, pattern = _folder(workspace, source)
     if mode == "Direct":
-        return replace(base, literal=address(services, folder, pattern))
+        return replace(base, literal=address(workspace, folder, pattern))
     if pattern is not None and kind not in ("uri_folder", "mltable"):
-        raise bad_request(f"The input '{name}' ({uri}) has wildcards, which a {kind} cannot have: use uri_folder.")
+        raise InvalidError(f"The input '{name}' ({uri}) has wildcards, which a {kind} cannot have: use uri_folder.")
     if pattern is not None and mode == "ReadWriteMount":
-        raise bad_request(f"The input '{name}' ({uri}) has wildcards, and is to be mounted for writing.")
+        raise InvalidError(f"The input '{name}' ({uri}) has wildcards, and is to be mounted for writing.")
     return replace(base, location=folder, pattern=pattern)
 
 
-def _source(services: Services, uri: str) -> str:
+def _source(workspace: Workspace, uri: str) -> str:
     """Return the address that *uri* stands for: an asset's own, else itself."""
     try:
         location = parse(uri)
     except LocationError as error:
-        raise bad_request(str(error)) from error
+        raise InvalidError(str(error)) from error
     if not isinstance(location, AssetId):
         return uri
     for kind, key in _ASSET_URIS.items():
         if location.kind not in ("", kind):
             continue
-        version = services.store.assets.version(kind, location.name, location.version)
+        version = workspace.store.assets.version(kind, location.name, location.version)
         if version is not None and version.properties.get(key):
             return str(version.properties[key])
-    raise not_found(f"{location.kind or 'asset'} '{location.name}', version '{location.version}'")
+    raise NotFoundError(f"{location.kind or 'asset'} '{location.name}', version '{location.version}'")
 
 
-def _is_elsewhere(services: Services, uri: str) -> bool:
+def _is_elsewhere(workspace: Workspace, uri: str) -> bool:
     """Tell whether an address leads to the web, and neither to the workspace's storage nor to a cloud's."""
     location = parse(uri)
     if not isinstance(location, BlobPath) or not uri.lower().startswith(("https:", "http:")):
         return False
-    identity = services.identity
+    identity = workspace.identity
     decision = decide(location.host, blob_host=identity.blob_host, login_server=identity.login_server)
     return decision.destination is Destination.ONWARD
 
@@ -77,84 +77,84 @@ def _from_the_web(item: InputSpec, url: str) -> InputSpec:
     if item.mode == "Direct":
         return replace(item, literal=url)
     if item.kind != "uri_file":
-        raise bad_request(
+        raise InvalidError(
             f"The input '{item.name}' ({shown}) is a {item.kind}; on the web there are only files: use uri_file."
         )
     if item.mode == "ReadWriteMount":
-        raise bad_request(f"The input '{item.name}' ({shown}) lies on the web, where nothing can be written.")
+        raise InvalidError(f"The input '{item.name}' ({shown}) lies on the web, where nothing can be written.")
     if not url_file_name(url):
-        raise bad_request(f"The input '{item.name}' ({shown}) does not name a file.")
+        raise InvalidError(f"The input '{item.name}' ({shown}) does not name a file.")
     return replace(item, url=url, uri=shown)
 
 
-def _folder(services: Services, uri: str) -> tuple[Folder, str | None]:
-    folder = services.folder(uri)
+def _folder(workspace: Workspace, uri: str) -> tuple[Folder, str | None]:
+    folder = workspace.folder(uri)
     if not isinstance(parse(uri), DatastorePath):
         return folder, None
     prefix, pattern = split(folder.prefix)
     return replace(folder, prefix=prefix), pattern
 
 
-def address(services: Services, folder: Folder, pattern: str | None = None) -> str:
+def address(workspace: Workspace, folder: Folder, pattern: str | None = None) -> str:
     """Return the address that a command gets for a place in the mode ``Direct``."""
     path = f"{folder.prefix.rstrip('/')}/{pattern}".lstrip("/") if pattern else folder.prefix
     place = replace(folder, prefix=path)
-    return services.datastore_uri(place) or services.blobs.url(place.container, place.prefix)
+    return workspace.datastore_uri(place) or workspace.blobs.url(place.container, place.prefix)
 
 
-def place_outputs(services: Services, run_id: str, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def place_outputs(workspace: Workspace, run_id: str, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return where each named output of a job will lie, for the store.
 
     An output without a uri lies where AzureML puts it: in the default datastore under ``azureml/<run>/<name>``. In a uri,
     the expressions of https://learn.microsoft.com/azure/machine-learning/reference-yaml-core-syntax are filled in.
 
     Raises:
-        ServiceError: a place that is none, or an asset version that is there already.
+        DomainError: a place that is none, or an asset version that is there already.
     """
     placed = {}
     for name, value in (job.get("outputs") or {}).items():
         if name == "default":
             continue
         uri = value.get("uri")
-        folder = Folder(container=services.identity.blob_container, prefix=f"azureml/{run_id}/{name}")
+        folder = Folder(container=workspace.identity.blob_container, prefix=f"azureml/{run_id}/{name}")
         if uri:
-            folder = _output_folder(services, name, _filled(services, str(uri), name, run_id))
+            folder = _output_folder(workspace, name, _filled(workspace, str(uri), name, run_id))
         kind = str(value["jobOutputType"]).lower()
-        _check_asset(services, name, kind, value)
+        _check_asset(workspace, name, kind, value)
         placed[name] = {"container": folder.container, "prefix": folder.prefix, "kind": kind, "stored": False}
     return placed
 
 
-def _output_folder(services: Services, name: str, uri: str) -> Folder:
+def _output_folder(workspace: Workspace, name: str, uri: str) -> Folder:
     try:
         location = parse(uri)
     except LocationError as error:
-        raise bad_request(f"The path of the output '{name}': {error}") from error
+        raise InvalidError(f"The path of the output '{name}': {error}") from error
     if not isinstance(location, DatastorePath | BlobPath) or "*" in uri:
-        raise bad_request(f"The output '{name}' can only be written to a path in a datastore, not to '{uri}'.")
-    folder = services.folder(uri)
+        raise InvalidError(f"The output '{name}' can only be written to a path in a datastore, not to '{uri}'.")
+    folder = workspace.folder(uri)
     if not folder.prefix:
-        raise bad_request(f"The output '{name}' would be written to the root of a datastore; add a path to '{uri}'.")
+        raise InvalidError(f"The output '{name}' would be written to the root of a datastore; add a path to '{uri}'.")
     return folder
 
 
-def _filled(services: Services, uri: str, output: str, run_id: str) -> str:
-    values = {"name": run_id, "output_name": output, "default_datastore": services.all_datastores()[0].name}
+def _filled(workspace: Workspace, uri: str, output: str, run_id: str) -> str:
+    values = {"name": run_id, "output_name": output, "default_datastore": workspace.all_datastores()[0].name}
 
     def value(match: re.Match[str]) -> str:
         if match.group(1) not in values:
             known = ", ".join(f"${{{{{key}}}}}" for key in values)
-            raise bad_request(f"{match.group(0)} in the path of the output '{output}' is not known (known: {known})")
+            raise InvalidError(f"{match.group(0)} in the path of the output '{output}' is not known (known: {known})")
         return values[match.group(1)]
 
     # The default datastore may also stand for the whole beginning: azureml://datastores/${{default_datastore}}/paths/...
     return _EXPRESSION.sub(value, uri)
 
 
-def _check_asset(services: Services, name: str, kind: str, value: Mapping[str, Any]) -> None:
+def _check_asset(workspace: Workspace, name: str, kind: str, value: Mapping[str, Any]) -> None:
     asset, version = value.get("assetName"), value.get("assetVersion")
-    if asset and version and services.store.assets.version(asset_kind(kind), str(asset), str(version)) is not None:
-        raise bad_request(
+    if asset and version and workspace.store.assets.version(asset_kind(kind), str(asset), str(version)) is not None:
+        raise InvalidError(
             f"The output '{name}' is to be registered as '{asset}:{version}', which exists already."
             " Use another version, or leave it out to get the next one."
         )
@@ -165,13 +165,13 @@ def asset_kind(output_kind: str) -> str:
     return "models" if output_kind.endswith("_model") else "data"
 
 
-def output_specs(services: Services, run: Run) -> tuple[OutputSpec, ...]:
+def output_specs(workspace: Workspace, run: Run) -> tuple[OutputSpec, ...]:
     """Return what the executor needs for the outputs that :func:`place_outputs` placed."""
     submitted = (run.job or {}).get("outputs") or {}
     found = []
     for name, place in run.outputs.items():
         folder = Folder(container=place["container"], prefix=place["prefix"])
         mode = str(submitted[name].get("mode") or "ReadWriteMount")
-        uri = address(services, folder)
+        uri = address(workspace, folder)
         found.append(OutputSpec(name=name, kind=str(place["kind"]), location=folder, uri=uri, mode=mode))
     return tuple(found)

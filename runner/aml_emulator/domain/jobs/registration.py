@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from aml_emulator.context import Services
 from aml_emulator.domain.jobs.places import asset_kind
+from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor.spec import Folder
 from aml_emulator.store.assets import AssetVersion
 from aml_emulator.store.runs import Run
@@ -14,7 +14,7 @@ RUN, OUTPUT = "azureml.outputOfRun", "azureml.outputName"
 """Properties of an asset that tell which output it is: a job that is taken up again does not register twice."""
 
 
-def register_outputs(services: Services, run: Run) -> tuple[str, ...]:
+def register_outputs(workspace: Workspace, run: Run) -> tuple[str, ...]:
     """Register the outputs of a completed job that have a name to be registered under.
 
     A version that is not given is one more than the highest that is a number.
@@ -30,22 +30,22 @@ def register_outputs(services: Services, run: Run) -> tuple[str, ...]:
         if not run.outputs[name]["stored"]:
             problems.append(f"The output '{name}' was not written, and cannot be registered as '{asset}'.")
             continue
-        problem = _register(services, run, name, str(asset), value.get("assetVersion"))
+        problem = _register(workspace, run, name, str(asset), value.get("assetVersion"))
         problems += [problem] if problem else []
     return tuple(problems)
 
 
-def _register(services: Services, run: Run, name: str, asset: str, version: str | None) -> str | None:
+def _register(workspace: Workspace, run: Run, name: str, asset: str, version: str | None) -> str | None:
     place = run.outputs[name]
     kind = asset_kind(str(place["kind"]))
-    assets = services.store.assets
-    with services.store.transaction():
+    assets = workspace.store.assets
+    with workspace.store.transaction():
         if any(_is_ours(item, run, name) for item in assets.versions(kind, asset)):
             return None
         if version and assets.version(kind, asset, str(version)) is not None:
             return f"The output '{name}' cannot be registered as '{asset}:{version}': this version exists already."
         chosen = str(version or assets.next_version(kind, asset))
-        assets.put(kind, asset, chosen, _properties(services, run, name))
+        assets.put(kind, asset, chosen, _properties(workspace, run, name))
     return None
 
 
@@ -54,11 +54,11 @@ def _is_ours(version: AssetVersion, run: Run, output: str) -> bool:
     return marks.get(RUN) == run.id and marks.get(OUTPUT) == output
 
 
-def _properties(services: Services, run: Run, name: str) -> dict[str, Any]:
+def _properties(workspace: Workspace, run: Run, name: str) -> dict[str, Any]:
     place = run.outputs[name]
     kind = str(place["kind"])
     folder = Folder(container=place["container"], prefix=place["prefix"])
-    uri = services.datastore_uri(folder) or services.blobs.url(folder.container, folder.prefix)
+    uri = workspace.datastore_uri(folder) or workspace.blobs.url(folder.container, folder.prefix)
     if kind != "uri_file":
         uri = f"{uri.rstrip('/')}/"
     common = {

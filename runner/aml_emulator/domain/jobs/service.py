@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from aml_emulator.context import Runner, Services
-from aml_emulator.domain.compute.clusters import scale_of
+from aml_emulator.domain.clusters import scale_of
+from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
 from aml_emulator.domain.jobs.check import JOB_NAME, changed, check_job, instance_count
 from aml_emulator.domain.jobs.places import place_outputs
 from aml_emulator.domain.jobs.registration import register_outputs
 from aml_emulator.domain.jobs.to_run_spec import compute_of, run_spec
-from aml_emulator.errors import ServiceError, bad_request, not_found
-from aml_emulator.executor.spec import Ending, RunError, from_json, to_json
+from aml_emulator.domain.workspace import Workspace
+from aml_emulator.executor.spec import Ending, JobExecutor, RunError, from_json, to_json
 from aml_emulator.store.assets import Compute
 from aml_emulator.store.runs import Run
 
@@ -22,22 +22,34 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_EXPERIMENT = "Default"
 
+EVENTS: Final[Mapping[str, str]] = {
+    "Start": "Running",
+    "Completed": "Completed",
+    "Failed": "Failed",
+    "Canceled": "Canceled",
+    "CancelRequested": "CancelRequested",
+}
+"""The status that an event of a client leads to, by the last word of its name."""
+
+IGNORED: Final = frozenset({"Error", "Warning", "Heartbeat"})
+"""Events that change no status."""
+
 
 class JobService:
     """Keeps the store and the executor of one mind.
 
     Args:
-        services: what handlers share.
+        workspace: the state of the workspace.
         runner: what executes runs; its sinks come from `sink`.
     """
 
-    def __init__(self, services: Services, runner: Runner) -> None:
-        self._services = services
+    def __init__(self, workspace: Workspace, runner: JobExecutor) -> None:
+        self._workspace = workspace
         self._runner = runner
         self._submitting = threading.Lock()
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> JobExecutor:
         """What executes the runs."""
         return self._runner
 
@@ -52,31 +64,31 @@ class JobService:
             the run, and whether it is new.
 
         Raises:
-            ServiceError: the job is refused, or another one has that name.
+            DomainError: the job is refused, or another one has that name.
         """
         if not JOB_NAME.fullmatch(name):
-            raise bad_request(f"A job's name consists of letters, digits, '-' and '_', 255 at most: '{name}'")
+            raise InvalidError(f"A job's name consists of letters, digits, '-' and '_', 255 at most: '{name}'")
         with self._submitting:
-            known = self._services.store.runs.get(name)
+            known = self._workspace.store.runs.get(name)
             if known is not None:
                 return self._update(known, job), False
             return self._submit(name, job), True
 
     def _submit(self, name: str, job: Mapping[str, Any]) -> Run:
         check_job(job)
-        services = self._services
+        workspace = self._workspace
         compute = compute_of(job)
-        target = services.store.assets.compute(compute)
+        target = workspace.store.assets.compute(compute)
         if target is None:
-            raise ServiceError(
-                400, "UserError", f"Unknown compute target '{compute}'.", inner=("NotFound", "ComputeTargetNotFound")
-            )
+            raise InvalidError(f"Unknown compute target '{compute}'.", reasons=("NotFound", "ComputeTargetNotFound"))
         self._check_nodes(instance_count(job), target)
         parent = job.get("parentJobName") or None
-        if parent is not None and services.store.runs.get(str(parent)) is None:
-            raise bad_request(f"parentJobName: there is no job '{parent}'.")
-        outputs = place_outputs(services, name, job)
-        experiment = services.store.runs.experiment(str(job.get("experimentName") or DEFAULT_EXPERIMENT), create=True)
+        if parent is not None and workspace.store.runs.get(str(parent)) is None:
+            raise InvalidError(f"parentJobName: there is no job '{parent}'.")
+        outputs = place_outputs(workspace, name, job)
+        experiment = workspace.store.runs.experiment(
+            str(job.get("experimentName") or DEFAULT_EXPERIMENT), create=True
+        )
         if experiment is None:
             raise KeyError(name)
         properties = {
@@ -87,9 +99,9 @@ class JobService:
         }
         if job.get("codeId"):
             properties["ContentSnapshotId"] = str(job["codeId"]).split("/versions/")[0].rpartition("/")[2]
-        with services.store.transaction():
+        with workspace.store.transaction():
             # Whatever the spec cannot resolve undoes the run as well.
-            run = services.store.runs.create(
+            run = workspace.store.runs.create(
                 run_id=name,
                 experiment_id=experiment.id,
                 display_name=str(job.get("displayName") or name),
@@ -101,74 +113,95 @@ class JobService:
                 outputs=outputs,
                 parent_id=parent,
             )
-            spec = run_spec(services, run)
-            services.store.runs.set_spec(name, to_json(spec))
+            spec = run_spec(workspace, run)
+            workspace.store.runs.set_spec(name, to_json(spec))
         logger.info("job %s submitted (image %s)", name, spec.image)
         self._runner.submit(spec)
-        return services.store.runs.require(name)
+        return workspace.store.runs.require(name)
 
     def _check_nodes(self, nodes: int, compute: Compute) -> None:
         """Refuse a job on more nodes than its cluster may ever have; a cluster that is switched off may get its nodes back."""
-        most = scale_of(compute, self._services.quotas).max_nodes
+        most = scale_of(compute, self._workspace.quotas).max_nodes
         if nodes > max(1, most):
-            raise ServiceError(
-                400,
-                "UserError",
+            raise InvalidError(
                 f"The requested node count {nodes} (resources.instance_count) exceeds the maximum node count {most} of the"
                 f" compute target '{compute.name}'. Reduce it, or let the cluster grow further.",
-                inner=("BadArgument", "NodeCountExceedsMaxNodeCount"),
+                reasons=("BadArgument", "NodeCountExceedsMaxNodeCount"),
             )
 
     def _update(self, run: Run, job: Mapping[str, Any]) -> Run:
         if run.job is None:
-            raise bad_request(f"A run with the name '{run.id}' exists already and is not a job.")
+            raise InvalidError(f"A run with the name '{run.id}' exists already and is not a job.")
         different = changed(run.job, job)
         if different:
-            raise ServiceError(
-                400,
-                "UserError",
+            raise InvalidError(
                 f"A job with this name already exists ('{run.id}'). If you are trying to create a new job, use a"
                 " different name. If you are trying to update an existing job, its"
                 f" {', '.join(different)} cannot be changed: only description, display name, tags, properties and"
                 " whether it is archived can.",
-                inner=("Immutable",),
+                reasons=("Immutable",),
             )
-        self._services.store.runs.change(
+        self._workspace.store.runs.change(
             run.id,
             display_name=job.get("displayName"),
             description=job.get("description"),
             tags=None if job.get("tags") is None else {key: str(value) for key, value in job["tags"].items()},
             archived=job.get("isArchived"),
         )
-        return self._services.store.runs.require(run.id)
+        return self._workspace.store.runs.require(run.id)
 
     def cancel(self, name: str) -> Run:
         """Ask for a job to be stopped; one that has ended stays as it is.
 
         Raises:
-            ServiceError: 404 if there is no such job.
+            NotFoundError: if there is no such job.
         """
-        run = self._services.store.runs.get(name)
+        run = self._workspace.store.runs.get(name)
         if run is None or run.job is None:
-            raise not_found(f"job '{name}'")
+            raise NotFoundError(f"job '{name}'")
         if not run.terminal:
             logger.info("job %s: asked to cancel", name)
-            self._services.store.runs.advance(name, "CancelRequested")
+            self._workspace.store.runs.advance(name, "CancelRequested")
             if not self._runner.cancel(name):
                 # Nothing executes it: it was never handed over, or its end is being written down just now.
-                self._services.store.runs.finish(name, "Canceled")
-        return self._services.store.runs.require(name)
+                self._workspace.store.runs.finish(name, "Canceled")
+        return self._workspace.store.runs.require(name)
+
+    def report_event(self, run: Run, name: str) -> None:
+        """Change a run's status as a client's event says.
+
+        Args:
+            run: a job, of which only a request to cancel counts, or a run that the client made.
+            name: the event's; its last word counts.
+
+        Raises:
+            NotSupportedError: an unknown event.
+        """
+        word = name.rpartition(".")[2]
+        if word in IGNORED:
+            return
+        if word not in EVENTS:
+            raise NotSupportedError(f"events of runs named '{name}'")
+        store, status = self._workspace.store.runs, EVENTS[word]
+        if run.job is not None:
+            # The executor alone reports the status of a job; a client can only cancel it.
+            if status in ("Canceled", "CancelRequested"):
+                self.cancel(run.id)
+        elif status in ("Completed", "Failed", "Canceled"):
+            store.finish(run.id, status)
+        else:
+            store.advance(run.id, status)
 
     def scale(self, compute: Compute) -> None:
         """Give a cluster the nodes that it is to have by now; jobs that wait for them begin."""
-        self._services.fleet.configure(compute.name, scale_of(compute, self._services.quotas))
+        self._workspace.fleet.configure(compute.name, scale_of(compute, self._workspace.quotas))
         self._runner.wake()
 
     def remove_compute(self, name: str) -> None:
         """Release a cluster that is deleted; the jobs that wait for it or run on it fail."""
         with self._submitting:
-            self._services.store.assets.delete_compute(name)
-            lost = self._services.fleet.remove(name)
+            self._workspace.store.assets.delete_compute(name)
+            lost = self._workspace.fleet.remove(name)
         for run_id in lost:
             logger.info("job %s: %s", run_id, _deleted(name))
             self._runner.lose_node(run_id, _deleted(name))
@@ -176,21 +209,21 @@ class JobService:
     def _lost_meanwhile(self, run: Run) -> bool:
         """Fail a job whose cluster was deleted and that nobody told of it; return whether it was one."""
         compute = compute_of(run.job or {})
-        if self._services.store.assets.compute(compute) is not None:
+        if self._workspace.store.assets.compute(compute) is not None:
             return False
-        self._services.store.runs.finish(run.id, "Failed", code="UserError", message=_deleted(compute))
+        self._workspace.store.runs.finish(run.id, "Failed", code="UserError", message=_deleted(compute))
         return True
 
     def sink(self, run_id: str) -> RunProgress:
         """Return where the executor reports what becomes of a run."""
-        return RunProgress(self._services, run_id)
+        return RunProgress(self._workspace, run_id)
 
     def resume(self) -> None:
         """Start the executor, and take up the runs that had not ended when the service stopped."""
-        store = self._services.store.runs
+        store = self._workspace.store.runs
         with self._submitting:
-            for compute in self._services.store.assets.computes():
-                self._services.fleet.configure(compute.name, scale_of(compute, self._services.quotas))
+            for compute in self._workspace.store.assets.computes():
+                self._workspace.fleet.configure(compute.name, scale_of(compute, self._workspace.quotas))
             known = set(self._runner.active())
             unfinished = [
                 run
@@ -210,26 +243,26 @@ class JobService:
 class RunProgress:
     """Writes down what the executor reports of one run; an `aml_emulator.executor.spec.RunSink`."""
 
-    def __init__(self, services: Services, run_id: str) -> None:
-        self._services = services
+    def __init__(self, workspace: Workspace, run_id: str) -> None:
+        self._workspace = workspace
         self._run_id = run_id
 
     def status(self, word: str) -> None:
         """The run is now in that status."""
-        if self._services.store.runs.advance(self._run_id, word):
+        if self._workspace.store.runs.advance(self._run_id, word):
             logger.info("job %s: %s", self._run_id, word)
 
     def log(self, path: str) -> None:
         """A log exists at *path*, and grows."""
-        self._services.store.runs.add_artifact(self._run_id, path, log=True)
+        self._workspace.store.runs.add_artifact(self._run_id, path, log=True)
 
     def artifact(self, path: str, size: int) -> None:
         """A file of *size* bytes was stored at *path*."""
-        self._services.store.runs.add_artifact(self._run_id, path, size=size)
+        self._workspace.store.runs.add_artifact(self._run_id, path, size=size)
 
     def output(self, name: str) -> None:
         """The named output is stored whole; it becomes a data asset, as AzureML makes it one."""
-        store = self._services.store
+        store = self._workspace.store
         store.runs.output_stored(self._run_id, name)
         place = store.runs.require(self._run_id).outputs[name]
         uri = f"azureml://jobs/{self._run_id}/outputs/{name}"
@@ -251,10 +284,10 @@ class RunProgress:
     def finished(self, status: Ending, error: RunError | None) -> None:
         """The run ended. An output that cannot be registered fails a job that would have completed."""
         if status == "Completed":
-            problems = register_outputs(self._services, self._services.store.runs.require(self._run_id))
+            problems = register_outputs(self._workspace, self._workspace.store.runs.require(self._run_id))
             if problems:
                 status, error = "Failed", RunError(code="UserError", message=" ".join(problems), exit_code=0)
-        self._services.store.runs.finish(
+        self._workspace.store.runs.finish(
             self._run_id,
             status,
             code=error.code if error else None,

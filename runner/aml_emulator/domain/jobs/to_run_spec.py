@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aml_emulator.context import Services
 from aml_emulator.domain.environments import image_for
 from aml_emulator.domain.jobs.check import PRIORITIES, given_inputs, instance_count, shm_bytes, timeout_seconds
 from aml_emulator.domain.jobs.docker_args import docker_options
 from aml_emulator.domain.jobs.places import input_spec, output_specs
+from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor.launch import Launcher
 from aml_emulator.executor.spec import RunSpec
 from aml_emulator.store.runs import Run
@@ -22,17 +22,17 @@ def compute_of(job: Mapping[str, Any]) -> str:
     return str(job["computeId"]).rstrip("/").rpartition("/")[2]
 
 
-def run_spec(services: Services, run: Run) -> RunSpec:
+def run_spec(workspace: Workspace, run: Run) -> RunSpec:
     """Return what the executor needs for a stored job.
 
     Raises:
-        ServiceError: something that the job refers to is not there or not supported.
+        DomainError: something that the job refers to is not there or not supported.
     """
     job = run.job or {}
     code_id = job.get("codeId")
     options = docker_options(job.get("resources") or {})
     given = {key: str(value) for key, value in (job.get("environmentVariables") or {}).items()}
-    image = image_for(services, str(job["environmentId"]))
+    image = image_for(workspace, str(job["environmentId"]))
     return RunSpec(
         run_id=run.id,
         experiment=run.experiment,
@@ -40,12 +40,12 @@ def run_spec(services: Services, run: Run) -> RunSpec:
         command=str(job["command"]),
         image=image.name,
         build=image.build,
-        code=services.folder(str(code_id)) if code_id else None,
+        code=workspace.folder(str(code_id)) if code_id else None,
         environment_variables={**options.environment, **given},
-        service_environment=service_environment(services, run),
-        inputs=tuple(input_spec(services, name, value) for name, value in given_inputs(job).items()),
-        outputs=output_specs(services, run),
-        artifacts=services.artifacts_of(run.id),
+        service_environment=service_environment(workspace, run),
+        inputs=tuple(input_spec(workspace, name, value) for name, value in given_inputs(job).items()),
+        outputs=output_specs(workspace, run),
+        artifacts=workspace.artifacts_of(run.id),
         shm_bytes=shm_bytes(job),
         timeout_seconds=timeout_seconds(job),
         compute=compute_of(job),
@@ -56,10 +56,10 @@ def run_spec(services: Services, run: Run) -> RunSpec:
     )
 
 
-def service_environment(services: Services, run: Run) -> dict[str, str]:
+def service_environment(workspace: Workspace, run: Run) -> dict[str, str]:
     """Return the variables that AzureML sets in a job: what MLflow and azureml-core's ``Run.get_context`` read."""
-    identity = services.identity
-    token = services.tokens.issue_for_run(run.id)
+    identity = workspace.identity
+    token = workspace.tokens.issue_for_run(run.id)
     api = f"https://{identity.api_host}"
     variables = {
         "MLFLOW_TRACKING_URI": f"azureml://{identity.api_host}/mlflow/v2.0{identity.workspace_arm_id}",

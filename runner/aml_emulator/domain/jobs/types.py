@@ -6,7 +6,8 @@ values may be is for `aml_emulator.domain.jobs.check` and `aml_emulator.domain.j
 
 from __future__ import annotations
 
-from aml_emulator.api.bodies import FLAG, OBJECT, TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf, MapOf, Whole
+from aml_emulator.domain.environments import DOCKER
+from aml_emulator.domain.schema import FLAG, OBJECT, TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf, MapOf, Whole
 
 _INPUT = Fields({"jobInputType": TEXT, "mode": TEXT, "uri": TEXT, "value": WORD, "description": TEXT})
 _OUTPUT = Fields(
@@ -68,26 +69,6 @@ _OUTPUT_DATA = Fields(
     }
 )
 _REFERENCE = Fields({"dataStoreName": TEXT, "pathOnDataStore": TEXT, "mode": TEXT, "pathOnCompute": TEXT})
-_DOCKER = Fields(
-    {
-        "arguments": ListOf(WORD),
-        "shmSize": WORD,
-        "baseImage": TEXT,
-        "baseDockerfile": TEXT,
-        "baseImageRegistry": Fields({"address": TEXT}),
-    }
-)
-
-ENVIRONMENT = Fields(
-    {
-        "name": TEXT,
-        "version": WORD,
-        "docker": _DOCKER,
-        "python": Fields({"interpreterPath": TEXT, "userManagedDependencies": FLAG, "condaDependencies": OBJECT}),
-        "environmentVariables": WORDS,
-    }
-)
-"""An environment of azureml-core, the first letters of whose names are small."""
 
 CONFIGURATION = Fields(
     {
@@ -101,7 +82,7 @@ CONFIGURATION = Fields(
         "maxRunDurationSeconds": Whole(low=0, high=10**10),
         "environment": OBJECT,
         "environmentVariables": WORDS,
-        "docker": _DOCKER,
+        "docker": DOCKER,
         "mpi": Fields({"processCountPerNode": _COUNT}),
         "tensorflow": Fields({"workerCount": _COUNT, "parameterServerCount": _COUNT}),
         "pytorch": Fields({"processCount": _COUNT}),

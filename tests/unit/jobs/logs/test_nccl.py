@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.domain.compute.vm_sizes import VmSize, sizes
+from aml_emulator.domain.vm_sizes import VmSize, sizes
 from aml_train.jobs.logs.nccl import NcclWatch, has_infiniband
 
 SOCKETS = """\

@@ -1,4 +1,4 @@
-"""What a cluster may be, and how it is shown. Pure.
+"""Clusters: what each may be, and how it is shown.
 
 Fields are those of ``AmlCompute`` in AzureML's REST API, 2025-01-01-preview.
 """
@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from aml_emulator.domain.compute.durations import seconds_of
-from aml_emulator.domain.compute.nodes import ClusterView, Scale
-from aml_emulator.domain.compute.vm_sizes import Quotas, VmSize, size_named, sizes
-from aml_emulator.errors import NotSupportedError, ServiceError, bad_request
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
+from aml_emulator.domain.vm_sizes import Quotas, VmSize, size_named, sizes
+from aml_emulator.domain.workspace import Workspace
+from aml_emulator.executor.nodes import ClusterView, Scale
 from aml_emulator.identity.identity import Identity
 from aml_emulator.store.assets import Compute
 
@@ -26,19 +26,30 @@ LOW_PRIORITY = "LowPriority"
 FIXED = ("vmSize", "vmPriority", "subnet", "enableNodePublicIp", "remoteLoginPortPublicAccess")
 """What a cluster is made with once and for all; scale, identity, tags and description may change."""
 
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _IDENTITY_KINDS = {"systemassigned": "SystemAssigned", "userassigned": "UserAssigned", "none": "None"}
 _PRIORITIES = {"dedicated": "Dedicated", "lowpriority": LOW_PRIORITY}
 _STATES = ("preparing", "running", "idle", "unusable", "leaving", "preempted")
+
+
+def seconds_of(text: str) -> float | None:
+    """Return a duration of days, hours, minutes and seconds in seconds; None if *text* is none in ISO 8601, without years and months."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def check(name: str, body: Mapping[str, Any], quotas: Quotas, *, location: str, known: Compute | None) -> None:
     """Return if a compute target can be made of *body*, or *known* be changed into it.
 
     Raises:
-        ServiceError: 501 for another kind than a cluster; 400 for what AzureML refuses as well.
+        NotSupportedError: another kind than a cluster.
+        InvalidError: what AzureML refuses as well.
     """
     if not COMPUTE_NAME.fullmatch(name) or len(name) < 2:
-        raise bad_request(
+        raise InvalidError(
             f"The compute name '{name}' is invalid: 2 to 32 letters, digits and '-', beginning with a letter."
         )
     kind = (body.get("properties") or {}).get("computeType")
@@ -49,13 +60,13 @@ def check(name: str, body: Mapping[str, Any], quotas: Quotas, *, location: str, 
         before = _inner(known.body)
         changed = [key for key in FIXED if given.get(key) is not None and not _same(before.get(key), given[key])]
         if changed:
-            raise bad_request(
+            raise InvalidError(
                 f"The {', '.join(changed)} of the compute '{name}' cannot be changed. Delete it and make it anew, or use"
                 " another name."
             )
     size = _size(str(given.get("vmSize") or ""), location)
     if given.get("vmPriority") not in (None, "Dedicated", LOW_PRIORITY):
-        raise bad_request(f"vmPriority is 'Dedicated' or '{LOW_PRIORITY}', not '{given['vmPriority']}'.")
+        raise InvalidError(f"vmPriority is 'Dedicated' or '{LOW_PRIORITY}', not '{given['vmPriority']}'.")
     if given.get("osType") not in (None, "Linux"):
         raise NotSupportedError(f"clusters of {given['osType']} (only Linux)")
     scale = _scale(given)
@@ -63,19 +74,18 @@ def check(name: str, body: Mapping[str, Any], quotas: Quotas, *, location: str, 
 
 
 def _size(name: str, location: str) -> VmSize:
-    """Return the size of that name; raises ServiceError where there is none."""
+    """Return the size of that name; raises InvalidError if there is none."""
     if not name:
-        raise bad_request("The compute has no vmSize.")
+        raise InvalidError("The compute has no vmSize.")
     size = size_named(name)
     if size is not None:
         return size
     near = difflib.get_close_matches(name.lower(), sizes(), n=3, cutoff=0.5)
     hint = f" Near to it: {', '.join(sizes()[one].name for one in near)}." if near else ""
-    raise ServiceError(
-        400,
-        "BadRequest",
+    raise InvalidError(
         f"The specified VM size '{name}' is not supported in the location '{location}'.{hint}",
-        inner=("UnsupportedVMSize",),
+        code="BadRequest",
+        reasons=("UnsupportedVMSize",),
     )
 
 
@@ -85,14 +95,13 @@ def _check_quota(scale: Scale, size: VmSize, quotas: Quotas) -> None:
     nodes = max(scale.min_nodes, min(1, scale.max_nodes))
     if nodes * size.cores > limit:
         family = "low priority" if scale.low_priority else _family_title(size.family)
-        raise ServiceError(
-            400,
-            "BadRequest",
+        raise InvalidError(
             f"The specified subscription has a {family} vCPU quota of {limit} and cannot accommodate for at least {nodes}"
             f" requested managed compute nodes which maps to {nodes * size.cores} vCPUs. Talk to your Subscription Admin or"
             " refer to https://docs.microsoft.com/azure/machine-learning/how-to-manage-quotas#request-quota-increases to"
             " increase the family quota.",
-            inner=("ClusterMinNodesExceedCoreQuota",),
+            code="BadRequest",
+            reasons=("ClusterMinNodesExceedCoreQuota",),
         )
 
 
@@ -102,17 +111,17 @@ def _family_title(family: str) -> str:
 
 
 def _scale(given: Mapping[str, Any]) -> Scale:
-    """Return the scale settings; raises ServiceError for impossible ones."""
+    """Return the scale settings; raises InvalidError for impossible ones."""
     settings = given.get("scaleSettings") or {}
     low, high = settings.get("minNodeCount") or 0, settings.get("maxNodeCount", 1)
     if not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in (low, high)):
-        raise bad_request(f"scaleSettings: numbers of nodes are whole numbers from 0, not '{low}' and '{high}'.")
+        raise InvalidError(f"scaleSettings: numbers of nodes are whole numbers from 0, not '{low}' and '{high}'.")
     if low > high:
-        raise bad_request(f"scaleSettings: minNodeCount {low} is more than maxNodeCount {high}.")
+        raise InvalidError(f"scaleSettings: minNodeCount {low} is more than maxNodeCount {high}.")
     idle_text = settings.get("nodeIdleTimeBeforeScaleDown") or DEFAULT_IDLE
     idle = seconds_of(str(idle_text))
     if idle is None:
-        raise bad_request(f"scaleSettings.nodeIdleTimeBeforeScaleDown is not a duration: '{idle_text}'")
+        raise InvalidError(f"scaleSettings.nodeIdleTimeBeforeScaleDown is not a duration: '{idle_text}'")
     return Scale(
         min_nodes=low, max_nodes=high, idle_seconds=idle, low_priority=given.get("vmPriority") == LOW_PRIORITY
     )
@@ -213,7 +222,7 @@ def inner_view(compute: Compute, view: ClusterView | None, *, transition: str | 
     }
 
 
-def summary(compute: Compute, view: ClusterView | None) -> dict[str, Any]:
+def _summary(compute: Compute, view: ClusterView | None) -> dict[str, Any]:
     """Return a cluster for ``/_emulator/status``."""
     given = _inner(compute.body)
     size = size_named(str(given.get("vmSize")))
@@ -237,6 +246,25 @@ def summary(compute: Compute, view: ClusterView | None) -> dict[str, Any]:
     found["running"] = [node.run_id for node in nodes if node.run_id is not None]
     found["queue"] = list(view.queue) if view else []
     return found
+
+
+def create_default(workspace: Workspace, *, name: str, max_nodes: int) -> None:
+    """Make the compute target that every emulator has, or bring its size up to date."""
+    properties = {"vmSize": DEFAULT_SIZE, "scaleSettings": {"minNodeCount": 0, "maxNodeCount": max_nodes}}
+    body = {
+        "location": workspace.identity.location,
+        "properties": {"computeType": "AmlCompute", "properties": properties},
+    }
+    compute = workspace.store.assets.put_compute(name, body)
+    workspace.fleet.configure(name, scale_of(compute, workspace.quotas))
+
+
+def summaries(workspace: Workspace) -> dict[str, Any]:
+    """Return what ``/_emulator/status`` shows of each cluster: nodes by state, and who waits."""
+    return {
+        compute.name: _summary(compute, workspace.fleet.view(compute.name))
+        for compute in workspace.store.assets.computes()
+    }
 
 
 def _inner(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import uvicorn
 from starlette.types import ASGIApp
 
-from aml_emulator.context import Services
+from aml_emulator.context import Context
 from aml_emulator.network.certificates import Certificates
-from aml_emulator.network.fault_front import FaultFront
+from aml_emulator.network.fault_injection import FaultFront
 from aml_emulator.network.hosts import Destination
 from aml_emulator.network.proxy import join
 from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, connect
@@ -65,7 +65,7 @@ def serve_application(
 
 async def start_registry_fronts(
     settings: Settings,
-    services: Services,
+    context: Context,
     registry_port: int,
     tls: ssl.SSLContext,
     plain: PlainRegistry,
@@ -75,11 +75,11 @@ async def start_registry_fronts(
 
     Without TLS it answers on the listener of *plain*: connections from jobs. All others reach the registry itself.
     """
-    login_server = services.identity.login_server
+    login_server = context.identity.login_server
     front = RegistryFront(
         registry_port,
         login_server=login_server,
-        tokens=services.tokens,
+        tokens=context.tokens,
         acr=AcrInterface(
             login_server=login_server,
             storage=RegistryStorage(settings.data / "registry"),
@@ -126,7 +126,7 @@ async def _relay(client: Streams, port: int) -> None:
 
 async def start_fault_fronts(
     ports: Mapping[Destination, int],
-    services: Services,
+    context: Context,
     tls: ssl.SSLContext,
     certificates: Certificates,
     stack: contextlib.AsyncExitStack,
@@ -135,7 +135,7 @@ async def start_fault_fronts(
     trust = ssl.create_default_context(cafile=str(certificates.ca_file))
     found = {}
     for destination, port in ports.items():
-        front = FaultFront(destination, port, trust=trust, faults=services.faults, requests=services.requests)
+        front = FaultFront(destination, port, trust=trust, faults=context.faults, requests=context.requests)
         listener = listen("127.0.0.1", 0)
         server = await asyncio.start_server(front.accept, sock=listener, ssl=tls, limit=MAX_HEAD_BYTES)
         stack.callback(server.close)

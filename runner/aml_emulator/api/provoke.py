@@ -7,10 +7,11 @@ A preemption is told as AzureML tells it: the job fails with ``UserError`` and a
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
+from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor.spec import RunError
 from aml_emulator.store.runs import Run
 
@@ -24,42 +25,21 @@ _MOST_TEXT: Final = 4000
 Answer = tuple[int, dict[str, Any]]
 
 
-class Shown:
-    """The states that jobs show instead of their own, until they end. Safe to use from several threads; not kept over a restart."""
-
-    def __init__(self) -> None:
-        self._words: dict[str, str] = {}
-        self._lock = threading.Lock()
-
-    def show(self, run_id: str, word: str | None) -> None:
-        """Have a run show *word*; its own state again with None."""
-        with self._lock:
-            if word is None:
-                self._words.pop(run_id, None)
-            else:
-                self._words[run_id] = word
-
-    def status(self, run: Run) -> str:
-        """Return what the service says of a run's state."""
-        with self._lock:
-            return run.status if run.terminal else self._words.get(run.id, run.status)
-
-
 class Provoked:
     """Answers ``POST /_emulator/jobs/NAME/WHAT``.
 
     Args:
-        services: `aml_emulator.context.Services`.
-        jobs: `aml_emulator.domain.jobs.service.JobService`.
+        workspace: the state of the workspace.
+        jobs: the life of jobs.
     """
 
-    def __init__(self, services: Any, jobs: Any) -> None:
-        self._services = services
+    def __init__(self, workspace: Workspace, jobs: JobService) -> None:
+        self._workspace = workspace
         self._jobs = jobs
 
     def answer(self, name: str, what: str, query: Mapping[str, str]) -> Answer:
         """Have it happen: 404 where there is no such job or no such thing, 409 where the job has ended."""
-        run = self._services.store.runs.get(name)
+        run = self._workspace.store.runs.get(name)
         if run is None or run.job is None:
             return 404, {"error": f"there is no job {name}"}
         if run.terminal:
@@ -76,7 +56,7 @@ class Provoked:
 
     def _preempt(self, run: Run, *, force: bool) -> Answer:
         compute = str((run.job or {}).get("computeId") or "").rpartition("/")[2]
-        view = self._services.fleet.view(compute)
+        view = self._workspace.fleet.view(compute)
         if not force and (view is None or not view.scale.low_priority):
             why = f"the nodes of {compute} are dedicated: Azure takes back those of low priority only; force=1 does it all the same"
             return 400, {"error": why}
@@ -89,7 +69,7 @@ class Provoked:
         return self._ended(run, RunError(code=code, message=message))
 
     def _ended(self, run: Run, error: RunError) -> Answer:
-        self._services.shown.show(run.id, None)
+        self._workspace.shown.show(run.id, None)
         if not self._jobs.runner.fail(run.id, error):
             return 409, {"error": f"the job {run.id} is ending"}
         return 200, {"job": run.id, "code": error.code, "message": error.message}
@@ -97,5 +77,5 @@ class Provoked:
     def _show(self, run: Run, word: str | None) -> Answer:
         if word is not None and not _WORD.fullmatch(word):
             return 400, {"error": "status: a word of letters"}
-        self._services.shown.show(run.id, word)
-        return 200, {"job": run.id, "status": self._services.shown.status(run)}
+        self._workspace.shown.show(run.id, word)
+        return 200, {"job": run.id, "status": self._workspace.shown.status(run)}

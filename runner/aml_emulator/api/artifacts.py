@@ -1,0 +1,124 @@
+"""Answers for artifacts, which run history and azureml-core's artifact service share.
+
+Shapes are those of the clients' generated models (``ArtifactContentInformation``, ``BatchArtifactContentInformation``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from aml_emulator.api.routing import Call, Reply
+from aml_emulator.api.shapes import continued, iso
+from aml_emulator.context import Context
+from aml_emulator.domain.artifacts import Artifacts, File, check_paths
+from aml_emulator.domain.schema import WORD, Fields, ListOf
+
+_RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?")
+_MOST_AT_ONCE: Final = 4 << 20
+
+
+class ArtifactAnswers:
+    """Answers for the artifacts of one container.
+
+    Args:
+        context: what handlers share.
+        artifacts_of: gives the artifacts that a request names.
+        path_of: gives the path that a request names, empty for none.
+    """
+
+    def __init__(
+        self, context: Context, *, artifacts_of: Callable[[Call], Artifacts], path_of: Callable[[Call], str]
+    ) -> None:
+        self._context = context
+        self._artifacts_of = artifacts_of
+        self._path_of = path_of
+
+    def list(self, call: Call) -> dict[str, Any]:
+        """Return the files, or those below the request's path."""
+        artifacts = self._artifacts_of(call)
+        found = artifacts.files(self._path_of(call).strip("/"))
+        return continued(call, found, key=_path, view=lambda file: _view(artifacts, file))
+
+    def contents(self, call: Call) -> dict[str, Any]:
+        """Return where each file below the request's path can be read."""
+        artifacts = self._artifacts_of(call)
+        found = artifacts.files(self._path_of(call).strip("/"))
+        return continued(call, found, key=_path, view=lambda file: self._content(artifacts, file))
+
+    def content(self, call: Call) -> dict[str, Any]:
+        """Return where one file can be read."""
+        artifacts = self._artifacts_of(call)
+        return self._content(artifacts, artifacts.file(self._path_of(call)))
+
+    def uri(self, call: Call) -> str:
+        """Return the URL at which one file can be read."""
+        return str(self.content(call)["contentUri"])
+
+    def metadata(self, call: Call) -> dict[str, Any]:
+        """Return one file."""
+        artifacts = self._artifacts_of(call)
+        return _view(artifacts, artifacts.file(self._path_of(call)))
+
+    def create(self, call: Call) -> dict[str, Any]:
+        """Record files, and return where each can be written."""
+        artifacts = self._artifacts_of(call)
+        given = call.json(Fields({"paths": ListOf(Fields({"path": WORD}))})).get("paths") or []
+        paths = [str(item.get("path") or "") for item in given]
+        check_paths(paths)
+        files = {path: artifacts.create(path) for path in paths}
+        return {
+            "artifacts": {path: _view(artifacts, file) for path, file in files.items()},
+            "artifactContentInformation": {
+                path: self._content(artifacts, file, permissions="rcw") for path, file in files.items()
+            },
+            "errors": {},
+        }
+
+    def download(self, call: Call) -> Reply:
+        """Return a file's content, for clients that do not reach Blob storage."""
+        artifacts = self._artifacts_of(call)
+        file = artifacts.file(self._path_of(call))
+        return self._read(call, artifacts.folder.container, artifacts.folder.name_of(file.path))
+
+    def _read(self, call: Call, container: str, name: str) -> Reply:
+        """Return all of a blob's content, or a few megabytes at most of the range that the request names."""
+        blobs = self._context.blobs
+        match = _RANGE.fullmatch(call.headers.get("range", ""))
+        if match is None:
+            return Reply(data=b"".join(blobs.read(container, name)))
+        size, start = blobs.size(container, name) or 0, int(match[1])
+        if start >= size:
+            return Reply(status=416, headers={"Content-Range": f"bytes */{size}"})
+        end = min(size, int(match[2] or size) + 1, start + _MOST_AT_ONCE)
+        data = blobs.read_range(container, name, start, end - start)
+        return Reply(status=206, data=data, headers={"Content-Range": f"bytes {start}-{end - 1}/{size}"})
+
+    def _content(self, artifacts: Artifacts, file: File, *, permissions: str = "r") -> dict[str, Any]:
+        folder = artifacts.folder
+        return {
+            "contentUri": self._context.blobs.sas_url(
+                folder.container, folder.name_of(file.path), permissions=permissions
+            ),
+            "origin": artifacts.origin,
+            "container": artifacts.container,
+            "path": file.path,
+            "tags": None,
+        }
+
+
+def _path(file: File) -> str:
+    return file.path
+
+
+def _view(artifacts: Artifacts, file: File) -> dict[str, Any]:
+    return {
+        "artifactId": f"{artifacts.origin}/{artifacts.container}/{file.path}",
+        "origin": artifacts.origin,
+        "container": artifacts.container,
+        "path": file.path,
+        "etag": file.etag,
+        "createdTime": iso(file.created),
+        "dataPath": None,
+    }

@@ -1,0 +1,85 @@
+"""Errors as HTTP: a status, a code and a message, in the shape that Azure's clients read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from aml_emulator.domain.errors import (
+    ConflictError,
+    DomainError,
+    InvalidError,
+    NotFoundError,
+    NotSupportedError,
+)
+from aml_emulator.store.damage import failure_of
+
+STATUS: Final = {InvalidError: 400, NotFoundError: 404, ConflictError: 409, NotSupportedError: 501}
+"""The status of each of the domain's errors."""
+
+FULL: Final = 507
+"""The status of a full disk: Azure's clients do not retry it, which would not help."""
+
+
+class ServiceError(Exception):
+    """A request that is answered with an error.
+
+    Args:
+        status: the HTTP status.
+        code: Azure's word for the cause, for example ``UserError``.
+        message: what is wrong, for the user of the client.
+        inner: the chain of narrower codes that AzureML nests, outermost first; may be empty.
+    """
+
+    def __init__(self, status: int, code: str, message: str, *, inner: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.inner = inner
+
+    def body(self) -> dict[str, Any]:
+        """Return the JSON body: ``{"error": {"code", "message", ...}}``."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        nested: dict[str, Any] | None = None
+        for code in reversed(self.inner):
+            nested = {"code": code, "innerError": nested} if nested else {"code": code}
+        if nested:
+            error["innerError"] = nested
+        return {"error": error}
+
+
+class MlflowError(ServiceError):
+    """An error of the MLflow interface, whose body is flat: ``{"error_code", "message"}``.
+
+    Codes are those of https://mlflow.org/docs/latest/rest-api.html, for example ``RESOURCE_DOES_NOT_EXIST``.
+    """
+
+    def body(self) -> dict[str, Any]:
+        return {"error_code": self.code, "message": self.message}
+
+
+def service_error(error: DomainError) -> ServiceError:
+    """Return the answer to a request that the domain refuses."""
+    return ServiceError(STATUS[type(error)], error.code, error.message, inner=error.reasons)
+
+
+def state_error(error: Exception, data: Path | None) -> ServiceError | None:
+    """Return the answer to a request that failed because of the state or its disk, None for another cause."""
+    failure = failure_of(error, data)
+    if failure is None:
+        return None
+    return ServiceError(FULL if failure.code == "InsufficientStorage" else 500, failure.code, failure.message)
+
+
+def resource_not_found(resource: str) -> ServiceError:
+    """Return Azure Resource Manager's error for a resource that does not exist, named as ``type/name``."""
+    return ServiceError(404, "ResourceNotFound", f"The Resource '{resource}' was not found.")
+
+
+def error_code(body: Any) -> str:
+    """Return the code in the body of an error, empty if it has none."""
+    if not isinstance(body, dict):
+        return ""
+    error = body.get("error")
+    return str((error.get("code") if isinstance(error, dict) else None) or body.get("error_code") or error or "")

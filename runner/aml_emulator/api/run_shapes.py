@@ -1,0 +1,161 @@
+"""Runs and experiments as run history shows them, for the routes of every client.
+
+Shapes are those of the clients' generated models (``RunDetails``, ``GetRunDataResult``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aml_emulator.api.routing import Call
+from aml_emulator.api.shapes import USER, iso
+from aml_emulator.context import Context
+from aml_emulator.domain import runs
+from aml_emulator.domain.errors import NotFoundError
+from aml_emulator.domain.jobs.service import output_asset
+from aml_emulator.store.runs import Run
+
+OUTPUT_TYPES = {
+    "uri_file": "UriFile",
+    "uri_folder": "UriFolder",
+    "mltable": "MLTable",
+    "mlflow_model": "MLFlowModel",
+    "custom_model": "CustomModel",
+    "triton_model": "TritonModel",
+}
+
+OWNERS = ("", "/experiments/{experiment}", "/experimentids/{experiment_id}")
+"""The possible prefixes of ``/runs/{run}`` in a path."""
+
+
+def known_run(context: Context, call: Call) -> Run:
+    """Return the run that a path names, with or without its experiment."""
+    params = call.params
+    return runs.known_run(
+        context,
+        params["run"],
+        experiment=params.get("experiment"),
+        experiment_id=params.get("experiment_id"),
+    )
+
+
+def run_view(context: Context, run: Run) -> dict[str, Any]:
+    """Return a run as run history shows it."""
+    identity = context.identity
+    user = {"userObjectId": identity.object_id, "userTenantId": identity.tenant_id, "userName": USER}
+    asset = f"azureml://locations/{identity.location}/workspaces/{identity.workspace_id}/data"
+    return {
+        "runNumber": run.number,
+        "rootRunId": run.parent_id or run.id,
+        "createdUtc": iso(run.created),
+        "createdBy": user,
+        "userId": identity.object_id,
+        "token": None,
+        "tokenExpiryTimeUtc": None,
+        "error": run_error(run),
+        "warnings": None,
+        "revision": int(run.modified * 1000),
+        "statusRevision": 1,
+        "runUuid": run.uuid,
+        "parentRunUuid": None,
+        "rootRunUuid": run.uuid,
+        "hasVirtualParent": False,
+        "lastModifiedBy": user,
+        "lastModifiedUtc": iso(run.modified),
+        "cancelationReason": None,
+        "runId": run.id,
+        "parentRunId": run.parent_id,
+        "experimentId": run.experiment_id,
+        "status": run_status(context, run),
+        "startTimeUtc": iso(run.started),
+        "endTimeUtc": iso(run.ended),
+        "displayName": run.display_name,
+        "name": run.display_name if run.display_name != run.id else None,
+        "dataContainerId": f"dcid.{run.id}",
+        "description": run.description,
+        "hidden": run.archived,
+        "runType": "azureml.scriptrun" if run.job is not None else "mlflow",
+        "runTypeV2": {"orchestrator": None, "traits": [], "attribution": None, "computeType": "AmlcTrain"},
+        "properties": dict(run.properties),
+        "parameters": dict(context.store.metrics.params(run.id)),
+        "actionUris": {},
+        "scriptName": None,
+        "target": compute_name(run),
+        "uniqueChildRunComputeTargets": [],
+        "tags": dict(run.tags),
+        "settings": {},
+        "services": {},
+        "inputs": {},
+        "outputs": {
+            name: {
+                "assetId": f"{asset}/{output_asset(run.id, name)}/versions/1",
+                "type": OUTPUT_TYPES[str(place["kind"])],
+            }
+            for name, place in run.outputs.items()
+            if place["stored"]
+        },
+        "runDefinition": None,
+        "jobSpecification": None,
+        "primaryMetricName": None,
+        "createdFrom": None,
+        "cancelUri": None,
+        "completeUri": None,
+        "diagnosticsUri": None,
+        "computeRequest": None,
+        "compute": {"target": compute_name(run)},
+        "retainForLifetimeOfWorkspace": False,
+        "queueingInfo": None,
+    }
+
+
+def run_status(context: Context, run: Run) -> str:
+    """Return a run's status. azureml-core takes Finalizing for the end, and asks for outputs that are not stored yet."""
+    shown = context.shown.status(run)
+    unstored = shown == "Finalizing" and context.store.v1.definition(run.id) is not None
+    return "Running" if unstored else shown
+
+
+def compute_name(run: Run) -> str | None:
+    """Return the name of the compute target of a job, None for another run."""
+    return str(run.job["computeId"]).rpartition("/")[2] if run.job else None
+
+
+def experiment_view(context: Context, name: str) -> dict[str, Any]:
+    """Return an experiment as run history shows it, made if there is none."""
+    experiment = context.store.runs.experiment(name, create=True)
+    if experiment is None:
+        raise NotFoundError(f"experiment '{name}'")
+    return {
+        "experimentId": experiment.id,
+        "name": experiment.name,
+        "createdUtc": iso(experiment.created),
+        "tags": dict(experiment.tags),
+        "archivedTime": None,
+        "artifactLocation": None,
+    }
+
+
+def run_error(run: Run) -> dict[str, Any] | None:
+    """Return why a run failed, as ``ErrorResponse`` of run history."""
+    if run.error_code is None:
+        return None
+    return {
+        "error": {
+            "code": run.error_code,
+            "severity": None,
+            "message": run.error_message,
+            "messageFormat": None,
+            "messageParameters": {"exitCode": str(run.exit_code)} if run.exit_code is not None else {},
+            "referenceCode": None,
+            "detailsUri": None,
+            "target": None,
+            "details": [],
+            "innerError": None,
+            "additionalInfo": None,
+        },
+        "correlation": None,
+        "environment": None,
+        "location": None,
+        "time": iso(run.ended),
+        "componentName": "aml-emulator",
+    }

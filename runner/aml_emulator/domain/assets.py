@@ -1,0 +1,142 @@
+"""Versioned assets: environments, codes, data and models all behave alike, with few rules for one kind.
+
+A version of an environment, of code or of data never changes its content; a model's tags and description may change.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aml_emulator.domain.environments import conda_of
+from aml_emulator.domain.errors import ConflictError, NotFoundError
+from aml_emulator.domain.models import locate
+from aml_emulator.domain.schema import ANYTHING, FLAG, OBJECT, TEXT, Fields, MapOf
+from aml_emulator.domain.workspace import Workspace
+from aml_emulator.store.assets import AssetVersion
+
+KINDS: Final = ("environments", "codes", "data", "models")
+
+IMMUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
+    "environments": ("image", "build", "condaFile"),
+    "codes": ("codeUri",),
+    "data": ("dataUri", "dataType"),
+    "models": ("modelUri", "modelType"),
+}
+"""The content of a version, by kind: fields that cannot be changed."""
+
+_COMMON: Final = {
+    "description": TEXT,
+    "tags": MapOf(ANYTHING),
+    "properties": MapOf(ANYTHING),
+    "isArchived": FLAG,
+}
+
+CONTAINER: Final = Fields(_COMMON)
+"""The properties of what is common to all versions of a name."""
+
+_VERSION: Final = {**_COMMON, "isAnonymous": FLAG, "stage": TEXT}
+
+VERSIONS: Final = {
+    "environments": Fields(
+        {
+            **_VERSION,
+            "image": TEXT,
+            "condaFile": TEXT,
+            "autoRebuild": TEXT,
+            "build": Fields({"contextUri": TEXT, "dockerfilePath": TEXT}),
+        }
+    ),
+    "codes": Fields({**_VERSION, "codeUri": TEXT}, required=("codeUri",)),
+    "data": Fields({**_VERSION, "dataUri": TEXT, "dataType": TEXT}, required=("dataUri",)),
+    "models": Fields({**_VERSION, "modelUri": TEXT, "modelType": TEXT, "flavors": OBJECT, "jobName": TEXT}),
+}
+"""The properties of a version, by kind."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PendingUpload:
+    """A new container to upload an asset to.
+
+    Attributes:
+        id: the upload's.
+        container: the container's name.
+    """
+
+    id: str
+    container: str
+
+
+def known_version(workspace: Workspace, kind: str, name: str, version: str) -> AssetVersion:
+    """Return a version of an asset.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    known = workspace.store.assets.version(kind, name, version)
+    if known is None:
+        raise NotFoundError(f"{kind} '{name}', version '{version}'")
+    return known
+
+
+def put_version(
+    workspace: Workspace, kind: str, name: str, version: str, given: Mapping[str, Any]
+) -> tuple[AssetVersion, bool]:
+    """Create a version of an asset, or change one; return it and whether it is new.
+
+    Args:
+        workspace: the state of the workspace.
+        kind: ARM's plural.
+        name: the asset's name.
+        version: the version's.
+        given: its properties, of the types of `VERSIONS`.
+
+    Raises:
+        ConflictError: the content of an existing version would change.
+        DomainError: the content cannot be read, or does not exist.
+    """
+    properties = dict(given)
+    for field in ("properties", "tags"):
+        # Clients send numbers as well (``hash_version``); the service stores and answers text.
+        if isinstance(properties.get(field), dict):
+            properties[field] = {key: text(value) for key, value in properties[field].items()}
+    if kind == "models":
+        properties |= locate(workspace, str(properties.get("modelUri") or ""))
+    if kind == "environments" and properties.get("condaFile"):
+        conda_of(str(properties["condaFile"]))
+    # If two requests create one version at the same moment, one of them is refused.
+    with workspace.store.transaction():
+        known = workspace.store.assets.version(kind, name, version)
+        if known is not None:
+            _refuse_changes(known, properties)
+            properties = {**known.properties, **properties}
+        hash_ = (properties.get("properties") or {}).get("hash_sha256")
+        stored = workspace.store.assets.put(
+            kind, name, version, properties, hash_=None if hash_ is None else str(hash_)
+        )
+    return stored, known is None
+
+
+def start_upload(workspace: Workspace, kind: str) -> PendingUpload:
+    """Create a separate container to upload an asset to."""
+    upload = str(uuid.uuid4())
+    container = f"{upload[:8]}-{workspace.identity.instance}-{kind}-{upload[9:]}"[:63].rstrip("-")
+    workspace.blobs.create_container(container)
+    return PendingUpload(id=upload, container=container)
+
+
+def text(value: Any) -> str | None:
+    """Return a tag's or a property's value as the service stores it: as text, in JSON's form; None stays None."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def _refuse_changes(known: AssetVersion, properties: Mapping[str, Any]) -> None:
+    changed = [key for key in IMMUTABLE[known.kind] if known.properties.get(key) != properties.get(key)]
+    if changed:
+        raise ConflictError(
+            f"A version with name {known.name} and version {known.version} exists already in {known.kind}, and its"
+            f" {', '.join(changed)} cannot be changed. Use another version."
+        )

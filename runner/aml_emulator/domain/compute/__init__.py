@@ -1,1 +1,0 @@
-"""Compute clusters, their nodes, and VM sizes."""

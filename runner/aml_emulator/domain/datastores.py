@@ -1,0 +1,160 @@
+"""Datastores: references to containers of the one storage account, with a key, a SAS, or the caller's own identity.
+
+As with AzureML, a datastore is a reference: registering one makes no container, and deleting one deletes no blob. The
+storage is checked only if the client does not skip that, and azure-ai-ml always does
+(``DatastoreOperations.create_or_update``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aml_emulator.domain.errors import ConflictError, InvalidError, NotSupportedError
+from aml_emulator.domain.workspace import Workspace
+from aml_emulator.store.datastores import Datastore
+
+KIND: Final = "AzureBlob"
+OTHER_KINDS: Final = ("AzureDataLakeGen1", "AzureDataLakeGen2", "AzureFile", "OneLake")
+ENDPOINT: Final = "core.windows.net"
+PROTOCOL: Final = "https"
+
+SECRETS: Final[Mapping[str, str]] = {"AccountKey": "key", "Sas": "sasToken"}
+"""Kind of credentials → the field of its secret. ``None`` has none: users sign in themselves."""
+
+CREDENTIALS: Final = (*SECRETS, "None", "ServicePrincipal", "Certificate")
+_NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{0,254}")
+_CONTAINER: Final = re.compile(r"(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatastoreSpec:
+    """A datastore to register, in the values of a request.
+
+    Attributes:
+        credentials: the kind of credentials, None if the request has none.
+        secret: the key or the SAS of that kind.
+        access_identity: the identity by which data is read in the service.
+    """
+
+    kind: str
+    account: Any = None
+    container: Any = None
+    endpoint: Any = None
+    protocol: Any = None
+    credentials: Any = None
+    secret: Any = field(default=None, repr=False)
+    access_identity: str | None = None
+    description: str | None = None
+    tags: Mapping[str, Any] | None = None
+    properties: Mapping[str, Any] | None = None
+
+
+def register(
+    workspace: Workspace, name: str, spec: DatastoreSpec, *, validate: bool, create_container: bool = False
+) -> tuple[Datastore, bool]:
+    """Register a datastore, or change the credentials, description and tags of one; return it and whether it is new.
+
+    Args:
+        workspace: the state of the workspace.
+        name: its name; case does not tell two datastores apart.
+        spec: its values.
+        validate: whether its container must exist.
+        create_container: whether to create its container.
+
+    Raises:
+        DomainError: the values do not fit, or contradict the datastore of that name.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidError(f"The datastore name '{name}' is invalid: letters, digits, '_' and '-', at most 255.")
+    known = find(workspace, name)
+    container = _container(workspace, spec, known)
+    secret = _secret(spec)
+    if create_container:
+        workspace.blobs.create_container(container)
+    if validate and container not in workspace.blobs.containers():
+        raise InvalidError(
+            f"The container '{container}' was not found in the storage account"
+            f" '{workspace.identity.storage_account}'. Create it, or register with skipValidation=true."
+        )
+    stored = workspace.store.datastores.put(
+        known.name if known else name,
+        container=container,
+        properties={
+            "description": spec.description,
+            "tags": spec.tags or {},
+            "properties": spec.properties or {},
+            "serviceDataAccessAuthIdentity": spec.access_identity or "None",
+            "credentials": {"credentialsType": spec.credentials},
+        },
+        secret=secret,
+    )
+    return stored, known is None
+
+
+def find(workspace: Workspace, name: str) -> Datastore | None:
+    """Return a datastore by its name, in whatever case; None if there is none."""
+    return next((one for one in workspace.all_datastores() if one.name.lower() == name.lower()), None)
+
+
+def delete(workspace: Workspace, name: str) -> bool:
+    """Delete a datastore, and none of its blobs; return whether it existed.
+
+    Raises:
+        InvalidError: it belongs to the workspace.
+    """
+    if name.lower() in (one.lower() for one in workspace.own_containers):
+        raise InvalidError(f"The datastore '{name}' belongs to the workspace and cannot be deleted.")
+    return workspace.store.datastores.delete(name)
+
+
+def credentials_of(datastore: Datastore) -> str:
+    """Return the kind of a datastore's credentials."""
+    return str(datastore.properties["credentials"]["credentialsType"])
+
+
+def is_default(workspace: Workspace, datastore: Datastore) -> bool:
+    """Return whether this is the workspace's default datastore."""
+    return datastore.name == next(iter(workspace.own_containers))
+
+
+def _container(workspace: Workspace, spec: DatastoreSpec, known: Datastore | None) -> str:
+    """Return the container of a datastore, after all that says where it is was checked."""
+    if spec.kind in OTHER_KINDS:
+        raise NotSupportedError(f"datastores of type {spec.kind}; only {KIND}")
+    if spec.kind != KIND:
+        raise InvalidError(f"The datastoreType '{spec.kind}' is unknown.")
+    account = workspace.identity.storage_account
+    if spec.account != account:
+        raise NotSupportedError(
+            f"datastores over the storage account '{spec.account}': '{account}' is the only one here"
+        )
+    for key, given, only in (("endpoint", spec.endpoint, ENDPOINT), ("protocol", spec.protocol, PROTOCOL)):
+        if str(given or only) != only:
+            raise NotSupportedError(f"datastores with the {key} '{given}'; only '{only}'")
+    container = str(spec.container or "")
+    if not _CONTAINER.fullmatch(container):
+        raise InvalidError(f"The containerName '{container}' is not the name of a container.")
+    if known is not None and known.container != container:
+        raise ConflictError(
+            f"The datastore '{known.name}' stands for the container '{known.container}', which cannot be changed."
+            " Use another name, or delete it first."
+        )
+    return container
+
+
+def _secret(spec: DatastoreSpec) -> dict[str, Any]:
+    """Return the secret of a datastore's credentials."""
+    kind = spec.credentials
+    if kind not in CREDENTIALS:
+        raise InvalidError(f"A datastore's credentials have a credentialsType: {', '.join(CREDENTIALS)}.")
+    if kind == "None":
+        return {}
+    if kind not in SECRETS:
+        raise NotSupportedError(f"datastores with credentials of type {kind}; only {', '.join(SECRETS)} and None")
+    secret = spec.secret
+    if not isinstance(secret, str) or not secret:
+        raise InvalidError(f"Credentials of type {kind} need secrets.{SECRETS[kind]}.")
+    return {SECRETS[kind]: secret.removeprefix("?") if kind == "Sas" else secret}

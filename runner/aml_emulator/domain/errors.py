@@ -1,0 +1,55 @@
+"""Errors of the domain: what is wrong with what was asked for, in Azure's words and without HTTP."""
+
+from __future__ import annotations
+
+
+class DomainError(Exception):
+    """Something that the domain refuses; each kind of refusal is a class below it.
+
+    Args:
+        message: what is wrong, for the user of the client.
+        code: Azure's word for the cause.
+        reasons: the chain of narrower codes that AzureML nests, outermost first; may be empty.
+    """
+
+    def __init__(self, message: str, *, code: str = "UserError", reasons: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.reasons = reasons
+
+
+class NotFoundError(DomainError):
+    """An asset, a run or another thing that does not exist, named by *what*."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"Not found: {what}", reasons=("NotFound",))
+
+
+class InvalidError(DomainError):
+    """A request that the user has to change."""
+
+    def __init__(self, message: str, *, code: str = "UserError", reasons: tuple[str, ...] = ("BadArgument",)) -> None:
+        super().__init__(message, code=code, reasons=reasons)
+
+
+class ConflictError(DomainError):
+    """A request that contradicts what is stored."""
+
+    def __init__(self, message: str, *, code: str = "UserError", reasons: tuple[str, ...] = ("Conflict",)) -> None:
+        super().__init__(message, code=code, reasons=reasons)
+
+
+class NotSupportedError(DomainError):
+    """Something that AzureML can do and this emulator cannot: logged and counted.
+
+    Args:
+        what: the operation, field or value, as the user would name it.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"The local AzureML does not support {what}. See docs/emulator.md for what it does.",
+            code="NotImplemented",
+        )
+        self.what = what

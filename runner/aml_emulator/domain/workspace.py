@@ -1,0 +1,187 @@
+"""The workspace: its identity, what is stored in it, and where its files are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from aml_emulator.domain.curated_images import CuratedImages
+from aml_emulator.domain.errors import InvalidError, NotFoundError
+from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, JobOutput, Location, LocationError, parse
+from aml_emulator.domain.vm_sizes import DEFAULT_QUOTAS, Quotas
+from aml_emulator.executor.nodes import Fleet
+from aml_emulator.executor.spec import Folder
+from aml_emulator.identity.identity import Identity
+from aml_emulator.identity.tokens import Tokens
+from aml_emulator.store import Store
+from aml_emulator.store.blobs import Blobs
+from aml_emulator.store.datastores import Datastore
+from aml_emulator.store.runs import Run
+
+MOST_HOPS = 10
+"""How many assets may refer to one another until files are reached. Clients make one such step."""
+
+
+class Shown:
+    """The states that jobs show instead of their own, until they end. Safe to use from several threads; not kept over a restart."""
+
+    def __init__(self) -> None:
+        self._words: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def show(self, run_id: str, word: str | None) -> None:
+        """Have a run show *word*; its own state again with None."""
+        with self._lock:
+            if word is None:
+                self._words.pop(run_id, None)
+            else:
+                self._words[run_id] = word
+
+    def status(self, run: Run) -> str:
+        """Return what the service says of a run's state."""
+        with self._lock:
+            return run.status if run.terminal else self._words.get(run.id, run.status)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """The state that the domain decides over.
+
+    Attributes:
+        clock: seconds since the epoch.
+        started: when this value was made.
+        fleet: the clusters' nodes and queues.
+        quotas: how many vCPUs nodes may have.
+        environments: the images that play curated environments.
+        shown: the states that jobs show instead of their own.
+    """
+
+    identity: Identity
+    store: Store
+    blobs: Blobs
+    tokens: Tokens
+    clock: Callable[[], float]
+    fleet: Fleet = field(default_factory=Fleet)
+    quotas: Quotas = DEFAULT_QUOTAS
+    environments: CuratedImages = field(default_factory=CuratedImages)
+    shown: Shown = field(default_factory=Shown)
+    started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "started", self.clock())
+
+    @property
+    def own_containers(self) -> dict[str, str]:
+        """Container of each datastore that every workspace has, by its name; the default one comes first."""
+        return {
+            "workspaceblobstore": self.identity.blob_container,
+            "workspaceartifactstore": self.identity.artifact_container,
+        }
+
+    def all_datastores(self) -> list[Datastore]:
+        """Return all datastores: the workspace's own first, of them the default one, then the registered ones."""
+        stored = {one.name: one for one in self.store.datastores.all()}
+        own = [
+            stored.pop(name) if name in stored else self._own_datastore(name, container)
+            for name, container in self.own_containers.items()
+        ]
+        return [*own, *stored.values()]
+
+    def datastore(self, name: str) -> Datastore:
+        """Return a datastore by its name, in whatever case.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        for one in self.all_datastores():
+            if one.name.lower() == name.lower():
+                return one
+        raise NotFoundError(f"datastore '{name}'")
+
+    def _own_datastore(self, name: str, container: str) -> Datastore:
+        return Datastore(
+            name=name,
+            container=container,
+            properties={
+                "description": None,
+                "tags": {},
+                "properties": {},
+                "serviceDataAccessAuthIdentity": "None",
+                "credentials": {"credentialsType": "AccountKey"},
+            },
+            secret={"key": self.identity.storage_key},
+            created=self.started,
+            modified=self.started,
+        )
+
+    def artifacts_of(self, run_id: str) -> Folder:
+        """Return where a run's artifacts are kept."""
+        return Folder(container=self.identity.artifact_container, prefix=f"ExperimentRun/dcid.{run_id}")
+
+    def folder(self, uri: str, *, hops: int = 0) -> Folder:
+        """Return where in Blob storage an address points.
+
+        Args:
+            uri: the address; an asset's leads to the address that the asset has.
+            hops: how many assets led here.
+
+        Raises:
+            InvalidError: an unknown form, or an asset that leads to itself.
+            NotFoundError: something that does not exist.
+        """
+        if hops > MOST_HOPS:
+            raise InvalidError(f"'{uri.partition('?')[0]}' leads from asset to asset, and not to any files")
+        try:
+            location = parse(uri)
+        except LocationError as error:
+            raise InvalidError(str(error)) from error
+        return self._resolve(location, uri, hops)
+
+    def _resolve(self, location: Location, uri: str, hops: int) -> Folder:
+        match location:
+            case DatastorePath(datastore=datastore, path=path):
+                return Folder(container=self.datastore(datastore).container, prefix=path)
+            case JobOutput(job=job, output=output, path=path):
+                return self._job_output(job, output, path)
+            case BlobPath(host=host, container=container, path=path):
+                if host != self.identity.blob_host:
+                    raise InvalidError(
+                        f"'{uri.partition('?')[0]}' lies outside of the workspace's storage account"
+                        f" ({self.identity.blob_host}), the only one that the local AzureML has"
+                    )
+                return Folder(container=container, prefix=path)
+            case AssetId():
+                return self._asset(location, hops)
+
+    def _job_output(self, job: str, output: str | None, path: str) -> Folder:
+        run = self.store.runs.get(job)
+        if run is None:
+            raise NotFoundError(f"job '{job}'")
+        folder = self.artifacts_of(job)
+        if output is not None and output in run.outputs:
+            stored = run.outputs[output]
+            folder = Folder(container=stored["container"], prefix=stored["prefix"])
+        elif output is not None:
+            raise NotFoundError(f"output '{output}' of job '{job}'")
+        return Folder(container=folder.container, prefix=folder.name_of(path) if path else folder.prefix)
+
+    def _asset(self, asset: AssetId, hops: int) -> Folder:
+        for kind, key in (("data", "dataUri"), ("models", "modelUri"), ("codes", "codeUri")):
+            if asset.kind not in ("", kind):
+                continue
+            version = self.store.assets.version(kind, asset.name, asset.version)
+            if version is not None and version.properties.get(key):
+                return self.folder(str(version.properties[key]), hops=hops + 1)
+        raise NotFoundError(f"{asset.kind or 'asset'} '{asset.name}', version '{asset.version}'")
+
+    def datastore_uri(self, folder: Folder) -> str | None:
+        """Return the long address of a place in one of the datastores, None for another container."""
+        for datastore in self.all_datastores():
+            if datastore.container == folder.container:
+                identity = self.identity
+                return (
+                    f"azureml://subscriptions/{identity.subscription_id}/resourcegroups/{identity.resource_group}"
+                    f"/workspaces/{identity.workspace}/datastores/{datastore.name}/paths/{folder.prefix}"
+                )
+        return None
