@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    from aml_emulator.processes.host import StartError
+    from aml_emulator.processes import StartError
     from aml_emulator.server import serve
 
     # Many short requests are answered at once by a few threads: whoever waits for its turn is not to wait for 5 ms.

@@ -9,10 +9,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aml_emulator.domain.workspace import Workspace
-from aml_emulator.identity.federation import Federation
-from aml_emulator.network.faults import Faults
-from aml_emulator.network.requests_log import Recorder, RequestLog
+from aml_emulator.domain import Workspace
+from aml_emulator.identity import Federation
+from aml_emulator.network import Faults, Recorder, RequestLog
 
 logger = logging.getLogger(__name__)
 

@@ -14,16 +14,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from aml_emulator.context import Context
-from aml_emulator.network.certificates import Certificates
-from aml_emulator.network.fault_injection import FaultFront
-from aml_emulator.network.hosts import Destination
-from aml_emulator.network.proxy import join
-from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, connect
-from aml_emulator.processes.host import listen
-from aml_emulator.registry.acr import AcrInterface
-from aml_emulator.registry.front import RegistryFront
-from aml_emulator.registry.locks import Locks
-from aml_emulator.registry.storage import RegistryStorage
+from aml_emulator.network import MAX_HEAD_BYTES, Certificates, Destination, FaultFront, Streams, connect, join_streams
+from aml_emulator.processes import listen
+from aml_emulator.registry import AcrInterface, Locks, RegistryFront, RegistryStorage
 from aml_emulator.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -115,7 +108,7 @@ class PlainRegistry:
 async def _relay(client: Streams, port: int) -> None:
     """Copy between a client and the registry itself."""
     try:
-        await join(client, await connect("127.0.0.1", port))
+        await join_streams(client, await connect("127.0.0.1", port))
     except OSError as error:
         logger.warning("the registry does not answer: %s", error)
     except asyncio.CancelledError:

@@ -20,30 +20,27 @@ import docker.errors
 from azure.core.exceptions import AzureError
 from starlette.concurrency import run_in_threadpool
 
-from aml_emulator.api.admin import Admin, prepare
-from aml_emulator.api.app import App
+from aml_emulator.api import Admin, App, prepare_workspace
 from aml_emulator.context import Context
-from aml_emulator.domain.curated_images import CuratedImages
-from aml_emulator.domain.jobs.service import JobService, RunProgress
-from aml_emulator.executor.nodes import Fleet
-from aml_emulator.executor.queue import JobRunner
-from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import JobExecutor, RunSink, SinkFor
+from aml_emulator.domain import CuratedImages, JobService, RunProgress
+from aml_emulator.executor import ExecutorSettings, Fleet, JobExecutor, JobQueue, RunSink, SinkFor
 from aml_emulator.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
-from aml_emulator.identity.federation import Federation
-from aml_emulator.identity.identity import Identity, load_or_create
-from aml_emulator.identity.tokens import Tokens
-from aml_emulator.network.certificates import prepare as prepare_certificates
-from aml_emulator.network.faults import Faults
-from aml_emulator.network.hosts import Destination, decide
-from aml_emulator.network.outward import Outward
-from aml_emulator.network.proxy import Proxy
-from aml_emulator.network.requests_log import Recorder, RequestLog
-from aml_emulator.network.upstream import Upstream
-from aml_emulator.page.site import Site
-from aml_emulator.processes.backing import start_children
-from aml_emulator.processes.children import Child, ChildError
-from aml_emulator.processes.host import (
+from aml_emulator.identity import Federation, Identity, Tokens, load_or_create
+from aml_emulator.network import (
+    Destination,
+    Faults,
+    Outward,
+    Proxy,
+    Recorder,
+    RequestLog,
+    Upstream,
+    decide,
+    prepare_certificates,
+)
+from aml_emulator.page import Site
+from aml_emulator.processes import (
+    Child,
+    ChildError,
     StartError,
     hold,
     listen,
@@ -51,12 +48,11 @@ from aml_emulator.processes.host import (
     own_container,
     own_version,
     reserved_port,
+    start_children,
     system_authorities,
 )
 from aml_emulator.settings import Settings
-from aml_emulator.store import Store
-from aml_emulator.store.blobs import Blobs
-from aml_emulator.store.damage import check_before_start, disk_problem, failure_of
+from aml_emulator.store import Blobs, Store, check_before_start, disk_problem, failure_of
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +65,7 @@ MakeRunner = Callable[[Context, ExecutorSettings, SinkFor], JobExecutor]
 
 def run_in_containers(context: Context, settings: ExecutorSettings, sink_for: SinkFor) -> JobExecutor:
     """Return what executes jobs as containers."""
-    return JobRunner(blobs=context.blobs, settings=settings, sink_for=sink_for, fleet=context.fleet)
+    return JobQueue(blobs=context.blobs, settings=settings, sink_for=sink_for, fleet=context.fleet)
 
 
 async def serve(
@@ -145,7 +141,7 @@ async def _run(
     context = _context(settings, identity, store, blobs, port, clock)
     if context.recorder is not None:
         stack.callback(context.recorder.close)
-    await run_in_threadpool(prepare, context, max_jobs=settings.max_jobs)
+    await run_in_threadpool(prepare_workspace, context, max_jobs=settings.max_jobs)
 
     own_ports = frozenset({port, registry_port})
     engine_name = settings.registry_engine_name or f"localhost:{registry_port}"

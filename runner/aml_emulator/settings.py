@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from aml_emulator.domain.vm_sizes import Quotas, parse_quotas
-from aml_emulator.executor.settings import MICROMAMBA_URL
+from aml_emulator.domain import Quotas, parse_quotas
+from aml_emulator.executor import MICROMAMBA_URL
 
 PREFIX = "AML_EMULATOR_"
 

@@ -32,8 +32,7 @@ from typing import Any
 
 from aml_emulator import settings as settings_module
 from aml_emulator.context import Context
-from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import LOG_PATH, Ending, RunError, RunSink, RunSpec, SinkFor
+from aml_emulator.executor.spec import LOG_PATH, Ending, ExecutorSettings, RunError, RunSink, RunSpec, SinkFor
 from aml_emulator.server import MakeRunner, serve
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.v1 import MetricRow

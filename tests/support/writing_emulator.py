@@ -16,8 +16,7 @@ import time
 from collections.abc import Iterator
 
 from aml_emulator.context import Context
-from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import Ending, RunError, RunSink, RunSpec, SinkFor
+from aml_emulator.executor.spec import Ending, ExecutorSettings, RunError, RunSink, RunSpec, SinkFor
 from tests.support.instant_emulator import InstantRunner, serve_with
 
 BLOCK = 2 * 1024 * 1024

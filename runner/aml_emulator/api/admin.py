@@ -16,13 +16,10 @@ from starlette.concurrency import run_in_threadpool
 from aml_emulator.api.errors import state_error
 from aml_emulator.api.provoke import Provoked
 from aml_emulator.context import Context
-from aml_emulator.domain.cleaning import clean
-from aml_emulator.domain.clusters import create_default, summaries
-from aml_emulator.domain.jobs.service import JobService
-from aml_emulator.identity.federation import FederatedCredential
-from aml_emulator.network.faults import Rule
-from aml_emulator.network.requests_log import KEPT_REQUESTS
-from aml_emulator.store.damage import problems
+from aml_emulator.domain import JobService, clean_workspace, cluster_summaries, create_default_cluster
+from aml_emulator.identity import FederatedCredential
+from aml_emulator.network import KEPT_REQUESTS, Rule
+from aml_emulator.store import state_problems
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +119,7 @@ class Admin:
         if not self._jobs.runner.engine_ready():
             missing.append("container engine")
         if self._context.data is not None:
-            missing += problems(self._context.data, self._context.blobs.ping)
+            missing += state_problems(self._context.data, self._context.blobs.ping)
         return (503, {"status": "not ready", "missing": missing}) if missing else (200, {"status": "ready"})
 
     def info(self) -> tuple[int, dict[str, Any]]:
@@ -151,7 +148,7 @@ class Admin:
             "uptime_seconds": round(self._context.clock() - self._started, 1),
             "jobs": self._context.store.runs.count_by_status(),
             "active": list(self._jobs.runner.active()),
-            "clusters": summaries(self._context),
+            "clusters": cluster_summaries(self._context),
             "assets": self._context.store.assets.count(),
             "unsupported": self._context.unsupported.seen(),
             "requests": self._context.requests.total,
@@ -185,7 +182,7 @@ class Admin:
         if not older.isdecimal() or not keep.isdecimal():
             return 400, {"error": "older_than: seconds, and keep: a number of runs"}
         dry_run = query.get("dry_run") == "1"
-        return 200, clean(self._context, older_than=float(older), keep=int(keep), dry_run=dry_run)
+        return 200, clean_workspace(self._context, older_than=float(older), keep=int(keep), dry_run=dry_run)
 
     def requests(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Return the last requests; ``since`` is the number of the last one known, ``limit`` how many at most."""
@@ -252,13 +249,13 @@ class Admin:
         blobs = self._context.blobs
         for container in blobs.containers():
             blobs.delete_container(container)
-        prepare(self._context, max_jobs=self._max_jobs)
+        prepare_workspace(self._context, max_jobs=self._max_jobs)
         logger.warning("everything was reset")
         return 200, {"status": "reset"}
 
 
-def prepare(context: Context, *, max_jobs: int) -> None:
+def prepare_workspace(context: Context, *, max_jobs: int) -> None:
     """Make what every emulator has: the datastores' containers and the compute target."""
     for container in context.own_containers.values():
         context.blobs.create_container(container)
-    create_default(context, name=context.identity.compute, max_nodes=max_jobs)
+    create_default_cluster(context, name=context.identity.compute, max_nodes=max_jobs)

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
-from aml_emulator.api import login, studio
+from aml_emulator.api import login
 from aml_emulator.api.arm import assets, computes, dataplane, datastores, jobs, workspaces
 from aml_emulator.api.errors import ServiceError, error_code, resource_not_found, service_error, state_error
 from aml_emulator.api.history import artifacts
@@ -35,10 +35,9 @@ from aml_emulator.api.v1 import models as v1_models
 from aml_emulator.api.v1 import runs as v1_runs
 from aml_emulator.api.versions import check as check_version
 from aml_emulator.context import Context
-from aml_emulator.domain.errors import DomainError, NotSupportedError
-from aml_emulator.domain.jobs.service import JobService
-from aml_emulator.identity.tokens import Principal, TokenError
-from aml_emulator.network.hosts import LOGIN_HOSTS, SERVICE_SUFFIX
+from aml_emulator.domain import DomainError, JobService, NotSupportedError
+from aml_emulator.identity import Principal, TokenError
+from aml_emulator.network import LOGIN_HOSTS, SERVICE_SUFFIX
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +72,7 @@ class App:
             mlflow.routes(context),
             mlflow_models.routes(context),
             dataplane.routes(context),
-            studio.routes(context),
+            login.studio_routes(context),
             v1_content.routes(context),
             v1_environments.routes(context),
             v1_execution.routes(context, job_service),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from aml_emulator.domain.errors import (
+from aml_emulator.domain import (
     ConflictError,
     DomainError,
     InvalidError,
     NotFoundError,
     NotSupportedError,
 )
-from aml_emulator.store.damage import failure_of
+from aml_emulator.store import failure_of
 
 STATUS: Final = {InvalidError: 400, NotFoundError: 404, ConflictError: 409, NotSupportedError: 501}
 """The status of each of the domain's errors."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 import hmac
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.context import Context
-from aml_emulator.identity.tokens import LIFETIME_SECONDS, TokenError, decode
+from aml_emulator.domain import NotSupportedError
+from aml_emulator.identity import LIFETIME_SECONDS, TokenError, decode_token
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 AUTHORITY = "https://login.microsoftonline.com"
+STUDIO = "ml.azure.com"
 
 
 def routes(context: Context) -> Sequence[Route]:
@@ -116,7 +118,7 @@ class Login:
 
     def _check_issuer(self, assertion: str, *, from_job: bool) -> None:
         """Return if the assertion's issuer is trusted. A job could sign one itself: there, only known keys count."""
-        if decode(assertion)[1].get("iss") != self._context.identity.client_id:
+        if decode_token(assertion)[1].get("iss") != self._context.identity.client_id:
             self._context.federation.check(assertion, signed=from_job)
         elif from_job:
             # What the application issues itself is signed with its certificate, which is not looked up.
@@ -130,3 +132,15 @@ class Login:
 def _refused(error: str, description: str) -> Reply:
     status = 401 if error == "invalid_client" else 400
     return Reply(status=status, value={"error": error, "error_description": description, "error_codes": []})
+
+
+def studio_routes(context: Context) -> Sequence[Route]:
+    """Return the routes of the studio, which lead to the page; a browser carries no token."""
+
+    def run(call: Call) -> Reply:
+        if call.host != STUDIO:
+            raise NotSupportedError(f"{call.method} https://{call.host}{call.path}")
+        page = f"{context.page_address}/ui/runs/{quote(call.params['run'], safe='')}"
+        return Reply(status=302, headers={"Location": page})
+
+    return (Route(method="GET", path="/runs/{run}", handler=run, open=True),)

@@ -10,10 +10,8 @@ from typing import Any
 from aml_emulator.api.routing import Call
 from aml_emulator.api.shapes import USER, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import runs
-from aml_emulator.domain.errors import NotFoundError
-from aml_emulator.domain.jobs.service import output_asset
-from aml_emulator.store.runs import Run
+from aml_emulator.domain import NotFoundError, known_run, output_asset
+from aml_emulator.store import Run
 
 OUTPUT_TYPES = {
     "uri_file": "UriFile",
@@ -28,10 +26,10 @@ OWNERS = ("", "/experiments/{experiment}", "/experimentids/{experiment_id}")
 """The possible prefixes of ``/runs/{run}`` in a path."""
 
 
-def known_run(context: Context, call: Call) -> Run:
+def run_of(context: Context, call: Call) -> Run:
     """Return the run that a path names, with or without its experiment."""
     params = call.params
-    return runs.known_run(
+    return known_run(
         context,
         params["run"],
         experiment=params.get("experiment"),

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from aml_emulator.domain.environments import conda_of
 from aml_emulator.domain.errors import ConflictError, NotFoundError
-from aml_emulator.domain.models import locate
-from aml_emulator.domain.schema import ANYTHING, FLAG, OBJECT, TEXT, Fields, MapOf
+from aml_emulator.domain.models import locate_model
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.store.assets import AssetVersion
+from aml_emulator.schema import ANYTHING, FLAG, OBJECT, TEXT, Fields, MapOf
+from aml_emulator.store import AssetVersion
 
-KINDS: Final = ("environments", "codes", "data", "models")
+ASSET_KINDS: Final = ("environments", "codes", "data", "models")
 
 IMMUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "environments": ("image", "build", "condaFile"),
@@ -35,12 +35,12 @@ _COMMON: Final = {
     "isArchived": FLAG,
 }
 
-CONTAINER: Final = Fields(_COMMON)
+ASSET_CONTAINER: Final = Fields(_COMMON)
 """The properties of what is common to all versions of a name."""
 
 _VERSION: Final = {**_COMMON, "isAnonymous": FLAG, "stage": TEXT}
 
-VERSIONS: Final = {
+ASSET_VERSIONS: Final = {
     "environments": Fields(
         {
             **_VERSION,
@@ -104,7 +104,7 @@ def put_version(
         if isinstance(properties.get(field), dict):
             properties[field] = {key: text(value) for key, value in properties[field].items()}
     if kind == "models":
-        properties |= locate(workspace, str(properties.get("modelUri") or ""))
+        properties |= locate_model(workspace, str(properties.get("modelUri") or ""))
     if kind == "environments" and properties.get("condaFile"):
         conda_of(str(properties["condaFile"]))
     # If two requests create one version at the same moment, one of them is refused.

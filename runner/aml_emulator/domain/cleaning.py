@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from aml_emulator.domain.errors import DomainError
-from aml_emulator.domain.locations import JobOutput, LocationError, parse
+from aml_emulator.domain.locations import JobOutput, LocationError, parse_location
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor.spec import Folder
-from aml_emulator.store.assets import AssetVersion
-from aml_emulator.store.runs import Run
+from aml_emulator.executor import Folder
+from aml_emulator.store import AssetVersion, Run
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +42,7 @@ class Choice:
     folders: tuple[Folder, ...]
 
 
-def clean(workspace: Workspace, *, older_than: float, keep: int, dry_run: bool) -> dict[str, Any]:
+def clean_workspace(workspace: Workspace, *, older_than: float, keep: int, dry_run: bool) -> dict[str, Any]:
     """Remove what is old and not referred to, and return what was, or with *dry_run* what would be.
 
     Args:
@@ -85,7 +84,7 @@ def clean(workspace: Workspace, *, older_than: float, keep: int, dry_run: bool) 
 
 
 def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
-    """Return what is to go; see `clean`. Changes nothing."""
+    """Return what is to go; see `clean_workspace`. Changes nothing."""
     now = workspace.clock()
     runs = workspace.store.runs.all()
     versions = [version for kind in ADDRESSES for version in workspace.store.assets.all_versions(kind)]
@@ -213,7 +212,7 @@ def _job_of(version: AssetVersion) -> str | None:
 
 def _job_in(address: str) -> str | None:
     try:
-        location = parse(address)
+        location = parse_location(address)
     except LocationError:
         return None
     return location.job if isinstance(location, JobOutput) else None

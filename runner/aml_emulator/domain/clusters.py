@@ -14,9 +14,9 @@ from typing import Any
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.vm_sizes import Quotas, VmSize, size_named, sizes
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor.nodes import ClusterView, Scale
-from aml_emulator.identity.identity import Identity
-from aml_emulator.store.assets import Compute
+from aml_emulator.executor import ClusterView, Scale
+from aml_emulator.identity import Identity
+from aml_emulator.store import Compute
 
 COMPUTE_NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]{0,30}[A-Za-z0-9])?")
 DEFAULT_SIZE = "Standard_DS3_v2"
@@ -41,7 +41,9 @@ def seconds_of(text: str) -> float | None:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def check(name: str, body: Mapping[str, Any], quotas: Quotas, *, location: str, known: Compute | None) -> None:
+def check_cluster(
+    name: str, body: Mapping[str, Any], quotas: Quotas, *, location: str, known: Compute | None
+) -> None:
     """Return if a compute target can be made of *body*, or *known* be changed into it.
 
     Raises:
@@ -143,7 +145,7 @@ def scale_of(compute: Compute, quotas: Quotas) -> Scale:
     )
 
 
-def kept(body: Mapping[str, Any], identity: Identity, known: Compute | None) -> dict[str, Any]:
+def stored_cluster(body: Mapping[str, Any], identity: Identity, known: Compute | None) -> dict[str, Any]:
     """Return what is stored of a compute target's body: never the password of its users.
 
     What a change leaves out of its fixed properties stays as it was; an identity gets its ids.
@@ -195,7 +197,7 @@ def _quota_errors(compute: Compute, view: ClusterView | None) -> list[dict[str, 
     return [{"error": {"code": "ClusterCoreQuotaReached", "message": message}}]
 
 
-def inner_view(compute: Compute, view: ClusterView | None, *, transition: str | None) -> dict[str, Any]:
+def cluster_view(compute: Compute, view: ClusterView | None, *, transition: str | None) -> dict[str, Any]:
     """Return ``properties.properties`` of a cluster, with the nodes that it has at this moment."""
     given = _inner(compute.body)
     scale = {"minNodeCount": 0, "maxNodeCount": 1, "nodeIdleTimeBeforeScaleDown": DEFAULT_IDLE}
@@ -248,7 +250,7 @@ def _summary(compute: Compute, view: ClusterView | None) -> dict[str, Any]:
     return found
 
 
-def create_default(workspace: Workspace, *, name: str, max_nodes: int) -> None:
+def create_default_cluster(workspace: Workspace, *, name: str, max_nodes: int) -> None:
     """Make the compute target that every emulator has, or bring its size up to date."""
     properties = {"vmSize": DEFAULT_SIZE, "scaleSettings": {"minNodeCount": 0, "maxNodeCount": max_nodes}}
     body = {
@@ -259,7 +261,7 @@ def create_default(workspace: Workspace, *, name: str, max_nodes: int) -> None:
     workspace.fleet.configure(name, scale_of(compute, workspace.quotas))
 
 
-def summaries(workspace: Workspace) -> dict[str, Any]:
+def cluster_summaries(workspace: Workspace) -> dict[str, Any]:
     """Return what ``/_emulator/status`` shows of each cluster: nodes by state, and who waits."""
     return {
         compute.name: _summary(compute, workspace.fleet.view(compute.name))

@@ -16,10 +16,10 @@ from typing import Any, Final, NoReturn
 import yaml
 
 from aml_emulator.domain.errors import ConflictError, DomainError, InvalidError, NotFoundError, NotSupportedError
-from aml_emulator.domain.jobs.from_runconfig_data import references
-from aml_emulator.domain.locations import BlobPath, LocationError, parse
+from aml_emulator.domain.jobs.from_runconfig import dataset_references
+from aml_emulator.domain.locations import BlobPath, LocationError, parse_location
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.store.assets import AssetVersion
+from aml_emulator.store import AssetVersion
 
 FILES: Final = frozenset({"uri_file", "uri_folder"})
 """Types of data assets that are FileDatasets."""
@@ -28,12 +28,12 @@ ANONYMOUS: Final = "dataset-"
 """Begins the name of the data asset of a dataset that is used and not registered."""
 
 
-def saved_id(version: AssetVersion) -> str:
+def dataset_id(version: AssetVersion) -> str:
     """Return the id by which azureml-core knows a version of a data asset."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"data/{version.name}/{version.version}"))
 
 
-def find(workspace: Workspace, reference: Mapping[str, Any]) -> AssetVersion:
+def find_dataset(workspace: Workspace, reference: Mapping[str, Any]) -> AssetVersion:
     """Return the data asset that a run configuration's dataset means: by its id, or by name and version, of which none is the newest.
 
     Raises:
@@ -43,7 +43,7 @@ def find(workspace: Workspace, reference: Mapping[str, Any]) -> AssetVersion:
     identifier, name, version = (str(reference.get(key) or "") for key in ("id", "name", "version"))
     known = workspace.store.assets.all_versions("data")
     if identifier:
-        found = [one for one in known if saved_id(one) == identifier]
+        found = [one for one in known if dataset_id(one) == identifier]
     else:
         newest = version.lower() in ("", "latest")
         versions = [one for one in known if one.name == name]
@@ -56,7 +56,7 @@ def find(workspace: Workspace, reference: Mapping[str, Any]) -> AssetVersion:
     return found[-1]
 
 
-def listed(workspace: Workspace) -> Iterator[AssetVersion]:
+def listed_datasets(workspace: Workspace) -> Iterator[AssetVersion]:
     """Yield the versions that azureml-core lists, oldest first."""
     for version in workspace.store.assets.all_versions("data"):
         is_file = version.properties.get("dataType") in FILES and not version.properties.get("isArchived")
@@ -64,22 +64,22 @@ def listed(workspace: Workspace) -> Iterator[AssetVersion]:
             yield version
 
 
-def read_by(workspace: Workspace, definition: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def datasets_read_by(workspace: Workspace, definition: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """Return the datasets that a run of azureml-core reads, in run history's shape, without deleted ones."""
     found = []
-    for name, reference in references(definition or {}).items():
+    for name, reference in dataset_references(definition or {}).items():
         try:
-            version = find(workspace, reference)
+            version = find_dataset(workspace, reference)
         except DomainError:
             continue
         mechanism = str((definition or {})["data"][name].get("mechanism") or "mount").capitalize()
         details = {"inputName": name, "mechanism": mechanism, "pathOnCompute": None}
-        identifier = {"savedId": saved_id(version), "registeredId": None, "registeredVersion": version.version}
+        identifier = {"savedId": dataset_id(version), "registeredId": None, "registeredVersion": version.version}
         found.append({"identifier": identifier, "consumptionType": "RunInput", "inputDetails": details})
     return found
 
 
-def register(
+def register_dataset(
     workspace: Workspace,
     name: str,
     *,
@@ -125,7 +125,7 @@ def register(
         return assets.put("data", name, assets.next_version("data", name), properties)
 
 
-def save(workspace: Workspace, *, dataset_type: str, dataflow: Any) -> AssetVersion:
+def save_dataset(workspace: Workspace, *, dataset_type: str, dataflow: Any) -> AssetVersion:
     """Store a dataset that is used without being registered; one of the same place is stored once."""
     uri, kind = _place(workspace, dataset_type, dataflow)
     name = ANONYMOUS + uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {uri}").hex
@@ -133,7 +133,7 @@ def save(workspace: Workspace, *, dataset_type: str, dataflow: Any) -> AssetVers
     return known or workspace.store.assets.put("data", name, "1", _properties(uri, kind, anonymous=True))
 
 
-def unregister(workspace: Workspace, name: str) -> None:
+def unregister_dataset(workspace: Workspace, name: str) -> None:
     """Delete all versions of a data asset; the files stay."""
     versions = workspace.store.assets.versions("data", name)
     if not versions:
@@ -205,7 +205,7 @@ def _file_or_folder(workspace: Workspace, word: str, address: str) -> tuple[str,
             f"datasets of a pattern ('{address}'; a file, a folder or all below a folder is supported)"
         )
     try:
-        is_elsewhere = isinstance(parse(address), BlobPath)
+        is_elsewhere = isinstance(parse_location(address), BlobPath)
     except LocationError as error:
         raise InvalidError(str(error)) from error
     if word == "pattern":

@@ -14,17 +14,17 @@ from typing import Any, Final
 
 from aml_emulator.domain.errors import ConflictError, InvalidError, NotSupportedError
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.store.datastores import Datastore
+from aml_emulator.store import Datastore
 
-KIND: Final = "AzureBlob"
+BLOB_DATASTORE: Final = "AzureBlob"
 OTHER_KINDS: Final = ("AzureDataLakeGen1", "AzureDataLakeGen2", "AzureFile", "OneLake")
-ENDPOINT: Final = "core.windows.net"
-PROTOCOL: Final = "https"
+STORAGE_ENDPOINT: Final = "core.windows.net"
+STORAGE_PROTOCOL: Final = "https"
 
-SECRETS: Final[Mapping[str, str]] = {"AccountKey": "key", "Sas": "sasToken"}
+DATASTORE_SECRETS: Final[Mapping[str, str]] = {"AccountKey": "key", "Sas": "sasToken"}
 """Kind of credentials → the field of its secret. ``None`` has none: users sign in themselves."""
 
-CREDENTIALS: Final = (*SECRETS, "None", "ServicePrincipal", "Certificate")
+CREDENTIALS: Final = (*DATASTORE_SECRETS, "None", "ServicePrincipal", "Certificate")
 _NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{0,254}")
 _CONTAINER: Final = re.compile(r"(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 
@@ -52,7 +52,7 @@ class DatastoreSpec:
     properties: Mapping[str, Any] | None = None
 
 
-def register(
+def register_datastore(
     workspace: Workspace, name: str, spec: DatastoreSpec, *, validate: bool, create_container: bool = False
 ) -> tuple[Datastore, bool]:
     """Register a datastore, or change the credentials, description and tags of one; return it and whether it is new.
@@ -69,7 +69,7 @@ def register(
     """
     if not _NAME.fullmatch(name):
         raise InvalidError(f"The datastore name '{name}' is invalid: letters, digits, '_' and '-', at most 255.")
-    known = find(workspace, name)
+    known = find_datastore(workspace, name)
     container = _container(workspace, spec, known)
     secret = _secret(spec)
     if create_container:
@@ -94,12 +94,12 @@ def register(
     return stored, known is None
 
 
-def find(workspace: Workspace, name: str) -> Datastore | None:
+def find_datastore(workspace: Workspace, name: str) -> Datastore | None:
     """Return a datastore by its name, in whatever case; None if there is none."""
     return next((one for one in workspace.all_datastores() if one.name.lower() == name.lower()), None)
 
 
-def delete(workspace: Workspace, name: str) -> bool:
+def delete_datastore(workspace: Workspace, name: str) -> bool:
     """Delete a datastore, and none of its blobs; return whether it existed.
 
     Raises:
@@ -115,7 +115,7 @@ def credentials_of(datastore: Datastore) -> str:
     return str(datastore.properties["credentials"]["credentialsType"])
 
 
-def is_default(workspace: Workspace, datastore: Datastore) -> bool:
+def is_default_datastore(workspace: Workspace, datastore: Datastore) -> bool:
     """Return whether this is the workspace's default datastore."""
     return datastore.name == next(iter(workspace.own_containers))
 
@@ -123,15 +123,18 @@ def is_default(workspace: Workspace, datastore: Datastore) -> bool:
 def _container(workspace: Workspace, spec: DatastoreSpec, known: Datastore | None) -> str:
     """Return the container of a datastore, after all that says where it is was checked."""
     if spec.kind in OTHER_KINDS:
-        raise NotSupportedError(f"datastores of type {spec.kind}; only {KIND}")
-    if spec.kind != KIND:
+        raise NotSupportedError(f"datastores of type {spec.kind}; only {BLOB_DATASTORE}")
+    if spec.kind != BLOB_DATASTORE:
         raise InvalidError(f"The datastoreType '{spec.kind}' is unknown.")
     account = workspace.identity.storage_account
     if spec.account != account:
         raise NotSupportedError(
             f"datastores over the storage account '{spec.account}': '{account}' is the only one here"
         )
-    for key, given, only in (("endpoint", spec.endpoint, ENDPOINT), ("protocol", spec.protocol, PROTOCOL)):
+    for key, given, only in (
+        ("endpoint", spec.endpoint, STORAGE_ENDPOINT),
+        ("protocol", spec.protocol, STORAGE_PROTOCOL),
+    ):
         if str(given or only) != only:
             raise NotSupportedError(f"datastores with the {key} '{given}'; only '{only}'")
     container = str(spec.container or "")
@@ -152,9 +155,11 @@ def _secret(spec: DatastoreSpec) -> dict[str, Any]:
         raise InvalidError(f"A datastore's credentials have a credentialsType: {', '.join(CREDENTIALS)}.")
     if kind == "None":
         return {}
-    if kind not in SECRETS:
-        raise NotSupportedError(f"datastores with credentials of type {kind}; only {', '.join(SECRETS)} and None")
+    if kind not in DATASTORE_SECRETS:
+        raise NotSupportedError(
+            f"datastores with credentials of type {kind}; only {', '.join(DATASTORE_SECRETS)} and None"
+        )
     secret = spec.secret
     if not isinstance(secret, str) or not secret:
-        raise InvalidError(f"Credentials of type {kind} need secrets.{SECRETS[kind]}.")
-    return {SECRETS[kind]: secret.removeprefix("?") if kind == "Sas" else secret}
+        raise InvalidError(f"Credentials of type {kind} need secrets.{DATASTORE_SECRETS[kind]}.")
+    return {DATASTORE_SECRETS[kind]: secret.removeprefix("?") if kind == "Sas" else secret}

@@ -13,11 +13,11 @@ from typing import Any
 import yaml
 
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
-from aml_emulator.domain.locations import AssetId, LocationError, parse
-from aml_emulator.domain.schema import FLAG, OBJECT, TEXT, WORD, WORDS, BodyError, Fields, ListOf, check
+from aml_emulator.domain.locations import AssetId, LocationError, parse_location
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor.spec import BuildSpec
-from aml_emulator.store.assets import AssetVersion
+from aml_emulator.executor import BuildSpec
+from aml_emulator.schema import FLAG, OBJECT, TEXT, WORD, WORDS, BodyError, Fields, ListOf, check
+from aml_emulator.store import AssetVersion
 
 DOCKER = Fields(
     {
@@ -64,7 +64,7 @@ class JobImage:
     build: BuildSpec | None = None
 
 
-def image_for(workspace: Workspace, environment_id: str) -> JobImage:
+def image_of_environment(workspace: Workspace, environment_id: str) -> JobImage:
     """Return the image of an environment.
 
     Raises:
@@ -75,7 +75,7 @@ def image_for(workspace: Workspace, environment_id: str) -> JobImage:
     if curated is not None:
         return JobImage(name=_curated(workspace, curated, environment_id))
     try:
-        location = parse(environment_id)
+        location = parse_location(environment_id)
     except LocationError as error:
         raise InvalidError(f"The job's environment: {error}") from error
     if not isinstance(location, AssetId) or location.kind not in ("", "environments"):
@@ -137,7 +137,7 @@ def _curated(workspace: Workspace, named: re.Match[str], environment_id: str) ->
     )
 
 
-def lowered(value: Mapping[str, Any]) -> dict[str, Any]:
+def lower_field_names(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a definition with the first letter of each top-level name small, as the service answers it, and no password.
 
     Images of other registries are pulled with what the engine is signed in with.
@@ -199,7 +199,9 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def register(workspace: Workspace, name: str, version: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+def register_environment(
+    workspace: Workspace, name: str, version: str | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
     """Keep a version of an environment and return its definition as the service answers it.
 
     The same definition again is the same version; without *version*, another one is the next.
@@ -207,7 +209,7 @@ def register(workspace: Workspace, name: str, version: str | None, given: Mappin
     Raises:
         DomainError: as `asset_properties`; 400 for a version that is there with another definition.
     """
-    definition = {**_checked(lowered(given)), "name": name}
+    definition = {**_checked(lower_field_names(given)), "name": name}
     definition.pop("version", None)
     properties = asset_properties(workspace, definition)
     assets = workspace.store.assets
@@ -224,12 +226,12 @@ def register(workspace: Workspace, name: str, version: str | None, given: Mappin
     return {**definition, "version": chosen}
 
 
-def for_run(workspace: Workspace, given: Mapping[str, Any]) -> str:
+def environment_of_run(workspace: Workspace, given: Mapping[str, Any]) -> str:
     """Return the ARM id of the environment that a run configuration holds whole, kept if it is new.
 
     One that was registered just so is that version; any other is kept under a version that tells what it is made of.
     """
-    given = _checked(lowered(given))
+    given = _checked(lower_field_names(given))
     name = str(given.get("name") or "Experiment environment").replace(" ", "-")
     curated = workspace.environments.image_of(name, given.get("version")) if _is_curated(name) else None
     definition = {key: value for key, value in given.items() if key not in ("version", "assetId", "databricks")}
@@ -250,7 +252,7 @@ def for_run(workspace: Workspace, given: Mapping[str, Any]) -> str:
     return f"{workspace.identity.workspace_arm_id}/environments/{name}/versions/{version}"
 
 
-def definition_of(workspace: Workspace, asset: AssetVersion) -> dict[str, Any]:
+def environment_definition(workspace: Workspace, asset: AssetVersion) -> dict[str, Any]:
     """Return an environment as azureml-core reads it, whichever SDK registered it.
 
     Raises:

@@ -69,7 +69,7 @@ class BlobPath:
 Location = DatastorePath | JobOutput | AssetId | BlobPath
 
 
-def parse(uri: str) -> Location:
+def parse_location(uri: str) -> Location:
     """Return what *uri* points at.
 
     Raises:

@@ -12,18 +12,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
-from aml_emulator.domain.locations import JobOutput, LocationError, parse
+from aml_emulator.domain.locations import JobOutput, LocationError, parse_location
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor.spec import Folder
-from aml_emulator.store.assets import AssetContainer, AssetVersion
+from aml_emulator.executor import Folder
+from aml_emulator.store import AssetContainer, AssetVersion
 
-ASSETS: Final = "v1-assets"
+MODEL_ASSETS: Final = "v1-assets"
 """The kind under which azureml-core's assets are stored, by their ids."""
 
 MODELS: Final = "v1-models"
 """The kind under which a model's fields are stored that azureml-core alone has, by ``name:version``."""
 
-PREFIX: Final = "aml://asset/"
+ASSET_PREFIX: Final = "aml://asset/"
 
 OWN_FIELDS: Final = (
     "framework",
@@ -43,7 +43,7 @@ PATCHED: Final = {"kvTags": "tags", "properties": "properties", "description": "
 """The fields of a model that may change, and azure-ai-ml's names for them; of `OWN_FIELDS`, all but those of its files."""
 
 
-def locate(workspace: Workspace, uri: str) -> dict[str, Any]:
+def locate_model(workspace: Workspace, uri: str) -> dict[str, Any]:
     """Return the properties of a model that follow from where its files are: their address, and the job that made them.
 
     Raises:
@@ -51,22 +51,22 @@ def locate(workspace: Workspace, uri: str) -> dict[str, Any]:
         NotFoundError: it leads to something that does not exist.
     """
     try:
-        location = parse(uri)
+        location = parse_location(uri)
     except LocationError as error:
         raise InvalidError(f"The model's path: {error}") from error
     found = {"modelUri": workspace.datastore_uri(workspace.folder(uri)) or uri}
     return {**found, "jobName": location.job} if isinstance(location, JobOutput) else found
 
 
-def create_asset(workspace: Workspace, fields: Mapping[str, Any]) -> AssetContainer:
+def create_model_asset(workspace: Workspace, fields: Mapping[str, Any]) -> AssetContainer:
     """Store which artifacts belong together."""
     if not fields.get("artifacts"):
         raise InvalidError("An asset has artifacts.")
     identifier = str(uuid.uuid4())
-    return workspace.store.assets.put_container(ASSETS, identifier, {**fields, "id": identifier})
+    return workspace.store.assets.put_container(MODEL_ASSETS, identifier, {**fields, "id": identifier})
 
 
-def artifact_prefix(workspace: Workspace, version: AssetVersion) -> str:
+def model_artifact_prefix(workspace: Workspace, version: AssetVersion) -> str:
     """Return the prefix by which the artifact service finds a model's files.
 
     Raises:
@@ -81,7 +81,7 @@ def artifact_prefix(workspace: Workspace, version: AssetVersion) -> str:
     raise NotSupportedError(f"models in the container '{folder.container}' for azureml-core")
 
 
-def register(workspace: Workspace, fields: Mapping[str, Any]) -> AssetVersion:
+def register_model(workspace: Workspace, fields: Mapping[str, Any]) -> AssetVersion:
     """Register the next version of a model, of an asset's artifacts.
 
     Args:
@@ -93,7 +93,7 @@ def register(workspace: Workspace, fields: Mapping[str, Any]) -> AssetVersion:
     """
     assets = workspace.store.assets
     name, url = str(fields.get("name") or ""), str(fields.get("url") or "")
-    asset = assets.container(ASSETS, url.removeprefix(PREFIX)) if url.startswith(PREFIX) else None
+    asset = assets.container(MODEL_ASSETS, url.removeprefix(ASSET_PREFIX)) if url.startswith(ASSET_PREFIX) else None
     if not name or asset is None:
         raise InvalidError(f"A model has a name and the url of an asset, not '{url}'.")
     properties = {
@@ -114,14 +114,14 @@ def register(workspace: Workspace, fields: Mapping[str, Any]) -> AssetVersion:
     return stored
 
 
-def patch(workspace: Workspace, known: AssetVersion, operations: Iterable[Mapping[str, Any]]) -> AssetVersion:
+def patch_model(workspace: Workspace, known: AssetVersion, operations: Iterable[Mapping[str, Any]]) -> AssetVersion:
     """Change a model's fields by a JSON patch (RFC 6902).
 
     Raises:
         InvalidError: a field cannot be changed, or not to this value.
         NotSupportedError: another operation than add, replace and remove.
     """
-    properties, own = dict(known.properties), own_fields(workspace, known)
+    properties, own = dict(known.properties), own_model_fields(workspace, known)
     for operation in operations:
         field, action = str(operation.get("path") or "").lstrip("/"), operation.get("op")
         value = None if action == "remove" else operation.get("value")
@@ -138,14 +138,14 @@ def patch(workspace: Workspace, known: AssetVersion, operations: Iterable[Mappin
     return stored
 
 
-def delete(workspace: Workspace, known: AssetVersion) -> None:
+def delete_model(workspace: Workspace, known: AssetVersion) -> None:
     """Delete one version of a model; its files stay."""
     with workspace.store.transaction():
         workspace.store.assets.delete_version("models", known.name, known.version)
         workspace.store.assets.delete(MODELS, f"{known.name}:{known.version}")
 
 
-def own_fields(workspace: Workspace, version: AssetVersion) -> dict[str, Any]:
+def own_model_fields(workspace: Workspace, version: AssetVersion) -> dict[str, Any]:
     """Return the fields of a model that azureml-core alone has; empty if another client registered it."""
     stored = workspace.store.assets.container(MODELS, f"{version.name}:{version.version}")
     return {} if stored is None else dict(stored.properties)

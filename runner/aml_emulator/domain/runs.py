@@ -7,11 +7,11 @@ from typing import Any
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.jobs.check import JOB_NAME
-from aml_emulator.domain.schema import FLAG, TEXT, WORD, WORDS, Fields
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.store.runs import ORDER, Run
+from aml_emulator.schema import FLAG, TEXT, WORD, WORDS, Fields
+from aml_emulator.store import RUN_ORDER, Run
 
-RUN = Fields(
+RUN_SHAPE = Fields(
     {
         "runId": TEXT,
         "parentRunId": TEXT,
@@ -92,7 +92,7 @@ def _made(
     parent, status = given.get("parentRunId"), str(given.get("status") or "NotStarted")
     if not experiment or given.get("runId") != run_id or (parent and store.get(str(parent)) is None):
         raise NotFoundError(f"run '{parent or run_id}'")
-    if not JOB_NAME.fullmatch(run_id) or status not in ORDER:
+    if not JOB_NAME.fullmatch(run_id) or status not in RUN_ORDER:
         raise InvalidError(f"A run cannot be made as '{run_id}' with the status '{status}'.")
     owner = store.experiment(experiment, create=True)
     if owner is None:

@@ -13,21 +13,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
-from aml_emulator.domain.locations import BlobPath, LocationError, parse
+from aml_emulator.domain.locations import BlobPath, LocationError, parse_location
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor.layout import UnsafePathError, safe_relative
-from aml_emulator.executor.spec import Folder
+from aml_emulator.executor import Folder, UnsafePathError, safe_relative
 
 FOLDER: Final = "Snapshots"
 """The folder of the default datastore that holds snapshots."""
 
-NONE: Final = str(uuid.UUID(int=0))
+NO_SNAPSHOT: Final = str(uuid.UUID(int=0))
 """The id of the parent of a client's first snapshot."""
 
 SPOOLED_BYTES: Final = 16 * 1024 * 1024
 
 
-def upload_urls(workspace: Workspace, names: Iterable[str]) -> dict[str, tuple[str, str]]:
+def snapshot_upload_urls(workspace: Workspace, names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Return the signed URL and the path for each file of a new snapshot: in one separate folder."""
     folder = _folder(workspace, str(uuid.uuid4()))
     found = {}
@@ -37,7 +36,7 @@ def upload_urls(workspace: Workspace, names: Iterable[str]) -> dict[str, tuple[s
     return found
 
 
-def create(
+def create_snapshot(
     workspace: Workspace, snapshot: str, *, nodes: Sequence[Mapping[str, Any]], parent: str, tree: Mapping[str, Any]
 ) -> None:
     """Create a snapshot of the uploaded files, and of those that its parent has of the same tree.
@@ -58,7 +57,7 @@ def create(
     sent = _sent(workspace, nodes)
     folder = next(iter(sent.values()), None) or _folder(workspace, str(uuid.uuid4()))
     missing = [path for path in _files(tree) if path not in sent]
-    if missing and parent == NONE:
+    if missing and parent == NO_SNAPSHOT:
         raise InvalidError(f"The snapshot lacks '{missing[0]}': it was not sent, and there is no parent snapshot.")
     if missing:
         source = workspace.folder(str(_known(workspace, parent)["codeUri"]))
@@ -69,7 +68,7 @@ def create(
     workspace.store.assets.put("codes", snapshot, "1", properties)
 
 
-def archive_url(workspace: Workspace, snapshot: str) -> str:
+def snapshot_archive_url(workspace: Workspace, snapshot: str) -> str:
     """Return the signed URL of a snapshot as one zip archive, made at the first request."""
     folder = workspace.folder(str(_known(workspace, snapshot)["codeUri"]))
     blobs = workspace.blobs
@@ -93,7 +92,7 @@ def snapshot_id_of(workspace: Workspace, given: Any) -> str | None:
     Raises:
         InvalidError: there is no such snapshot.
     """
-    if not given or given == NONE:
+    if not given or given == NO_SNAPSHOT:
         return None
     if workspace.store.assets.version("codes", str(given), "1") is None:
         raise InvalidError(
@@ -120,7 +119,7 @@ def _sent(workspace: Workspace, nodes: Sequence[Mapping[str, Any]]) -> dict[str,
     for node in nodes:
         path = _relative(str(node.get("FullName") or ""))
         try:
-            location = parse(str(node.get("BlobUri") or ""))
+            location = parse_location(str(node.get("BlobUri") or ""))
         except LocationError as error:
             raise InvalidError(str(error)) from error
         if not isinstance(location, BlobPath) or not location.path.endswith(f"/{path}"):

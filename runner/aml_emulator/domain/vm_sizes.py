@@ -16,7 +16,7 @@ DEFAULT_QUOTA: Final = 300
 """vCPUs of a family, where nothing else is said: what Azure gives a pay-as-you-go subscription at most
 (https://learn.microsoft.com/azure/machine-learning/how-to-manage-quotas)."""
 
-LOW_PRIORITY: Final = "lowPriorityCores"
+LOW_PRIORITY_FAMILY: Final = "lowPriorityCores"
 """The quota that all families share for nodes of low priority."""
 
 _TABLE: Final = """
@@ -110,7 +110,7 @@ class Quotas:
 
     def limit(self, size: VmSize, *, low_priority: bool) -> int:
         """Return the limit that nodes of *size* count against."""
-        return self.limits.get((LOW_PRIORITY if low_priority else size.family).lower(), self.default)
+        return self.limits.get((LOW_PRIORITY_FAMILY if low_priority else size.family).lower(), self.default)
 
 
 def parse_quotas(text: str) -> Quotas:
@@ -119,7 +119,7 @@ def parse_quotas(text: str) -> Quotas:
     Raises:
         ValueError: something else, or a family that does not exist.
     """
-    known = {size.family.lower() for size in sizes().values()} | {LOW_PRIORITY.lower(), "*"}
+    known = {size.family.lower() for size in sizes().values()} | {LOW_PRIORITY_FAMILY.lower(), "*"}
     limits = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         family, _, number = part.partition("=")

@@ -8,16 +8,19 @@ from dataclasses import dataclass, field
 
 from aml_emulator.domain.curated_images import CuratedImages
 from aml_emulator.domain.errors import InvalidError, NotFoundError
-from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, JobOutput, Location, LocationError, parse
+from aml_emulator.domain.locations import (
+    AssetId,
+    BlobPath,
+    DatastorePath,
+    JobOutput,
+    Location,
+    LocationError,
+    parse_location,
+)
 from aml_emulator.domain.vm_sizes import DEFAULT_QUOTAS, Quotas
-from aml_emulator.executor.nodes import Fleet
-from aml_emulator.executor.spec import Folder
-from aml_emulator.identity.identity import Identity
-from aml_emulator.identity.tokens import Tokens
-from aml_emulator.store import Store
-from aml_emulator.store.blobs import Blobs
-from aml_emulator.store.datastores import Datastore
-from aml_emulator.store.runs import Run
+from aml_emulator.executor import Fleet, Folder
+from aml_emulator.identity import Identity, Tokens
+from aml_emulator.store import Blobs, Datastore, Run, Store
 
 MOST_HOPS = 10
 """How many assets may refer to one another until files are reached. Clients make one such step."""
@@ -133,7 +136,7 @@ class Workspace:
         if hops > MOST_HOPS:
             raise InvalidError(f"'{uri.partition('?')[0]}' leads from asset to asset, and not to any files")
         try:
-            location = parse(uri)
+            location = parse_location(uri)
         except LocationError as error:
             raise InvalidError(str(error)) from error
         return self._resolve(location, uri, hops)

@@ -1,1 +1,30 @@
 """Runs the jobs of the local AzureML as containers on the Docker engine."""
+
+from __future__ import annotations
+
+from aml_emulator.executor.expressions import ExpressionError as ExpressionError
+from aml_emulator.executor.expressions import expression_references as expression_references
+from aml_emulator.executor.globs import split_glob as split_glob
+from aml_emulator.executor.launch import Launcher as Launcher
+from aml_emulator.executor.layout import UnsafePathError as UnsafePathError
+from aml_emulator.executor.layout import safe_relative as safe_relative
+from aml_emulator.executor.layout import url_file_name as url_file_name
+from aml_emulator.executor.nodes import ClusterView as ClusterView
+from aml_emulator.executor.nodes import Fleet as Fleet
+from aml_emulator.executor.nodes import Scale as Scale
+from aml_emulator.executor.queue import JobQueue as JobQueue
+from aml_emulator.executor.spec import MICROMAMBA_URL as MICROMAMBA_URL
+from aml_emulator.executor.spec import BuildSpec as BuildSpec
+from aml_emulator.executor.spec import Ending as Ending
+from aml_emulator.executor.spec import ExecutorSettings as ExecutorSettings
+from aml_emulator.executor.spec import Folder as Folder
+from aml_emulator.executor.spec import InputKind as InputKind
+from aml_emulator.executor.spec import InputSpec as InputSpec
+from aml_emulator.executor.spec import JobExecutor as JobExecutor
+from aml_emulator.executor.spec import OutputSpec as OutputSpec
+from aml_emulator.executor.spec import RunError as RunError
+from aml_emulator.executor.spec import RunSink as RunSink
+from aml_emulator.executor.spec import RunSpec as RunSpec
+from aml_emulator.executor.spec import SinkFor as SinkFor
+from aml_emulator.executor.spec import spec_from_json as spec_from_json
+from aml_emulator.executor.spec import spec_to_json as spec_to_json

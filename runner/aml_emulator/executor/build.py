@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import logging
 import re
@@ -11,17 +12,93 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import requests
 from docker.utils.build import PatternMatcher
 
-from aml_emulator.executor import archive, conda, layout
+from aml_emulator.executor import archive, layout
 from aml_emulator.executor.engine import Engine
 from aml_emulator.executor.images import BuildOutput, ImageUnavailableError
-from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import BlobStore, BuildSpec, Folder
+from aml_emulator.executor.spec import BlobStore, BuildSpec, ExecutorSettings, Folder
 
-LOGGER = logging.getLogger(__name__)
+TOOLS: Final = ("conda", "mamba", "micromamba")
+"""What can make an environment, in the order of choice."""
+
+_FOLDERS: Final = (
+    "/opt/miniconda/bin",
+    "/opt/conda/bin",
+    "/opt/miniconda3/bin",
+    "/opt/miniforge3/bin",
+    "/root/miniconda3/bin",
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+)
+_SETUP: Final = "/azureml-environment-setup"
+
+DEPENDENCIES: Final = "conda_dependencies.yml"
+MICROMAMBA: Final = "micromamba"
+
+
+def tool_paths(path_variable: str) -> tuple[str, ...]:
+    """Return where a tool may lie in an image whose PATH is *path_variable*, in the order of choice."""
+    folders = dict.fromkeys((*filter(lambda one: one.startswith("/"), path_variable.split(":")), *_FOLDERS))
+    return tuple(f"{folder.rstrip('/')}/{tool}" for tool in TOOLS for folder in folders)
+
+
+def prefix_of(conda_file: str) -> str:
+    """Return the folder of the environment that *conda_file* describes."""
+    digest = hashlib.md5(conda_file.encode(), usedforsecurity=False).hexdigest()
+    return f"/azureml-envs/azureml_{digest}"
+
+
+def build_files(
+    base: str, conda_file: str, *, tool: str | None, micromamba: bytes | None = None
+) -> Mapping[str, bytes]:
+    """Return the build context's files.
+
+    Args:
+        base: the image, as the engine knows it.
+        conda_file: the conda file's text.
+        tool: the path in *base* of what makes the environment; None where *micromamba* does.
+        micromamba: its program, for an image that has no tool.
+    """
+    if (tool is None) == (micromamba is None):
+        raise ValueError("an environment is made by the image's tool or by micromamba")
+    files = {DEPENDENCIES: conda_file.encode()}
+    if micromamba is not None:
+        files[MICROMAMBA] = micromamba
+    files["Dockerfile"] = _dockerfile(base, prefix_of(conda_file), tool).encode()
+    return files
+
+
+def _dockerfile(base: str, prefix: str, tool: str | None) -> str:
+    program = tool or f"{_SETUP}/{MICROMAMBA}"
+    file = f"{_SETUP}/{DEPENDENCIES}"
+    if program.rpartition("/")[2] == "micromamba":
+        make = f"{program} create --yes --prefix {prefix} --file {file}"
+    else:
+        make = f"CONDA_ALWAYS_YES=true MAMBA_ALWAYS_YES=true {program} env create --prefix {prefix} --file {file}"
+    lines = [
+        f"FROM {base} AS conda",
+        "USER root",
+        "WORKDIR /",
+        f"COPY {DEPENDENCIES}{'' if tool else f' {MICROMAMBA}'} {_SETUP}/",
+        f"RUN {make}",
+        f"FROM {base}",
+        "USER root",
+        f"COPY --from=conda {prefix} {prefix}",
+        f'ENV PATH="{prefix}/bin:$PATH" \\',
+        f'    LD_LIBRARY_PATH="{prefix}/lib:$LD_LIBRARY_PATH" \\',
+        f'    AZUREML_CONDA_ENVIRONMENT_PATH="{prefix}" \\',
+        f'    CONDA_PREFIX="{prefix}" \\',
+        f'    CONDA_DEFAULT_ENV="{prefix}"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+logger = logging.getLogger(__name__)
 
 BUILD_LOG_PATH = "azureml-logs/20_image_build_log.txt"
 """Where AzureML shows the build of a job's image, within the run's artefacts."""
@@ -36,7 +113,7 @@ class BuildFailedError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asker:
+class BuildWaiter:
     """The run that an image is built for.
 
     Attributes:
@@ -70,7 +147,7 @@ class ImageBuilder:
         """Tell whether the image is there."""
         return self._engine.images.has(build.tag)
 
-    def build(self, build: BuildSpec, asker: Asker) -> None:
+    def build(self, build: BuildSpec, waiter: BuildWaiter) -> None:
         """Have the image built, or wait while another run builds it.
 
         Raises:
@@ -78,73 +155,73 @@ class ImageBuilder:
         """
         if build.context is not None and build.conda is not None and build.base is not None:
             # First what the Dockerfile makes, under a name of its own; other environments may share it.
-            self.build(replace(build, tag=build.base, base=None, conda=None), asker)
+            self.build(replace(build, tag=build.base, base=None, conda=None), waiter)
             build = replace(build, context=None)
-        with self._alone(build, asker):
+        with self._alone(build, waiter):
             if self.is_built(build):
-                asker.log(f"The image of {build.title} was built for another job: {build.tag}\n")
+                waiter.log(f"The image of {build.title} was built for another job: {build.tag}\n")
                 return
-            LOGGER.info("Building the image of %s", build.title)
-            asker.log(f"Building the image of {build.title}\n")
+            logger.info("Building the image of %s", build.title)
+            waiter.log(f"Building the image of {build.title}\n")
             try:
-                context = self._context(build, asker)
-                self._run(build, context, asker)
+                context = self._context(build, waiter)
+                self._run(build, context, waiter)
             except (archive.ContentError, layout.UnsafePathError, ImageUnavailableError) as error:
                 raise BuildFailedError(str(error)) from error
-            asker.log(f"Built {build.tag}\n")
+            waiter.log(f"Built {build.tag}\n")
 
     @contextmanager
-    def _alone(self, build: BuildSpec, asker: Asker) -> Iterator[None]:
+    def _alone(self, build: BuildSpec, waiter: BuildWaiter) -> Iterator[None]:
         with self._lock:
             lock = self._locks.setdefault(build.tag, threading.Lock())
         if not lock.acquire(blocking=False):
-            asker.log(f"Another job builds the image of {build.title}; waiting for it\n")
+            waiter.log(f"Another job builds the image of {build.title}; waiting for it\n")
             while not lock.acquire(timeout=_LOCK_POLL_SECONDS):
-                asker.go_on()
+                waiter.go_on()
         try:
             yield
         finally:
             lock.release()
 
-    def _run(self, build: BuildSpec, context: Iterator[bytes], asker: Asker) -> None:
+    def _run(self, build: BuildSpec, context: Iterator[bytes], waiter: BuildWaiter) -> None:
         output = self._engine.images.build(
             context,
             tag=build.tag,
             dockerfile=build.dockerfile if build.context is not None else "Dockerfile",
             arguments=self._settings.build_arguments,
         )
-        asker.hold(output)
+        waiter.hold(output)
         try:
-            asker.go_on()
+            waiter.go_on()
             for message in output:
                 if "stream" in message:
-                    asker.log(str(message["stream"]))
+                    waiter.log(str(message["stream"]))
                 elif "error" in message:
                     raise BuildFailedError(str(message["error"]).strip())
                 elif "status" in message and not message.get("progressDetail"):
                     layer = f"{message['id']}: " if message.get("id") else ""
-                    asker.log(f"{layer}{message['status']}\n")
-                asker.go_on()
+                    waiter.log(f"{layer}{message['status']}\n")
+                waiter.go_on()
         finally:
-            asker.hold(None)
+            waiter.hold(None)
             output.close()
-        asker.go_on()
+        waiter.go_on()
         if not self.is_built(build):
             raise BuildFailedError("The engine ended the build without an image, and does not say why.")
 
-    def _context(self, build: BuildSpec, asker: Asker) -> Iterator[bytes]:
+    def _context(self, build: BuildSpec, waiter: BuildWaiter) -> Iterator[bytes]:
         """Return the build context as a tar stream."""
         if build.context is not None:
-            return archive.tar_stream(self._context_entries(build, build.context, asker))
-        files = self._conda_files(build, asker)
-        modes = {conda.MICROMAMBA: 0o755}
+            return archive.tar_stream(self._context_entries(build, build.context, waiter))
+        files = self._conda_files(build, waiter)
+        modes = {MICROMAMBA: 0o755}
         entries = (
             archive.Entry(path=name, mode=modes.get(name, 0o644), size=len(data), read=lambda data=data: (data,))  # type: ignore[misc]
             for name, data in files.items()
         )
         return archive.tar_stream(entries)
 
-    def _context_entries(self, build: BuildSpec, folder: Folder, asker: Asker) -> Iterator[archive.Entry]:
+    def _context_entries(self, build: BuildSpec, folder: Folder, waiter: BuildWaiter) -> Iterator[archive.Entry]:
         """Yield the files of a build context, without what its ``.dockerignore`` leaves out."""
         ignored = ignore_rules(self._read(folder, ".dockerignore").decode(errors="replace"), build.dockerfile)
         dockerfile = layout.safe_relative(build.dockerfile)
@@ -154,7 +231,7 @@ class ImageBuilder:
         text = for_engine(text, self._settings)
         yield archive.Entry(path=dockerfile, mode=0o644, size=len(text), read=lambda: (text,))
         for entry in archive.blob_entries(self._blobs, folder, ""):
-            asker.go_on()
+            waiter.go_on()
             name = entry.path.lstrip("/")
             if name != dockerfile and not ignored(name):
                 yield entry
@@ -166,20 +243,20 @@ class ImageBuilder:
                 return b"".join(self._blobs.read(folder.container, folder.name_of(name)))
         return b""
 
-    def _conda_files(self, build: BuildSpec, asker: Asker) -> Mapping[str, bytes]:
+    def _conda_files(self, build: BuildSpec, waiter: BuildWaiter) -> Mapping[str, bytes]:
         if build.base is None or build.conda is None:
             raise BuildFailedError("The environment has neither a build context nor a conda file.")
         base = layout.engine_image(build.base, self._settings)
-        self._engine.images.ensure(base, go_on=asker.go_on)
-        paths = conda.tool_paths(self._engine.images.variable(base, "PATH"))
+        self._engine.images.ensure(base, go_on=waiter.go_on)
+        paths = tool_paths(self._engine.images.variable(base, "PATH"))
         tool = self._engine.images.first_file(base, paths)
         if tool is not None:
-            asker.log(f"The environment is made by {tool} of {build.base}\n")
-            return conda.build_files(base, build.conda, tool=tool)
+            waiter.log(f"The environment is made by {tool} of {build.base}\n")
+            return build_files(base, build.conda, tool=tool)
         url = self._settings.micromamba_url
-        asker.log(f"{build.base} has no conda: the environment is made by micromamba, from {url}\n")
+        waiter.log(f"{build.base} has no conda: the environment is made by micromamba, from {url}\n")
         try:
-            return conda.build_files(base, build.conda, tool=None, micromamba=fetch_micromamba(url))
+            return build_files(base, build.conda, tool=None, micromamba=fetch_micromamba(url))
         except (requests.RequestException, OSError, tarfile.TarError) as error:
             raise BuildFailedError(
                 f"The image {build.base} has no conda, mamba or micromamba, and micromamba cannot be fetched from {url}:"

@@ -12,17 +12,17 @@ from functools import partial
 from aml_emulator.executor import archive, launch, ranks
 from aml_emulator.executor.engine import Engine, Exit, OutputStream
 from aml_emulator.executor.engine_words import EngineFault, fault_text
-from aml_emulator.executor.output import JobOutput, resume
+from aml_emulator.executor.logs import OutputReader, resume
 from aml_emulator.executor.spec import LOG_PATH, BlobStore, RunSink, RunSpec
 
 TERMINATED = 128 + 15
 """The status of a command that SIGTERM ended."""
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class ContainerExit:
     """How the command ended: the status of the process that failed first, its node's end, and where its output is.
 
     *who* is what failed, for messages; *tail* the last lines of its output.
@@ -64,8 +64,8 @@ class Containers:
         spec: RunSpec,
         engine: Engine,
         ids: Sequence[str],
-        nodes: Sequence[JobOutput],
-        processes: Sequence[JobOutput],
+        nodes: Sequence[OutputReader],
+        processes: Sequence[OutputReader],
     ) -> None:
         self.ids = tuple(ids)
         self._spec = spec
@@ -86,7 +86,7 @@ class Containers:
         try:
             self._engine.stop(container_id)
         except EngineFault as error:
-            LOGGER.warning("A container of run %s could not be stopped: %s", self._spec.run_id, fault_text(error))
+            logger.warning("A container of run %s could not be stopped: %s", self._spec.run_id, fault_text(error))
 
     def wait(self) -> None:
         """Wait until every one has ended. The first one that fails ends the others, and so does the end of mpirun.
@@ -132,13 +132,13 @@ class Containers:
         """Return for each node what gives a path of it as a tar stream; the first node comes last, so that it counts."""
         return tuple(partial(self._engine.get, one) for one in reversed(self.ids))
 
-    def verdict(self) -> Verdict:
+    def container_exit(self) -> ContainerExit:
         """Tell how the command ended, once all has been waited for and stored."""
         failed = [end for end in self._ends() if end.code != 0]
         if failed:
             first = min(failed, key=lambda end: end.order)
             process = first.process
-            return Verdict(
+            return ContainerExit(
                 code=first.code,
                 ended=self._exits[process.node],
                 who=f"{_named(self._spec, process)} of the job's command, on node {process.node},",
@@ -152,10 +152,10 @@ class Containers:
         node = min(wrong, key=lambda one: self._exits[one].at, default=0)
         code = self._exits[node].code if wrong else 0
         if self._spec.launcher == "once":
-            return Verdict(
+            return ContainerExit(
                 code=code, ended=self._exits[0], who="The job's command", log=LOG_PATH, tail=self._nodes[0].tail()
             )
-        return Verdict(
+        return ContainerExit(
             code=code,
             ended=self._exits[node],
             who="mpirun" if self._spec.launcher == "mpi" and node == 0 else f"Node {node} of the job",
@@ -218,11 +218,11 @@ class Logs:
         place = self._spec.artifacts
         return sum(item.size for item in self._blobs.walk(place.container, place.name_of(path)))
 
-    def resume(self, node: int, engine: Engine, container_id: str) -> JobOutput:
-        """Take up what a node's main process writes; see :func:`aml_emulator.executor.output.resume`."""
+    def resume(self, node: int, engine: Engine, container_id: str) -> OutputReader:
+        """Take up what a node's main process writes; see :func:`aml_emulator.executor.logs.resume`."""
         path, place = node_log(self._spec, node), self._spec.artifacts
         if path not in self._told and not self.stored(path):
-            return JobOutput(
+            return OutputReader(
                 engine.output(container_id, follow=True),
                 partial(self.append, path),
                 whole=lambda: engine.output(container_id, follow=False),
@@ -260,9 +260,11 @@ class _File(OutputStream):
         return self._chunks
 
 
-def attached(spec: RunSpec, engine: Engine, ids: Sequence[str], logs: Logs) -> list[JobOutput]:
+def attached(spec: RunSpec, engine: Engine, ids: Sequence[str], logs: Logs) -> list[OutputReader]:
     """Follow the output of the main processes of containers that are not yet started."""
-    return [JobOutput(engine.attach(one), partial(logs.append, node_log(spec, node))) for node, one in enumerate(ids)]
+    return [
+        OutputReader(engine.attach(one), partial(logs.append, node_log(spec, node))) for node, one in enumerate(ids)
+    ]
 
 
 def go(spec: RunSpec, engine: Engine, ids: Sequence[str], direct: str) -> None:
@@ -288,14 +290,14 @@ def go_again(spec: RunSpec, engine: Engine, ids: Sequence[str], direct: str) -> 
         engine.stop(one)
 
 
-def followed(spec: RunSpec, engine: Engine, ids: Sequence[str], logs: Logs) -> list[JobOutput]:
+def followed(spec: RunSpec, engine: Engine, ids: Sequence[str], logs: Logs) -> list[OutputReader]:
     """Follow the output of a distributed job's processes, after what is stored of it."""
     return [_followed(engine, ids[one.node], one, logs) for one in ranks.processes(spec)]
 
 
-def _followed(engine: Engine, container_id: str, process: ranks.Process, logs: Logs) -> JobOutput:
+def _followed(engine: Engine, container_id: str, process: ranks.Process, logs: Logs) -> OutputReader:
     path = launch.output_path(process.rank)
-    return JobOutput(
+    return OutputReader(
         engine.follow_file(container_id, path),
         partial(logs.append, process.log),
         skip=logs.stored(process.log),

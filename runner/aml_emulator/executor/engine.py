@@ -35,7 +35,7 @@ from aml_emulator.executor.engine_words import (
 from aml_emulator.executor.images import Images
 from aml_emulator.executor.job_networks import JobNetworks
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 DEFAULT_SHM_BYTES = 2 * 1024**3
@@ -257,9 +257,9 @@ class Engine:
         try:
             self._api.remove_volume(name)
         except NotFound:
-            LOGGER.debug("Volume %s was gone already", name)
+            logger.debug("Volume %s was gone already", name)
         except EngineFault as error:
-            LOGGER.warning("Volume %s could not be removed: %s", name, fault_text(error))
+            logger.warning("Volume %s could not be removed: %s", name, fault_text(error))
 
     def start(self, container_id: str) -> None:
         """Start the container.
@@ -350,7 +350,7 @@ class Engine:
         try:
             self._api.stop(container_id, timeout=STOP_GRACE_SECONDS)
         except NotFound:
-            LOGGER.debug("Container %s was gone before it was stopped", container_id)
+            logger.debug("Container %s was gone before it was stopped", container_id)
 
     def find(self, run_id: str) -> tuple[str, ...]:
         """Return the ids of the run's containers, whatever their state, in the order of its nodes."""
@@ -370,10 +370,10 @@ class Engine:
         try:
             self._api.remove_container(container_id, force=True, v=True)
         except NotFound:
-            LOGGER.debug("Container %s was gone already", container_id)
+            logger.debug("Container %s was gone already", container_id)
         except EngineFault as error:
             if "already in progress" not in fault_text(error):
-                LOGGER.warning("Container %s could not be removed: %s", container_id, fault_text(error))
+                logger.warning("Container %s could not be removed: %s", container_id, fault_text(error))
 
     def remove_network(self, network_id: str) -> None:
         """Take the emulator off the network and remove it; a failure is logged."""
@@ -383,10 +383,10 @@ class Engine:
             self._api.remove_network(network_id)
             self.networks.remove(network_id)
         except NotFound:
-            LOGGER.debug("Network %s was gone already", network_id)
+            logger.debug("Network %s was gone already", network_id)
             self.networks.remove(network_id)
         except EngineFault as error:
-            LOGGER.warning("Network %s could not be removed: %s", network_id, fault_text(error))
+            logger.warning("Network %s could not be removed: %s", network_id, fault_text(error))
 
     def sweep(self, *, keep: frozenset[str]) -> None:
         """Remove this emulator's containers, networks and volumes, but for those of the runs in *keep*."""

@@ -12,19 +12,17 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from aml_emulator.executor import layout, ranks
-from aml_emulator.executor.build import BUILD_LOG_PATH, Asker, BuildFailedError, ImageBuilder
-from aml_emulator.executor.containers import Containers, Logs, Verdict, followed, go_again
+from aml_emulator.executor.build import BUILD_LOG_PATH, BuildFailedError, BuildWaiter, ImageBuilder
+from aml_emulator.executor.containers import ContainerExit, Containers, Logs, followed, go_again
 from aml_emulator.executor.content import Content
 from aml_emulator.executor.engine import Engine, InitMissingError
 from aml_emulator.executor.engine_words import EngineFault, fault_text
 from aml_emulator.executor.images import BuildOutput, ImageUnavailableError
-from aml_emulator.executor.logs import LogPump
-from aml_emulator.executor.output import JobOutput
-from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import BlobStore, BuildSpec, Ending, RunError, RunSink, RunSpec
+from aml_emulator.executor.logs import LogPump, OutputReader
+from aml_emulator.executor.spec import BlobStore, BuildSpec, Ending, ExecutorSettings, RunError, RunSink, RunSpec
 from aml_emulator.executor.start import RunFailedError, Start, abandoned_on_error, node_names, shares
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NOTES_PATH = "system_logs/emulator.log"
 """Where the emulator tells what it did differently from what the job asked for."""
@@ -52,7 +50,7 @@ class _Result:
     error: RunError | None
 
 
-class Run:
+class JobExecution:
     """Executes one :class:`RunSpec`; :meth:`execute` or :meth:`adopt` is called once, in a thread of its own."""
 
     def __init__(
@@ -77,7 +75,7 @@ class Run:
         self._stop_error: RunError | None = None
         self._running: Containers | None = None
         self._left_behind = False
-        self._outputs: list[JobOutput] = []
+        self._outputs: list[OutputReader] = []
         self._noted = False
         self._content = Content(spec, blobs=blobs)
         self._logs = Logs(spec, blobs, sink)
@@ -124,7 +122,7 @@ class Run:
                 return
             self._sink.finished(result.status, result.error)
         except LeftBehindError:
-            LOGGER.info("Run %s goes on without the emulator", self.spec.run_id)
+            logger.info("Run %s goes on without the emulator", self.spec.run_id)
             return
         self._clear()
 
@@ -139,10 +137,10 @@ class Run:
             raise
         except EngineFault as error:
             message = f"The Docker engine failed while the job ran: {fault_text(error)}"
-            LOGGER.warning("Run %s: %s", self.spec.run_id, message)
+            logger.warning("Run %s: %s", self.spec.run_id, message)
             return _Result(status="Failed", error=RunError(code="SystemError", message=message))
         except Exception as error:
-            LOGGER.exception("Run %s ended by a fault of the emulator", self.spec.run_id)
+            logger.exception("Run %s ended by a fault of the emulator", self.spec.run_id)
             message = f"The emulator failed while the job ran: {type(error).__name__}: {error}"
             return _Result(status="Failed", error=RunError(code="SystemError", message=message))
 
@@ -154,7 +152,7 @@ class Run:
             if shares(self.spec):
                 self._engine.remove_volumes(self.spec.run_id)
         except EngineFault as error:
-            LOGGER.warning("What run %s left on the engine stays there: %s", self.spec.run_id, fault_text(error))
+            logger.warning("What run %s left on the engine stays there: %s", self.spec.run_id, fault_text(error))
 
     def _undo(self) -> None:
         """Clear away containers of a command that never began. The logs go first: without containers they say "begun"."""
@@ -196,9 +194,9 @@ class Run:
         append(b"")
         self._sink.log(BUILD_LOG_PATH)
         pump = LogPump(append)
-        asker = Asker(log=lambda text: pump.feed(text.encode()), go_on=self._go_on, hold=self._hold_build)
+        waiter = BuildWaiter(log=lambda text: pump.feed(text.encode()), go_on=self._go_on, hold=self._hold_build)
         try:
-            self._builder.build(build, asker)
+            self._builder.build(build, waiter)
         except BuildFailedError as error:
             pump.feed(f"{error}\n".encode())
             message = (
@@ -232,7 +230,7 @@ class Run:
         try:
             return start.start(image)
         except InitMissingError:
-            LOGGER.info("The engine has no docker-init; jobs run without an init process")
+            logger.info("The engine has no docker-init; jobs run without an init process")
             self._undo()
             return start.start(image)
 
@@ -264,7 +262,7 @@ class Run:
         self._check_left_behind()
         self._status("Finalizing")
         containers.finish()
-        result = self._ended(containers.verdict()) if reason is None else self._stopped()
+        result = self._ended(containers.container_exit()) if reason is None else self._stopped()
         try:
             for note in self._content.capture(containers.readers(), self._sink):
                 self._note(note)
@@ -275,20 +273,20 @@ class Run:
                 raise RunFailedError(RunError(code="SystemError", message=message)) from error
         return result
 
-    def _ended(self, verdict: Verdict) -> _Result:
-        if verdict.code == 0:
+    def _ended(self, exit_: ContainerExit) -> _Result:
+        if exit_.code == 0:
             return _Result(status="Completed", error=None)
-        why = f"Execution failed. {verdict.who} exited with status code {verdict.code}."
-        if verdict.ended.out_of_memory:
+        why = f"Execution failed. {exit_.who} exited with status code {exit_.code}."
+        if exit_.ended.out_of_memory:
             why += " It was killed because the memory ran out."
-        elif verdict.code == 137:
+        elif exit_.code == 137:
             why += " It was killed (SIGKILL)."
-        if verdict.ended.error:
-            why += f" {verdict.ended.error}"
-        why += f" Please check log file '{verdict.log}' for error details."
-        if verdict.tail:
-            why += f" The last lines of its output:\n{verdict.tail}"
-        return _Result(status="Failed", error=RunError(code="UserError", message=why, exit_code=verdict.code))
+        if exit_.ended.error:
+            why += f" {exit_.ended.error}"
+        why += f" Please check log file '{exit_.log}' for error details."
+        if exit_.tail:
+            why += f" The last lines of its output:\n{exit_.tail}"
+        return _Result(status="Failed", error=RunError(code="UserError", message=why, exit_code=exit_.code))
 
     def _stopped(self) -> _Result:
         if self._stop_reason == "lost":
@@ -327,14 +325,14 @@ class Run:
         return max(0.0, self.spec.timeout_seconds - gone)
 
     def _note(self, text: str) -> None:
-        LOGGER.info("Run %s: %s", self.spec.run_id, text)
+        logger.info("Run %s: %s", self.spec.run_id, text)
         line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n".encode()
         self._blobs.append(self.spec.artifacts.container, self.spec.artifacts.name_of(NOTES_PATH), line)
         if not self._noted:
             self._noted = True
             self._sink.log(NOTES_PATH)
 
-    def _followed(self, outputs: list[JobOutput]) -> list[JobOutput]:
+    def _followed(self, outputs: list[OutputReader]) -> list[OutputReader]:
         """Return *outputs*, remembered so that they can be let go of."""
         with self._lock:
             self._outputs += outputs

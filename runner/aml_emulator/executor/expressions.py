@@ -37,7 +37,7 @@ class Reference:
     optional: bool
 
 
-def references(command: str) -> tuple[Reference, ...]:
+def expression_references(command: str) -> tuple[Reference, ...]:
     """Return every reference of *command*, in order of appearance.
 
     Raises:
@@ -74,7 +74,7 @@ def render(command: str, inputs: Mapping[str, str], outputs: Mapping[str, str]) 
 
     def optional(match: re.Match[str]) -> str:
         part = match.group(1)
-        for reference in references(part):
+        for reference in expression_references(part):
             if reference.group == "inputs" and reference.name not in inputs:
                 return ""
         return part

@@ -20,8 +20,7 @@ from urllib3.exceptions import NewConnectionError
 
 from aml_emulator.executor.archive import ContentError
 from aml_emulator.executor.spec import InputSpec
-from aml_emulator.network.hosts import Destination, decide
-from aml_emulator.network.outward import InwardError, Outward
+from aml_emulator.network import Destination, InwardError, Outward, decide
 
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0

@@ -12,7 +12,7 @@ from collections.abc import Callable
 _WILD = re.compile(r"[*?]")
 
 
-def split(path: str) -> tuple[str, str | None]:
+def split_glob(path: str) -> tuple[str, str | None]:
     """Return the folder before the first wildcard, and the pattern below it; None where there is no wildcard."""
     parts = path.split("/")
     first = next((at for at, part in enumerate(parts) if _WILD.search(part)), None)

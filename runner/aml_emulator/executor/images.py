@@ -15,7 +15,7 @@ from requests.exceptions import HTTPError
 
 from aml_emulator.executor.engine_words import ENGINE_SECONDS, INSTANCE_LABEL, PING_SECONDS, EngineFault, fault_text
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class BuildOutput:
@@ -38,7 +38,7 @@ class BuildOutput:
             CancellableStream(iter(()), self._response).close()
         except (OSError, AttributeError) as error:
             # The connection is gone, or has been given back, which is all that is wanted.
-            LOGGER.debug("A build had ended before it was broken off: %s", error)
+            logger.debug("A build had ended before it was broken off: %s", error)
 
     def close(self) -> None:
         """Give back the connection."""
@@ -75,7 +75,7 @@ class Images:
         try:
             self._client.images.get(reference)
         except ImageNotFound:
-            LOGGER.info("Pulling %s", reference)
+            logger.info("Pulling %s", reference)
         else:
             return
         repository, _, tag = reference.partition("@") if "@" in reference else reference.rpartition(":")
@@ -159,7 +159,7 @@ class Images:
                 try:
                     self._api.remove_image(tag)
                 except EngineFault as error:
-                    LOGGER.warning("The image %s could not be removed: %s", tag, fault_text(error))
+                    logger.warning("The image %s could not be removed: %s", tag, fault_text(error))
 
 
 def _http_error(response: Response) -> HTTPError:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import InputSpec, OutputSpec, RunSpec
+from aml_emulator.executor.spec import ExecutorSettings, InputSpec, OutputSpec, RunSpec
 
 EMULATOR_HOST = "azureml"
 """The emulator's name on a job's network."""

@@ -9,18 +9,17 @@ from functools import partial
 
 from aml_emulator.executor.build import ImageBuilder
 from aml_emulator.executor.engine import Engine
-from aml_emulator.executor.execution import Run, StopReason, has_begun
+from aml_emulator.executor.execution import JobExecution, StopReason, has_begun
 from aml_emulator.executor.layout import EMULATOR_HOST
 from aml_emulator.executor.nodes import Fleet
-from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import BlobStore, Ending, RunError, RunSpec, SinkFor
+from aml_emulator.executor.spec import BlobStore, Ending, ExecutorSettings, RunError, RunSpec, SinkFor
 
-__all__ = ["ExecutorSettings", "JobRunner"]
+__all__ = ["ExecutorSettings", "JobQueue"]
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
-class JobRunner:
+class JobQueue:
     """Runs jobs as containers, at most ``settings.max_jobs`` at once, each on nodes of its cluster.
 
     First come, first served: a job waits for those before it on its own cluster, not for those of a cluster that is busy.
@@ -42,8 +41,8 @@ class JobRunner:
         self._builder = ImageBuilder(self._engine, blobs, settings)
         self._lock = threading.Lock()
         self._fleet = fleet or Fleet()
-        self._waiting: dict[str, Run] = {}
-        self._running: dict[str, Run] = {}
+        self._waiting: dict[str, JobExecution] = {}
+        self._running: dict[str, JobExecution] = {}
         self._started = False
         self._closed = False
         self._timer: threading.Timer | None = None
@@ -154,8 +153,8 @@ class JobRunner:
             run.leave_behind()
         self._engine.close()
 
-    def _run(self, spec: RunSpec) -> Run:
-        return Run(
+    def _run(self, spec: RunSpec) -> JobExecution:
+        return JobExecution(
             spec,
             engine=self._engine,
             blobs=self._blobs,
@@ -176,7 +175,7 @@ class JobRunner:
                 self._running[run.spec.run_id] = run
             self._begin(run, run.execute)
 
-    def _next(self) -> Run | None:
+    def _next(self) -> JobExecution | None:
         """Return the first waiting run that may begin, with a node of its cluster taken; None where there is none."""
         if len(self._running) >= self._settings.max_jobs:
             return None
@@ -205,15 +204,15 @@ class JobRunner:
             self._timer = None
         self._begin_waiting()
 
-    def _begin(self, run: Run, work: Callable[[], None]) -> None:
+    def _begin(self, run: JobExecution, work: Callable[[], None]) -> None:
         name = f"run-{run.spec.run_id}"
         threading.Thread(target=self._work, args=(run, work), name=name, daemon=True).start()
 
-    def _work(self, run: Run, work: Callable[[], None]) -> None:
+    def _work(self, run: JobExecution, work: Callable[[], None]) -> None:
         try:
             work()
         except Exception:
-            LOGGER.exception("The end of run %s could not be reported", run.spec.run_id)
+            logger.exception("The end of run %s could not be reported", run.spec.run_id)
         finally:
             with self._lock:
                 del self._running[run.spec.run_id]

@@ -1,6 +1,6 @@
 """What the services and the executor tell each other: the run to execute, and what became of it.
 
-Everything here is plain data that survives a restart: :func:`to_json` and :func:`from_json` turn a :class:`RunSpec`
+Everything here is plain data that survives a restart: :func:`spec_to_json` and :func:`spec_from_json` turn a :class:`RunSpec`
 into text and back.
 """
 
@@ -10,7 +10,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Final, Literal, Protocol
 
 from aml_emulator.executor.launch import Launcher
 
@@ -209,13 +209,13 @@ SinkFor = Callable[[str], RunSink]
 """Gives the sink of the run of that id."""
 
 
-def to_json(spec: RunSpec) -> str:
+def spec_to_json(spec: RunSpec) -> str:
     """Return *spec* as JSON, for the store."""
     return json.dumps(dataclasses.asdict(spec))
 
 
-def from_json(text: str) -> RunSpec:
-    """Return the spec that :func:`to_json` wrote."""
+def spec_from_json(text: str) -> RunSpec:
+    """Return the spec that :func:`spec_to_json` wrote."""
     data: dict[str, Any] = json.loads(text)
 
     def folder(value: dict[str, str] | None) -> Folder | None:
@@ -271,3 +271,36 @@ class JobExecutor(Protocol):
 
     def close(self) -> None:
         """Stop working; runs go on in their containers."""
+
+
+MICROMAMBA_URL: Final = "https://micro.mamba.pm/api/micromamba/linux-64/latest"
+"""Where micromamba's own installation takes it from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorSettings:
+    """How jobs reach the emulator, and how many of them run at once.
+
+    Attributes:
+        max_jobs: at most so many jobs run at the same time; more wait in the order they came.
+        proxy_port: the port of the emulator's proxy, as seen from a job's network.
+        ca_bundle: PEM: the CAs that a job trusts, the emulator's among them.
+        registry_login_server: the registry's name in a job's image, such as ``amllocal.azurecr.io``.
+        registry_engine_name: the same registry as the Docker engine calls it, such as ``localhost:7381``.
+        instance: the emulator's identity; containers and networks are labelled with it.
+        build_arguments: build arguments of every image that is built here: the proxy.
+        micromamba_url: the package of micromamba, for images without conda.
+        container: name or id of the container that the emulator runs in; None where it is a plain process.
+        own_ports: the emulator's own ports, from which no input is fetched.
+    """
+
+    max_jobs: int
+    proxy_port: int
+    ca_bundle: bytes = field(repr=False)
+    registry_login_server: str
+    registry_engine_name: str
+    instance: str
+    build_arguments: Mapping[str, str] = field(default_factory=dict)
+    micromamba_url: str = MICROMAMBA_URL
+    container: str | None = None
+    own_ports: frozenset[int] = frozenset()

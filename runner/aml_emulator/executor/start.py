@@ -17,10 +17,9 @@ from aml_emulator.executor.engine import Engine, Network
 from aml_emulator.executor.engine_words import fault_text
 from aml_emulator.executor.expressions import ExpressionError, render
 from aml_emulator.executor.fetch import fetched, guarded
-from aml_emulator.executor.output import JobOutput
-from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import RunError, RunSpec
-from aml_emulator.network.outward import Outward
+from aml_emulator.executor.logs import OutputReader
+from aml_emulator.executor.spec import ExecutorSettings, RunError, RunSpec
+from aml_emulator.network import Outward
 
 
 class RunFailedError(Exception):
@@ -32,7 +31,7 @@ class RunFailedError(Exception):
 
 
 @contextmanager
-def abandoned_on_error(outputs: Sequence[JobOutput]) -> Iterator[None]:
+def abandoned_on_error(outputs: Sequence[OutputReader]) -> Iterator[None]:
     """Let go of *outputs* where what they belong to fails: their threads end."""
     try:
         yield
@@ -74,7 +73,7 @@ class Start:
     logs: Logs
     note: Callable[[str], None]
     go_on: Callable[[], None]
-    remember: Callable[[list[JobOutput]], list[JobOutput]]
+    remember: Callable[[list[OutputReader]], list[OutputReader]]
 
     def start(self, image: str) -> Containers:
         """Create and start the containers of *image*, and begin to follow them.

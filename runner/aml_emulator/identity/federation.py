@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from aml_emulator.identity.tokens import TokenError, decode, unbase64
+from aml_emulator.identity.tokens import TokenError, decode_token, unbase64
 
 AUDIENCE: Final = "api://AzureADTokenExchange"
 """The audience that Azure recommends, and that azure-identity's users ask for."""
@@ -96,7 +96,7 @@ class Federation:
         Raises:
             TokenError: with the code and the words of Entra ID.
         """
-        header, claims = decode(token)
+        header, claims = decode_token(token)
         issuer, subject, audiences = claims.get("iss"), claims.get("sub"), _audiences(claims)
         known = tuple(one for one in self._credentials if one.keys is not None or not signed)
         if not known and not signed:

@@ -192,7 +192,7 @@ class Tokens:
     def _claims(self, token: str) -> dict[str, Any]:
         """Return the claims of a token of ours that has not expired."""
         head, _, signature = token.rpartition(".")
-        header, claims = decode(token)
+        header, claims = decode_token(token)
         if header.get("alg") != "HS256" or not hmac.compare_digest(self._signature(head), signature):
             raise TokenError("InvalidAuthenticationToken", "The access token was not signed by this service.")
         if float(claims.get("exp", 0)) <= self._clock():
@@ -209,7 +209,7 @@ class Tokens:
         Raises:
             TokenError: malformed, expired, or not valid yet.
         """
-        _, claims = decode(token)
+        _, claims = decode_token(token)
         now, expiry, start = self._clock(), claims.get("exp"), claims.get("nbf", 0)
         valid = isinstance(expiry, (int, float)) and isinstance(start, (int, float)) and start <= now < expiry
         if not valid:
@@ -238,7 +238,7 @@ class Tokens:
         return _base64(hmac.new(self._key, head.encode("utf-8"), hashlib.sha256).digest())
 
 
-def decode(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def decode_token(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return header and claims of a JWT, unchecked.
 
     Raises:

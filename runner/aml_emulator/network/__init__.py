@@ -1,1 +1,30 @@
 """Proxy, certificates, TLS fronts and injected faults."""
+
+from __future__ import annotations
+
+from aml_emulator.network.certificates import Certificates as Certificates
+from aml_emulator.network.certificates import prepare_certificates as prepare_certificates
+from aml_emulator.network.fault_injection import FaultFront as FaultFront
+from aml_emulator.network.fault_injection import Faults as Faults
+from aml_emulator.network.fault_injection import Rule as Rule
+from aml_emulator.network.hosts import LOGIN_HOSTS as LOGIN_HOSTS
+from aml_emulator.network.hosts import SERVICE_SUFFIX as SERVICE_SUFFIX
+from aml_emulator.network.hosts import Destination as Destination
+from aml_emulator.network.hosts import decide as decide
+from aml_emulator.network.outward import InwardError as InwardError
+from aml_emulator.network.outward import Outward as Outward
+from aml_emulator.network.proxy import PAGE_PATH as PAGE_PATH
+from aml_emulator.network.proxy import BadHeadError as BadHeadError
+from aml_emulator.network.proxy import Head as Head
+from aml_emulator.network.proxy import Proxy as Proxy
+from aml_emulator.network.proxy import join_streams as join_streams
+from aml_emulator.network.proxy import parse_head as parse_head
+from aml_emulator.network.proxy import read_target as read_target
+from aml_emulator.network.proxy import split_target as split_target
+from aml_emulator.network.requests_log import KEPT_REQUESTS as KEPT_REQUESTS
+from aml_emulator.network.requests_log import Recorder as Recorder
+from aml_emulator.network.requests_log import RequestLog as RequestLog
+from aml_emulator.network.upstream import MAX_HEAD_BYTES as MAX_HEAD_BYTES
+from aml_emulator.network.upstream import Streams as Streams
+from aml_emulator.network.upstream import Upstream as Upstream
+from aml_emulator.network.upstream import connect as connect

@@ -45,7 +45,7 @@ class Certificates:
     ca_pem: str
 
 
-def prepare(folder: Path, *, now: datetime | None = None) -> Certificates:
+def prepare_certificates(folder: Path, *, now: datetime | None = None) -> Certificates:
     """Return certificates in *folder*: the authority as kept, or new if absent or near its end; the server's new.
 
     Args:

@@ -33,7 +33,7 @@ Admin = Callable[[str, str], Awaitable[tuple[int, bytes]]]
 HEALTH = ("GET", "/_emulator/health")
 """The one request of the admin interface that a job may send."""
 
-PAGE = "/ui/"
+PAGE_PATH = "/ui/"
 """What the addresses of the page for people begin with."""
 
 
@@ -196,7 +196,7 @@ class Proxy:
         if task is not None:
             self._tunnels[task] = writer
             task.add_done_callback(lambda done: self._tunnels.pop(done, None))
-        await join((reader, writer), streams)
+        await join_streams((reader, writer), streams)
 
     async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = read_target(head.target)
@@ -229,7 +229,7 @@ class Proxy:
             await self._unreachable(writer, host, error)
             return
         streams[1].write("\r\n".join([*lines, "", ""]).encode("latin-1"))
-        await join((reader, writer), streams)
+        await join_streams((reader, writer), streams)
 
     async def _refuse(self, writer: asyncio.StreamWriter, decision: Decision) -> None:
         logger.warning("REFUSED: %s", decision.reason)
@@ -312,10 +312,10 @@ def is_from_a_tool(head: Head) -> bool:
 def is_for_people(target: str) -> bool:
     """Return whether a request's target is the page's: ``/``, which leads there, or below ``/ui``."""
     path = target.partition("?")[0]
-    return path in ("/", PAGE.rstrip("/"), "/favicon.ico") or path.startswith(PAGE)
+    return path in ("/", PAGE_PATH.rstrip("/"), "/favicon.ico") or path.startswith(PAGE_PATH)
 
 
-async def join(left: Streams, right: Streams) -> None:
+async def join_streams(left: Streams, right: Streams) -> None:
     """Copy both ways until both sides have ended or one breaks; closes *right*."""
     try:
         async with asyncio.TaskGroup() as group:

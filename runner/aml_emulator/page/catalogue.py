@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from aml_emulator.api.routing import Call
+from aml_emulator.api import Call
 from aml_emulator.context import Context
-from aml_emulator.domain.errors import NotFoundError
+from aml_emulator.domain import NotFoundError
 from aml_emulator.page.view import Document, Paging
-from aml_emulator.store.assets import AssetVersion, Compute
+from aml_emulator.store import AssetVersion, Compute
 
 KINDS = {"models": "Models", "data": "Data", "environments": "Environments", "codes": "Code"}
 PAGE = 50

@@ -10,8 +10,7 @@ from typing import Any
 from azure.core.exceptions import ResourceNotFoundError
 
 from aml_emulator.context import Context
-from aml_emulator.store.runs import Run
-from aml_emulator.store.v1 import MetricRow
+from aml_emulator.store import MetricRow, Run
 
 NAMES = 20
 """Of which the values are shown."""

@@ -6,23 +6,19 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from azure.core.exceptions import ResourceNotFoundError
 
-from aml_emulator.api.routing import Call
+from aml_emulator.api import Call
 from aml_emulator.context import Context
-from aml_emulator.domain.errors import NotFoundError
+from aml_emulator.domain import NotFoundError
 from aml_emulator.page.charts import Chart, draw, text
-from aml_emulator.page.files import tree
 from aml_emulator.page.logged import logged_of
-from aml_emulator.page.view import Content, Document, Paging
-from aml_emulator.page.words import duration, plain
-from aml_emulator.store.browse import MetricSummary, RunFilter
-from aml_emulator.store.metrics import Metric
-from aml_emulator.store.runs import Artifact, Run
+from aml_emulator.page.view import Content, Document, Paging, duration, plain
+from aml_emulator.store import Artifact, Metric, MetricSummary, Run, RunFilter
 
 PAGE = 50
 CHARTS = 12
@@ -353,3 +349,44 @@ def _settings(job: Mapping[str, Any]) -> list[tuple[str, str]]:
         for name in shown
         if job.get(name)
     ]
+
+
+SHOWN = 2000
+"""So many files are shown; a run may have any number."""
+
+DEPTH = 12
+"""Folders below this depth are written as part of the file's name."""
+
+
+@dataclass(kw_only=True)
+class Folder:
+    """A folder of a run's files."""
+
+    name: str
+    folders: dict[str, Folder] = field(default_factory=dict)
+    files: list[tuple[str, Artifact]] = field(default_factory=list)
+    count: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """The files of a run: the first of them as a tree, and how many there are in all."""
+
+    root: Folder
+    shown: int
+    total: int
+
+
+def tree(artifacts: Sequence[Artifact]) -> Tree:
+    """Return files as a tree, in the order of their paths."""
+    root = Folder(name="")
+    shown = artifacts[:SHOWN]
+    for artifact in shown:
+        *above, name = artifact.path.split("/", DEPTH)
+        place = root
+        place.count += 1
+        for part in above:
+            place = place.folders.setdefault(part, Folder(name=part))
+            place.count += 1
+        place.files.append((name, artifact))
+    return Tree(root=root, shown=len(shown), total=len(artifacts))

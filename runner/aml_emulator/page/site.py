@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 
-from aml_emulator.api.errors import service_error
-from aml_emulator.api.routing import Call, Route, Router
+from aml_emulator.api import Call, Route, Router, service_error
 from aml_emulator.context import Context
-from aml_emulator.domain.errors import DomainError
-from aml_emulator.network.proxy import PAGE, Head
-from aml_emulator.page import words
-from aml_emulator.page.access import HEADERS, METHODS, refusal
+from aml_emulator.domain import DomainError
+from aml_emulator.network import PAGE_PATH, Head, read_target
+from aml_emulator.page import view
 from aml_emulator.page.catalogue import Catalogue
-from aml_emulator.page.hide import hider
 from aml_emulator.page.runs import RunPages
-from aml_emulator.page.view import Content, Document
+from aml_emulator.page.view import Content, Document, hider
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +77,7 @@ class Site:
             ("static/{file}", self._static),
         )
         self._router = Router(
-            Route(method=method, path=f"{PAGE}{path}".rstrip("/"), handler=handler)
+            Route(method=method, path=f"{PAGE_PATH}{path}".rstrip("/"), handler=handler)
             for path, handler in pages
             for method in METHODS
         )
@@ -113,8 +111,8 @@ class Site:
             allowed = (("Allow", ", ".join(METHODS)),) if refused[0] == HTTPStatus.METHOD_NOT_ALLOWED else ()
             return _Answer(status=refused[0], content=_text(refused[1]), headers=allowed)
         path, _, query = head.target.partition("?")
-        if not path.startswith(PAGE):
-            goal = f"{PAGE}static/icon.svg" if path == "/favicon.ico" else PAGE
+        if not path.startswith(PAGE_PATH):
+            goal = f"{PAGE_PATH}static/icon.svg" if path == "/favicon.ico" else PAGE_PATH
             return _Answer(status=HTTPStatus.FOUND, content=_text(""), headers=(("Location", goal),))
         try:
             return _Answer(status=HTTPStatus.OK, content=self._content(head, path, query))
@@ -187,12 +185,12 @@ class Site:
                 lstrip_blocks=True,
                 auto_reload=False,
             )
-            made.globals["link"] = words.link
+            made.globals["link"] = view.link
             made.filters |= {
-                "moment": words.moment,
-                "duration": words.duration,
-                "size": words.size,
-                "plain": words.plain,
+                "moment": view.moment,
+                "duration": view.duration,
+                "size": view.size,
+                "plain": view.plain,
             }
             self._templates = made
         return self._templates
@@ -206,3 +204,47 @@ class Site:
 
 def _text(text: str) -> Content:
     return Content(type="text/plain; charset=utf-8", body=f"{text}\n".encode())
+
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+"""The names under which the page answers. Any other name may be one that was made to point here (DNS rebinding)."""
+
+METHODS = ("GET", "HEAD")
+
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+HEADERS: Sequence[tuple[str, str]] = (
+    ("Content-Security-Policy", _POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+)
+"""What every answer of the page carries: nothing from elsewhere is loaded, and nobody frames or embeds it."""
+
+
+def refusal(head: Head) -> tuple[int, str] | None:
+    """Return why a request is not answered, as status and reason, or None if it may be.
+
+    A browser says in ``Sec-Fetch-Site`` where a request comes from (https://www.w3.org/TR/fetch-metadata/). Following a
+    link from elsewhere is fine, because nothing on the page changes anything; being embedded or fetched is not.
+    """
+    headers = {name.lower(): value for name, value in head.headers}
+    host = headers.get("host", "")
+    target = read_target(f"//{host}")
+    if target is None or target.host not in LOOPBACK:
+        return 403, "This page answers as localhost, 127.0.0.1 or [::1] only."
+    if head.method not in METHODS:
+        return 405, "This page is for reading: GET and HEAD only."
+    origin = headers.get("origin")
+    if origin is not None and origin.lower() != f"http://{host.lower()}":
+        return 403, "This page does not answer other pages."
+    site = headers.get("sec-fetch-site", "none")
+    navigates = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    if site not in ("none", "same-origin") and not navigates:
+        return 403, "This page does not answer other pages."
+    return None

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote, urlencode
+
+from aml_emulator.identity import Identity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,3 +77,80 @@ class Paging:
     def last(self) -> int:
         """The number of the last item on this page."""
         return min(self.offset + self.size, self.total)
+
+
+HIDDEN = "•••"
+
+_PATTERNS = (
+    # The signature of a SAS: https://learn.microsoft.com/rest/api/storageservices/create-service-sas
+    r"(?P<sas>(?:\b|%26)sig(?:=|%3D))[A-Za-z0-9%+/=_-]{16,}",
+    r"(?P<key>\b(?:AccountKey|SharedAccessKey|client_secret|password)=)[^\s;&\"'<]+",
+    # The user's part of an address.
+    r"(?P<user>://)[^\s/@:\"'<]+:[^\s/@\"'<]+(?=@)",
+    # A JSON Web Token: two parts that begin as JSON objects do in base64, and a signature.
+    r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+    r"\b(?:ghp|gho|ghs|ghu|github_pat)_[A-Za-z0-9_]{20,}",
+)
+
+
+def hider(identity: Identity) -> Callable[[str], str]:
+    """Return a function that puts ``•••`` for every secret in a text, also in one that is escaped for HTML.
+
+    Args:
+        identity: whose secrets are hidden wherever they stand.
+    """
+    own = (identity.client_secret, identity.token_secret, identity.storage_key)
+    words = "|".join(re.escape(secret) for secret in own if secret)
+    pattern = re.compile("|".join((words, *_PATTERNS)) if words else "|".join(_PATTERNS), re.IGNORECASE)
+
+    def put(match: re.Match[str]) -> str:
+        kept = match["sas"] or match["key"] or match["user"] or ""
+        return kept + HIDDEN
+
+    return lambda text: pattern.sub(put, text)
+
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+def link(*segments: str, **query: object) -> str:
+    """Return the address of a part of the page: ``link("runs", "a b", page=2)`` is ``/ui/runs/a%20b?page=2``."""
+    path = "/".join(quote(segment, safe="") for segment in segments)
+    asked = {name: value for name, value in query.items() if value not in ("", None)}
+    return f"/ui/{path}" + (f"?{urlencode(asked)}" if asked else "")
+
+
+def moment(seconds: float | None) -> str:
+    """Return a time, in seconds since the epoch, as people read it, in UTC; ``—`` for None."""
+    return "—" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def duration(seconds: float | None) -> str:
+    """Return a length of time in at most two units; ``—`` for None."""
+    if seconds is None:
+        return "—"
+    if seconds < 10:
+        return f"{max(seconds, 0):.1f} s"
+    whole = round(seconds)
+    for name, length, small, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= length:
+            return f"{whole // length} {name} {whole % length // part} {small}"
+    return f"{whole} s"
+
+
+def size(count: int | None) -> str:
+    """Return a number of bytes in its largest fitting unit of 1024; ``—`` for None."""
+    if count is None:
+        return "—"
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{int(value)} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def plain(text: str) -> str:
+    """Return what a job wrote as plain lines: without escape sequences, and a carriage return begins a line."""
+    return _CONTROLS.sub("�", _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))

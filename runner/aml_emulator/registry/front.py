@@ -20,9 +20,8 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
-from aml_emulator.identity.tokens import RegistryAccess, TokenError, Tokens
-from aml_emulator.network.proxy import BadHeadError, Head, join, parse_head, read_target, split_target
-from aml_emulator.network.upstream import connect
+from aml_emulator.identity import RegistryAccess, TokenError, Tokens
+from aml_emulator.network import BadHeadError, Head, connect, join_streams, parse_head, read_target, split_target
 from aml_emulator.registry.acr import AcrInterface, Answer, refused
 from aml_emulator.registry.requests import Asked, plain_target, read_request, read_scope
 
@@ -188,7 +187,7 @@ class RegistryFront:
         lines += [f"{name}: {value}" for name, value in head.headers if name.lower() not in dropped]
         lines += ["X-Forwarded-Proto: https", "Connection: close", "", ""]
         streams[1].write("\r\n".join(lines).encode("latin-1"))
-        await join((reader, writer), streams)
+        await join_streams((reader, writer), streams)
         if head.method == "DELETE":
             await asyncio.to_thread(self._acr.tidy, read_request(head.method, head.target).repository)
 

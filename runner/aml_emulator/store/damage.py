@@ -111,7 +111,7 @@ def disk_problem(data: Path) -> str | None:
     return None
 
 
-def problems(data: Path, ping_blobs: Callable[[], None]) -> Sequence[str]:
+def state_problems(data: Path, ping_blobs: Callable[[], None]) -> Sequence[str]:
     """Return everything that is wrong with the state of a running service, as sentences."""
     found = [disk_problem(data), database_problem(data / "store.db")]
     try:

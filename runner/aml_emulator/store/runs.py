@@ -15,7 +15,7 @@ from aml_emulator.store.database import Database
 TERMINAL = frozenset({"Completed", "Failed", "Canceled"})
 """Statuses that are never left again."""
 
-ORDER = {
+RUN_ORDER = {
     "NotStarted": 0,
     "Queued": 1,
     "Preparing": 2,
@@ -116,7 +116,9 @@ class RunStore:
 
     def experiments(self) -> list[Experiment]:
         """Return all experiments, newest first."""
-        return [_experiment(row) for row in self._db.rows("SELECT * FROM experiments ORDER BY created DESC, name")]
+        return [
+            _experiment(row) for row in self._db.rows("SELECT * FROM experiments ORDER BY created DESC, name")
+        ]
 
     def change_experiment(self, experiment_id: str, *, name: str | None = None, stage: str | None = None) -> None:
         """Give an experiment another name or stage (``active`` or ``deleted``)."""
@@ -213,7 +215,8 @@ class RunStore:
             condition += " AND (r.created < ? OR (r.created = ? AND r.id > ?))"
             values += [after[0], after[0], after[1]]
         rows = self._db.rows(
-            f"{_SELECT} WHERE r.job IS NOT NULL {condition} ORDER BY r.created DESC, r.id LIMIT ?", [*values, limit]
+            f"{_SELECT} WHERE r.job IS NOT NULL {condition} ORDER BY r.created DESC, r.id LIMIT ?",
+            [*values, limit],
         )
         return [_run(row) for row in rows]
 
@@ -235,7 +238,9 @@ class RunStore:
 
     def children(self, run_id: str) -> list[Run]:
         """Return the direct children of a run, oldest first."""
-        return [_run(row) for row in self._db.rows(f"{_SELECT} WHERE r.parent_id = ? ORDER BY r.created", (run_id,))]
+        return [
+            _run(row) for row in self._db.rows(f"{_SELECT} WHERE r.parent_id = ? ORDER BY r.created", (run_id,))
+        ]
 
     def unfinished_jobs(self) -> list[Run]:
         """Return submitted jobs that have not ended, oldest first."""
@@ -263,7 +268,7 @@ class RunStore:
         now = self._clock()
         with self._db.transaction():
             run = self.get(run_id)
-            if run is None or run.terminal or ORDER[status] <= ORDER[run.status]:
+            if run is None or run.terminal or RUN_ORDER[status] <= RUN_ORDER[run.status]:
                 return False
             started = now if run.started is None and status == "Running" else run.started
             self._db.execute(

@@ -58,7 +58,7 @@ def test_azureml_core_reads_the_same(name: str, read: dict[str, Any]) -> None:
     job, config = CASES[name][1], read[name]
     if config["script"]:
         config["script"] = os.path.normpath(config["script"])  # as azureml-core does when it submits (``_setup_run``)
-    assert job["command"].rpartition("\n")[2] == runconfig.command(config)
+    assert job["command"].rpartition("\n")[2] == runconfig.command_of_runconfig(config)
     assert job.get("environment_variables", {}) == runconfig.variables(config)
     resources = runconfig.resources(config)
     ours = job.get("resources", {})
@@ -77,7 +77,7 @@ def test_azureml_core_reads_the_same(name: str, read: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", OF_JOBS)
 def test_azureml_core_reads_what_is_made_of_command_jobs(name: str, read: dict[str, Any]) -> None:
     values, config = OF_JOBS[name][1], read[f"job-{name}"]
-    assert runconfig.command(config) == values["command"]
+    assert runconfig.command_of_runconfig(config) == values["command"]
     assert runconfig.variables(config) == values.get("environmentVariables", {})
     docker = values.get("docker", {})
     assert runconfig.resources(config) == {

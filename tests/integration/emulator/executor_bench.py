@@ -15,7 +15,7 @@ import pytest
 from docker.models.containers import Container
 
 from aml_emulator.executor.engine_words import INSTANCE_LABEL, RUN_LABEL
-from aml_emulator.executor.queue import ExecutorSettings, JobRunner
+from aml_emulator.executor.queue import ExecutorSettings, JobQueue
 from aml_emulator.executor.spec import LOG_PATH, Folder, RunSpec
 from tests.support.fake_executor import HANGING_SECONDS, MemoryBlobs, RecordingSink
 
@@ -27,7 +27,7 @@ STORE = "store"
 class Bench:
     """A runner, and what it works with."""
 
-    runner: JobRunner
+    runner: JobQueue
     settings: ExecutorSettings
     blobs: MemoryBlobs
     sinks: dict[str, RecordingSink]
@@ -84,7 +84,7 @@ def make_bench(engine: docker.DockerClient) -> Iterator[Callable[..., Bench]]:
         instances.append(settings.instance)
         blobs = of.blobs if of else MemoryBlobs()
         sinks: dict[str, RecordingSink] = {}
-        runner = JobRunner(
+        runner = JobQueue(
             blobs=blobs, settings=settings, sink_for=lambda run_id: sinks.setdefault(run_id, RecordingSink())
         )
         bench = Bench(runner=runner, settings=settings, blobs=blobs, sinks=sinks)

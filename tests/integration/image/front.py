@@ -14,11 +14,10 @@ from pathlib import Path
 
 from aml_emulator.identity.identity import Identity, load_or_create
 from aml_emulator.identity.tokens import Tokens
-from aml_emulator.network.certificates import prepare
+from aml_emulator.network.certificates import prepare_certificates
 from aml_emulator.network.proxy import Head
-from aml_emulator.registry.acr import AcrInterface, Answer
+from aml_emulator.registry.acr import AcrInterface, Answer, Locks
 from aml_emulator.registry.front import RegistryFront
-from aml_emulator.registry.locks import Locks
 from aml_emulator.registry.storage import RegistryStorage
 
 
@@ -91,7 +90,7 @@ class Served:
 @contextlib.contextmanager
 def serve(registry_port: int, folder: Path) -> Iterator[Served]:
     """Serve a front, with TLS, in front of the registry on a loopback port."""
-    certificates, clock = prepare(folder / "tls"), Clock()
+    certificates, clock = prepare_certificates(folder / "tls"), Clock()
     listener = socket.create_server(("127.0.0.1", 0))
     name = f"localhost:{listener.getsockname()[1]}"
     identity: Identity = dataclasses.replace(load_or_create(folder, location="eastus"), login_server=name)

@@ -12,13 +12,13 @@ import anyio
 
 from aml_emulator.api.app import App
 from aml_emulator.context import Context
-from aml_emulator.domain.clusters import create_default
+from aml_emulator.domain.clusters import create_default_cluster
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.executor.spec import RunError, RunSpec
 from aml_emulator.identity.identity import Identity
 from aml_emulator.identity.tokens import Tokens
-from aml_emulator.store import Store
 from aml_emulator.store.blobs import Blobs
+from aml_emulator.store.store import Store
 
 IDENTITY = Identity(
     instance="abcd1234",
@@ -133,7 +133,7 @@ class Service:
         self.services = Context(
             identity=IDENTITY, store=self.store, blobs=self.blobs, tokens=self.tokens, clock=self.clock
         )
-        create_default(self.services, name=IDENTITY.compute, max_nodes=2)
+        create_default_cluster(self.services, name=IDENTITY.compute, max_nodes=2)
         self.runner = IdleRunner()
         self.jobs = JobService(self.services, self.runner)
         self.app = App(self.services, self.jobs)

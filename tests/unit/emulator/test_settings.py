@@ -55,10 +55,10 @@ def test_a_broken_identity_is_told(tmp_path: Path) -> None:
 
 def test_the_authority_is_kept_and_renewed_in_time(tmp_path: Path) -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
-    first = certificates.prepare(tmp_path, now=now)
-    again = certificates.prepare(tmp_path, now=now + timedelta(days=30))
+    first = certificates.prepare_certificates(tmp_path, now=now)
+    again = certificates.prepare_certificates(tmp_path, now=now + timedelta(days=30))
     assert again.ca_pem == first.ca_pem
-    late = certificates.prepare(tmp_path, now=now + timedelta(days=3600))
+    late = certificates.prepare_certificates(tmp_path, now=now + timedelta(days=3600))
     assert late.ca_pem != first.ca_pem
     server = x509.load_pem_x509_certificate(late.server_cert.read_bytes())
     server.verify_directly_issued_by(x509.load_pem_x509_certificate(late.ca_pem.encode()))

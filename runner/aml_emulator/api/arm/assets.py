@@ -8,10 +8,17 @@ from typing import Any
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import page, resource
 from aml_emulator.context import Context
-from aml_emulator.domain.assets import CONTAINER, KINDS, VERSIONS, known_version, put_version, start_upload
-from aml_emulator.domain.errors import NotFoundError
-from aml_emulator.domain.schema import WORD, Fields
-from aml_emulator.store.assets import AssetContainer, AssetVersion
+from aml_emulator.domain import (
+    ASSET_CONTAINER,
+    ASSET_KINDS,
+    ASSET_VERSIONS,
+    NotFoundError,
+    known_version,
+    put_version,
+    start_upload,
+)
+from aml_emulator.schema import WORD, Fields
+from aml_emulator.store import AssetContainer, AssetVersion
 
 MAX_PAGE = 100
 
@@ -19,7 +26,7 @@ MAX_PAGE = 100
 def routes(context: Context) -> Sequence[Route]:
     """Return the routes of assets."""
     found: list[Route] = []
-    for kind in KINDS:
+    for kind in ASSET_KINDS:
         assets = Assets(context, kind)
         base = f"{{WS}}/{kind}"
         found += [
@@ -70,7 +77,7 @@ class Assets:
         """Create or change what is common to all versions of a name."""
         name = call.params["name"]
         new = self._context.store.assets.container(self._kind, name) is None
-        given = call.json(Fields({"properties": CONTAINER})).get("properties") or {}
+        given = call.json(Fields({"properties": ASSET_CONTAINER})).get("properties") or {}
         kept = {key: value for key, value in given.items() if key not in ("latestVersion", "nextVersion")}
         container = self._context.store.assets.put_container(self._kind, name, kept)
         return Reply(status=201 if new else 200, value=self._container_view(container))
@@ -103,7 +110,7 @@ class Assets:
 
     def put(self, call: Call) -> Reply:
         """Create a version, or change its tags and description."""
-        shape = Fields({"properties": VERSIONS[self._kind]}, required=("properties",))
+        shape = Fields({"properties": ASSET_VERSIONS[self._kind]}, required=("properties",))
         stored, new = put_version(
             self._context, self._kind, call.params["name"], call.params["version"], call.json(shape)["properties"]
         )

@@ -13,17 +13,19 @@ from aml_emulator.api.errors import ServiceError, resource_not_found
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import iso, page, resource
 from aml_emulator.context import Context
-from aml_emulator.domain.clusters import (
+from aml_emulator.domain import (
     LOW_PRIORITY,
-    check,
-    inner_view,
-    kept,
+    LOW_PRIORITY_FAMILY,
+    JobService,
+    VmSize,
+    check_cluster,
+    cluster_view,
+    size_named,
+    sizes,
+    stored_cluster,
 )
-from aml_emulator.domain.jobs.service import JobService
-from aml_emulator.domain.schema import OBJECT, TEXT, WHOLE, Fields
-from aml_emulator.domain.vm_sizes import LOW_PRIORITY as LOW_PRIORITY_QUOTA
-from aml_emulator.domain.vm_sizes import VmSize, size_named, sizes
-from aml_emulator.store.assets import Compute
+from aml_emulator.schema import OBJECT, TEXT, WHOLE, Fields
+from aml_emulator.store import Compute
 
 PAGE = 100
 OF_V1 = "2020-02-02"
@@ -152,7 +154,7 @@ class Computes:
             size, view = size_named(str(inner.get("vmSize"))), context.fleet.view(compute.name)
             if size is not None and view is not None:
                 low = inner.get("vmPriority") == LOW_PRIORITY
-                used[LOW_PRIORITY_QUOTA if low else size.family] += size.cores * len(view.nodes)
+                used[LOW_PRIORITY_FAMILY if low else size.family] += size.cores * len(view.nodes)
         one_of_each = {size.family: size for size in sizes().values()}
         found = [
             self._usage(family, used[family], context.quotas.limit(size, low_priority=False))
@@ -161,14 +163,14 @@ class Computes:
         any_size = next(iter(sizes().values()))
         shared = context.quotas.limit(any_size, low_priority=True)
         return {
-            "value": [*found, self._usage(LOW_PRIORITY_QUOTA, used[LOW_PRIORITY_QUOTA], shared)],
+            "value": [*found, self._usage(LOW_PRIORITY_FAMILY, used[LOW_PRIORITY_FAMILY], shared)],
             "nextLink": None,
         }
 
     def _usage(self, family: str, used: int, limit: int) -> dict[str, Any]:
         identity = self._context.identity
         title = "Total Cluster LowPriority Regional vCPUs"
-        if family != LOW_PRIORITY_QUOTA:
+        if family != LOW_PRIORITY_FAMILY:
             short = family.removeprefix("standard").removesuffix("Family")
             title = f"Standard {short} Family Cluster Dedicated vCPUs"
         return {
@@ -222,8 +224,8 @@ class Computes:
     def _stored(self, name: str, body: Mapping[str, Any], known: Compute | None) -> Compute:
         """Check and store a compute target, and let its nodes come and go accordingly."""
         identity = self._context.identity
-        body = kept(body, identity, known)
-        check(name, body, self._context.quotas, location=identity.location, known=known)
+        body = stored_cluster(body, identity, known)
+        check_cluster(name, body, self._context.quotas, location=identity.location, known=known)
         compute = self._context.store.assets.put_compute(name, body)
         self._jobs.scale(compute)
         return compute
@@ -251,7 +253,7 @@ class Computes:
         identity = self._context.identity
         given = compute.body.get("properties") or {}
         view = self._context.fleet.view(compute.name)
-        properties = inner_view(compute, view, transition=iso(view.changed if view else compute.modified))
+        properties = cluster_view(compute, view, transition=iso(view.changed if view else compute.modified))
         return resource(
             f"{identity.workspace_arm_id}/computes/{compute.name}",
             "workspaces/computes",

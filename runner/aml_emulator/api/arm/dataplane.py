@@ -7,9 +7,8 @@ from typing import Any
 
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.context import Context
-from aml_emulator.domain.errors import InvalidError
-from aml_emulator.domain.locations import AssetId, LocationError, parse
-from aml_emulator.domain.schema import TEXT, Fields, ListOf
+from aml_emulator.domain import AssetId, InvalidError, LocationError, parse_location
+from aml_emulator.schema import TEXT, Fields, ListOf
 
 
 def routes(context: Context) -> Sequence[Route]:
@@ -32,7 +31,7 @@ class DataPlane:
         values = {}
         for asset_id in call.json(Fields({"values": ListOf(TEXT)})).get("values") or []:
             try:
-                asset = parse(str(asset_id))
+                asset = parse_location(str(asset_id))
             except LocationError as error:
                 raise InvalidError(str(error)) from error
             if not isinstance(asset, AssetId):

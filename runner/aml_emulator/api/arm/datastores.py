@@ -8,20 +8,20 @@ from typing import Any, Final
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import page, resource
 from aml_emulator.context import Context
-from aml_emulator.domain.datastores import (
-    ENDPOINT,
-    KIND,
-    PROTOCOL,
-    SECRETS,
+from aml_emulator.domain import (
+    BLOB_DATASTORE,
+    DATASTORE_SECRETS,
+    STORAGE_ENDPOINT,
+    STORAGE_PROTOCOL,
     DatastoreSpec,
+    InvalidError,
     credentials_of,
-    delete,
-    is_default,
-    register,
+    delete_datastore,
+    is_default_datastore,
+    register_datastore,
 )
-from aml_emulator.domain.errors import InvalidError
-from aml_emulator.domain.schema import OBJECT, TEXT, WORD, WORDS, Fields
-from aml_emulator.store.datastores import Datastore
+from aml_emulator.schema import OBJECT, TEXT, WORD, WORDS, Fields
+from aml_emulator.store import Datastore
 
 MAX_PAGE: Final = 30
 """How many a page has if the client does not say; azure-ai-ml's default of ``count``."""
@@ -84,18 +84,18 @@ class Datastores:
         if not isinstance(given, dict):
             raise InvalidError("A datastore's body has 'properties'.")
         validate = call.query.get("skipValidation", "false").lower() != "true"
-        stored, new = register(self._context, call.params["name"], _spec(given), validate=validate)
+        stored, new = register_datastore(self._context, call.params["name"], _spec(given), validate=validate)
         return Reply(status=201 if new else 200, value=self._view(stored))
 
     def delete(self, call: Call) -> Reply:
         """Delete a datastore; its blobs stay."""
-        return Reply(status=200 if delete(self._context, call.params["name"]) else 204)
+        return Reply(status=200 if delete_datastore(self._context, call.params["name"]) else 204)
 
     def secrets(self, call: Call) -> dict[str, Any]:
         """Return the key or the SAS; 400 for a datastore that has none."""
         datastore = self._context.datastore(call.params["name"])
         kind = credentials_of(datastore)
-        if kind not in SECRETS:
+        if kind not in DATASTORE_SECRETS:
             raise InvalidError(f"No secrets for credentials of type {kind}.")
         return {**datastore.secret, "secretsType": kind}
 
@@ -105,12 +105,12 @@ class Datastores:
             f"{identity.workspace_arm_id}/datastores/{datastore.name}",
             "workspaces/datastores",
             {
-                "datastoreType": KIND,
+                "datastoreType": BLOB_DATASTORE,
                 "accountName": identity.storage_account,
                 "containerName": datastore.container,
-                "endpoint": ENDPOINT,
-                "protocol": PROTOCOL,
-                "isDefault": is_default(self._context, datastore),
+                "endpoint": STORAGE_ENDPOINT,
+                "protocol": STORAGE_PROTOCOL,
+                "isDefault": is_default_datastore(self._context, datastore),
                 "subscriptionId": identity.subscription_id,
                 "resourceGroup": identity.resource_group,
                 **datastore.properties,
@@ -132,7 +132,7 @@ def _spec(given: Mapping[str, Any]) -> DatastoreSpec:
         endpoint=given.get("endpoint"),
         protocol=given.get("protocol"),
         credentials=kind,
-        secret=secrets.get(SECRETS.get(str(kind), "")) if isinstance(secrets, dict) else None,
+        secret=secrets.get(DATASTORE_SECRETS.get(str(kind), "")) if isinstance(secrets, dict) else None,
         access_identity=given.get("serviceDataAccessAuthIdentity"),
         description=given.get("description"),
         tags=given.get("tags"),

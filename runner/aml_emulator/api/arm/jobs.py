@@ -10,11 +10,9 @@ from aml_emulator.api.arm.computes import RETRY_AFTER
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import page, resource
 from aml_emulator.context import Context
-from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
-from aml_emulator.domain.jobs.service import JobService
-from aml_emulator.domain.jobs.types import CHANGES, JOB
-from aml_emulator.domain.schema import Fields
-from aml_emulator.store.runs import Run
+from aml_emulator.domain import JOB_CHANGES, JOB_SHAPE, InvalidError, JobService, NotFoundError, NotSupportedError
+from aml_emulator.schema import Fields
+from aml_emulator.store import Run
 
 PAGE = 50
 
@@ -63,13 +61,15 @@ class Jobs:
 
     def put(self, call: Call) -> Reply:
         """Submit a job, or change its tags and names."""
-        run, new = self._jobs.put(call.params["name"], call.json(Fields({"properties": JOB})).get("properties") or {})
+        run, new = self._jobs.put(
+            call.params["name"], call.json(Fields({"properties": JOB_SHAPE})).get("properties") or {}
+        )
         return Reply(status=201 if new else 200, value=self._view(run))
 
     def patch(self, call: Call) -> dict[str, Any]:
         """Change tags, names and whether a job is archived."""
         run = self._known(call)
-        changes = call.json(Fields({"properties": CHANGES})).get("properties") or {}
+        changes = call.json(Fields({"properties": JOB_CHANGES})).get("properties") or {}
         tags = changes.get("tags")
         self._context.store.runs.change(
             run.id,

@@ -11,7 +11,7 @@ from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import resource
 from aml_emulator.api.versions import VERSIONS
 from aml_emulator.context import Context
-from aml_emulator.domain.errors import NotSupportedError
+from aml_emulator.domain import NotSupportedError
 
 DISCOVERED = (
     "api",

@@ -7,16 +7,16 @@ from typing import Any
 
 from aml_emulator.api.artifacts import ArtifactAnswers
 from aml_emulator.api.routing import Call, Route
-from aml_emulator.api.run_shapes import OWNERS, known_run
+from aml_emulator.api.run_shapes import OWNERS, run_of
 from aml_emulator.context import Context
-from aml_emulator.domain.artifacts import RunArtifacts
+from aml_emulator.domain import RunArtifacts
 
 
 def routes(context: Context) -> Sequence[Route]:
     """Return the routes of ``/history/v1.0`` that are about files."""
     answers = ArtifactAnswers(
         context,
-        artifacts_of=lambda call: RunArtifacts(context, known_run(context, call)),
+        artifacts_of=lambda call: RunArtifacts(context, run_of(context, call)),
         path_of=lambda call: call.query.get("path", ""),
     )
     operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (

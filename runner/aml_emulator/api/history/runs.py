@@ -10,18 +10,16 @@ from aml_emulator.api.run_shapes import (
     OWNERS,
     compute_name,
     experiment_view,
-    known_run,
     run_error,
+    run_of,
     run_status,
     run_view,
 )
 from aml_emulator.api.shapes import continued, iso
 from aml_emulator.context import Context
-from aml_emulator.domain.datasets import read_by
-from aml_emulator.domain.errors import NotFoundError
-from aml_emulator.domain.runs import RUN, put_run
-from aml_emulator.domain.schema import WORD, Fields
-from aml_emulator.store.runs import Run
+from aml_emulator.domain import RUN_SHAPE, NotFoundError, datasets_read_by, put_run
+from aml_emulator.schema import WORD, Fields
+from aml_emulator.store import Run
 
 LOG_HOURS = 1
 """How long the address of a log can be read; whoever follows it asks for the run's details again."""
@@ -59,12 +57,12 @@ class History:
 
     def run(self, call: Call) -> dict[str, Any]:
         """Return a run."""
-        return run_view(self._context, known_run(self._context, call))
+        return run_view(self._context, run_of(self._context, call))
 
     def patch(self, call: Call) -> dict[str, Any]:
         """Change a run, or make one: azureml-core begins runs of its own, and children of runs, like this."""
         if self._context.store.runs.get(call.params["run"]) is not None:
-            known_run(self._context, call)
+            run_of(self._context, call)
         experiment = call.params.get("experiment")
         if "experiment_id" in call.params:
             found = self._context.store.runs.experiment_by_id(call.params["experiment_id"])
@@ -72,17 +70,17 @@ class History:
                 raise NotFoundError(f"experiment '{call.params['experiment_id']}'")
             experiment = found.name
         return run_view(
-            self._context, put_run(self._context, call.params["run"], call.json(RUN), experiment=experiment)
+            self._context, put_run(self._context, call.params["run"], call.json(RUN_SHAPE), experiment=experiment)
         )
 
     def children(self, call: Call) -> dict[str, Any]:
         """Return the direct children of a run."""
-        runs = self._context.store.runs.children(known_run(self._context, call).id)
+        runs = self._context.store.runs.children(run_of(self._context, call).id)
         return continued(call, runs, key=lambda run: f"{run.created:020.6f} {run.id}", view=self._view)
 
     def details(self, call: Call) -> dict[str, Any]:
         """Return a run with its logs, each with a URL that can be read by ranges while it grows."""
-        run = known_run(self._context, call)
+        run = run_of(self._context, call)
         parent = self._context.store.runs.get(run.parent_id) if run.parent_id else None
         folder = self._context.artifacts_of(run.id)
         logs = self._context.store.runs.artifacts(run.id, logs=True)
@@ -104,7 +102,7 @@ class History:
             "properties": dict(run.properties),
             "parameters": {},
             "services": {},
-            "inputDatasets": read_by(self._context, definition),
+            "inputDatasets": datasets_read_by(self._context, definition),
             "outputDatasets": [],
             "runDefinition": definition,
             "logFiles": {

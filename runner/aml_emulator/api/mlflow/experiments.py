@@ -9,8 +9,8 @@ from aml_emulator.api.errors import MlflowError
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import millis
 from aml_emulator.context import Context
-from aml_emulator.domain.schema import TEXT, WHOLE, WORD, Fields, ListOf
-from aml_emulator.store.runs import Experiment
+from aml_emulator.schema import TEXT, WHOLE, WORD, Fields, ListOf
+from aml_emulator.store import Experiment
 
 MAX_EXPERIMENTS = 50_000
 """The largest page that MLflow asks for."""

@@ -10,10 +10,9 @@ from aml_emulator.api.mlflow.experiments import PAIRS, pairs, tags_view
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import USER, millis
 from aml_emulator.context import Context
-from aml_emulator.domain.errors import InvalidError
-from aml_emulator.domain.models import locate
-from aml_emulator.domain.schema import TEXT, WORD, Fields
-from aml_emulator.store.assets import AssetVersion
+from aml_emulator.domain import InvalidError, locate_model
+from aml_emulator.schema import TEXT, WORD, Fields
+from aml_emulator.store import AssetVersion
 
 
 def routes(context: Context) -> Sequence[Route]:
@@ -64,7 +63,7 @@ class ModelRegistry:
         name, source = str(body.get("name") or ""), str(body.get("source") or "")
         self._model(name)
         try:
-            located = {"jobName": body.get("run_id"), **locate(self._context, source)}
+            located = {"jobName": body.get("run_id"), **locate_model(self._context, source)}
         except InvalidError as error:
             raise MlflowError(400, "INVALID_PARAMETER_VALUE", error.message) from error
         store = self._context.store.assets

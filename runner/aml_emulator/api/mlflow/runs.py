@@ -13,9 +13,8 @@ from aml_emulator.api.mlflow.search import Searchable, parse_filter
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import USER, millis
 from aml_emulator.context import Context
-from aml_emulator.domain.schema import MILLISECONDS, NUMBER, TEXT, WHOLE, WORD, Fields, ListOf, Shape
-from aml_emulator.store.metrics import Metric, ParameterConflictError
-from aml_emulator.store.runs import Run
+from aml_emulator.schema import MILLISECONDS, NUMBER, TEXT, WHOLE, WORD, Fields, ListOf, Shape
+from aml_emulator.store import Metric, ParameterConflictError, Run
 
 STATUS = {
     "NotStarted": "SCHEDULED",

@@ -7,8 +7,8 @@ from typing import Any
 
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.context import Context
-from aml_emulator.domain.schema import TEXT, WORD, Fields, ListOf, Tree
-from aml_emulator.domain.snapshots import NONE, archive_url, create, upload_urls
+from aml_emulator.domain import NO_SNAPSHOT, create_snapshot, snapshot_archive_url, snapshot_upload_urls
+from aml_emulator.schema import TEXT, WORD, Fields, ListOf, Tree
 
 NODES = ListOf(Fields({"FullName": WORD, "BlobUri": WORD}))
 SNAPSHOT = Fields(
@@ -40,12 +40,12 @@ class Content:
     def latest(self, call: Call) -> dict[str, Any]:
         """Return an empty tree: what a client sends first, it sends whole."""
         del call
-        return {"id": NONE, "root": {}}
+        return {"id": NO_SNAPSHOT, "root": {}}
 
     def addresses(self, call: Call) -> dict[str, Any]:
         """Return where each file of a new snapshot can be written: in one separate folder."""
         names = call.json(Fields({"FileNames": ListOf(WORD)})).get("FileNames") or ()
-        found = upload_urls(self._context, map(str, names))
+        found = snapshot_upload_urls(self._context, map(str, names))
         return {
             "fileNodes": [
                 {"fullName": name, "blobUri": found[str(name)][0], "blobName": found[str(name)][1]} for name in names
@@ -55,15 +55,15 @@ class Content:
     def create(self, call: Call) -> dict[str, Any]:
         """Create a snapshot of the uploaded files, and of those that its parent has."""
         snapshot, body = call.params["snapshot"], call.json(SNAPSHOT)
-        create(
+        create_snapshot(
             self._context,
             snapshot,
             nodes=(body.get("FileRevisionList") or {}).get("FileNodes") or (),
-            parent=str(body.get("ParentSnapshotId") or NONE),
+            parent=str(body.get("ParentSnapshotId") or NO_SNAPSHOT),
             tree=body.get("DirTreeNode") or {},
         )
         return {"id": snapshot}
 
     def zip(self, call: Call) -> dict[str, Any]:
         """Return where a snapshot can be read as one archive."""
-        return {"zipSasUri": archive_url(self._context, call.params["snapshot"])}
+        return {"zipSasUri": snapshot_archive_url(self._context, call.params["snapshot"])}

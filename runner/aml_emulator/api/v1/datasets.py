@@ -10,10 +10,18 @@ from typing import Any
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import iso
 from aml_emulator.context import Context
-from aml_emulator.domain.datasets import dataflow_of, find, listed, register, save, saved_id, unregister
-from aml_emulator.domain.errors import NotSupportedError
-from aml_emulator.domain.schema import TEXT, WORD, WORDS, Fields
-from aml_emulator.store.assets import AssetVersion
+from aml_emulator.domain import (
+    NotSupportedError,
+    dataflow_of,
+    dataset_id,
+    find_dataset,
+    listed_datasets,
+    register_dataset,
+    save_dataset,
+    unregister_dataset,
+)
+from aml_emulator.schema import TEXT, WORD, WORDS, Fields
+from aml_emulator.store import AssetVersion
 
 UNREGISTERED = "unregistered-"
 """By this prefix the client asks for the definition of a dataset by its id."""
@@ -55,7 +63,7 @@ class Datasets:
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return the newest version of each data asset that is a file or a folder, by name, in pages."""
-        newest = {version.name: version for version in listed(self._context)}
+        newest = {version.name: version for version in listed_datasets(self._context)}
         found = [newest[name] for name in sorted(newest)]
         skip, size = call.integer("continuationToken", 0), call.integer("pageSize", PAGE, low=1, high=PAGE)
         more = len(found) > skip + size
@@ -69,23 +77,25 @@ class Datasets:
         word, _, value = call.params["query"].partition("=")
         if word.lower() == "name":
             version = call.query.get("versionId") or ""
-            return self._view(find(self._context, {"name": value, "version": version}))
+            return self._view(find_dataset(self._context, {"name": value, "version": version}))
         if word.lower() == "saveddatasetid":
-            found = [one for one in listed(self._context) if saved_id(one) == value]
+            found = [one for one in listed_datasets(self._context) if dataset_id(one) == value]
             return {"value": [self._view(one) for one in found], "continuationToken": None}
         raise NotSupportedError(f"datasets by '{word}'")
 
     def saved(self, call: Call) -> dict[str, Any]:
         """Return what is kept of a dataset by its id."""
-        return self._saved(find(self._context, {"id": call.params["id"]}))
+        return self._saved(find_dataset(self._context, {"id": call.params["id"]}))
 
     def definition(self, call: Call) -> dict[str, Any]:
         """Return a version with what azureml-dataprep would make of it, as YAML."""
         name, version = call.params["name"], call.params["version"]
         if name.startswith(UNREGISTERED):
-            found = find(self._context, {"id": name.removeprefix(UNREGISTERED)})
+            found = find_dataset(self._context, {"id": name.removeprefix(UNREGISTERED)})
         else:
-            found = find(self._context, {"name": name, "version": "" if version in ("None", "latest") else version})
+            found = find_dataset(
+                self._context, {"name": name, "version": "" if version in ("None", "latest") else version}
+            )
         properties = found.properties
         return {
             "dataVersion": {"dataUri": properties["dataUri"], "dataType": properties["dataType"]},
@@ -95,7 +105,7 @@ class Datasets:
     def register(self, call: Call) -> dict[str, Any]:
         """Register a dataset of one place: the next version of a data asset; the same place again is the version that is there."""
         given = call.json(DATASET)
-        version = register(
+        version = register_dataset(
             self._context,
             str(given.get("name") or ""),
             dataset_type=str(given.get("datasetType") or ""),
@@ -110,7 +120,7 @@ class Datasets:
         """Store a dataset that is used without being registered."""
         given = call.json(Fields({"datasetType": WORD, "dataflowJson": WORD}))
         return self._saved(
-            save(
+            save_dataset(
                 self._context,
                 dataset_type=str(given.get("datasetType") or ""),
                 dataflow=given.get("dataflowJson"),
@@ -119,13 +129,13 @@ class Datasets:
 
     def unregister(self, call: Call) -> Reply:
         """Delete all versions of a data asset; the files stay."""
-        unregister(self._context, call.params["name"])
+        unregister_dataset(self._context, call.params["name"])
         return Reply(status=200)
 
     def _saved(self, version: AssetVersion) -> dict[str, Any]:
         flow = {"blocks": [], "meta": {"RsDataflow": dataflow_of(self._context, version)}}
         return {
-            "id": saved_id(version),
+            "id": dataset_id(version),
             "datasetType": "file",
             "properties": {},
             "dataflowJson": json.dumps(flow),

@@ -7,21 +7,22 @@ from typing import Any
 
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.context import Context
-from aml_emulator.domain.datastores import (
-    ENDPOINT,
-    KIND,
-    PROTOCOL,
-    SECRETS,
+from aml_emulator.domain import (
+    BLOB_DATASTORE,
+    DATASTORE_SECRETS,
+    STORAGE_ENDPOINT,
+    STORAGE_PROTOCOL,
     DatastoreSpec,
+    InvalidError,
+    NotSupportedError,
     credentials_of,
-    delete,
-    find,
-    is_default,
-    register,
+    delete_datastore,
+    find_datastore,
+    is_default_datastore,
+    register_datastore,
 )
-from aml_emulator.domain.errors import InvalidError, NotSupportedError
-from aml_emulator.domain.schema import TEXT, WORD, WORDS, Fields
-from aml_emulator.store.datastores import Datastore
+from aml_emulator.schema import TEXT, WORD, WORDS, Fields
+from aml_emulator.store import Datastore
 
 PAGE = 100
 
@@ -86,7 +87,7 @@ class V1Datastores:
     def create(self, call: Call) -> Reply:
         """Register a datastore."""
         name = str(call.json(DATASTORE).get("name") or "")
-        if find(self._context, name) is not None:
+        if find_datastore(self._context, name) is not None:
             raise InvalidError(f"{EXISTS}: '{name}'.", reasons=())
         return self._register(call, name)
 
@@ -96,11 +97,11 @@ class V1Datastores:
 
     def delete(self, call: Call) -> Reply:
         """Delete a datastore; its blobs stay."""
-        delete(self._context, call.params["name"])
+        delete_datastore(self._context, call.params["name"])
         return Reply(status=200)
 
     def _register(self, call: Call, name: str) -> Reply:
-        register(
+        register_datastore(
             self._context,
             name,
             _spec(call.json(DATASTORE)),
@@ -115,15 +116,15 @@ class V1Datastores:
         key, sas = datastore.secret.get("key"), datastore.secret.get("sasToken")
         return {
             "name": datastore.name,
-            "dataStoreType": KIND,
-            "isDefault": is_default(self._context, datastore),
+            "dataStoreType": BLOB_DATASTORE,
+            "isDefault": is_default_datastore(self._context, datastore),
             "hasBeenValidated": True,
             "tags": dict(datastore.properties.get("tags") or {}),
             "azureStorageSection": {
                 "accountName": identity.storage_account,
                 "containerName": datastore.container,
-                "endpoint": ENDPOINT,
-                "protocol": PROTOCOL,
+                "endpoint": STORAGE_ENDPOINT,
+                "protocol": STORAGE_PROTOCOL,
                 "credentialType": kind,
                 "credential": key or sas,
                 "sasToken": sas,
@@ -141,10 +142,10 @@ class V1Datastores:
 def _spec(given: Mapping[str, Any]) -> DatastoreSpec:
     """Return the values of a datastore in a body."""
     kind, section = str(given.get("dataStoreType") or ""), given.get("azureStorageSection")
-    if kind != KIND or not isinstance(section, dict):
-        raise NotSupportedError(f"datastores of type {kind}; only {KIND}")
+    if kind != BLOB_DATASTORE or not isinstance(section, dict):
+        raise NotSupportedError(f"datastores of type {kind}; only {BLOB_DATASTORE}")
     credentials = str(section.get("credentialType") or "None")
-    if credentials not in (*SECRETS, "None"):
+    if credentials not in (*DATASTORE_SECRETS, "None"):
         raise InvalidError(f"Unknown credentials of a datastore: '{credentials}'")
     return DatastoreSpec(
         kind=kind,

@@ -7,9 +7,8 @@ from typing import Any
 
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.context import Context
-from aml_emulator.domain.environments import definition_of, plain_definition, register
-from aml_emulator.domain.errors import NotFoundError
-from aml_emulator.domain.schema import Fields
+from aml_emulator.domain import NotFoundError, environment_definition, plain_definition, register_environment
+from aml_emulator.schema import Fields
 
 
 def routes(context: Context) -> Sequence[Route]:
@@ -39,7 +38,7 @@ class Environments:
         for container in assets.containers("environments"):
             versions = [one for one in assets.versions("environments", container.name) if _is_named(one.properties)]
             if versions and (versions[0].properties.get("image") or versions[0].properties.get("build")):
-                found.append(definition_of(self._context, versions[0]))
+                found.append(environment_definition(self._context, versions[0]))
         return {"value": found, "continuationToken": None}
 
     def get(self, call: Call) -> dict[str, Any]:
@@ -48,7 +47,7 @@ class Environments:
         versions = self._context.store.assets.versions("environments", name)
         for one in versions:
             if one.version == version or (version is None and _is_named(one.properties)):
-                return definition_of(self._context, one)
+                return environment_definition(self._context, one)
         image = self._context.environments.image_of(name, version) if name.lower().startswith("azureml-") else None
         if image is None:
             raise NotFoundError(f"environment '{name}'" + (f", version '{version}'" if version else ""))
@@ -56,7 +55,9 @@ class Environments:
 
     def put(self, call: Call) -> dict[str, Any]:
         """Register an environment."""
-        return register(self._context, call.params["name"], call.params.get("version"), call.json(Fields()))
+        return register_environment(
+            self._context, call.params["name"], call.params.get("version"), call.json(Fields())
+        )
 
 
 def _is_named(properties: Any) -> bool:

@@ -7,17 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.api.run_shapes import known_run
+from aml_emulator.api.run_shapes import run_of
 from aml_emulator.context import Context
-from aml_emulator.domain.datasets import find, saved_id
-from aml_emulator.domain.environments import for_run, lowered
-from aml_emulator.domain.errors import InvalidError, NotSupportedError
-from aml_emulator.domain.jobs import from_runconfig as runconfig
-from aml_emulator.domain.jobs.from_runconfig_data import Dataset, references
-from aml_emulator.domain.jobs.service import JobService
-from aml_emulator.domain.jobs.types import CONFIGURATION
-from aml_emulator.domain.schema import WORD, Fields
-from aml_emulator.domain.snapshots import snapshot_id_of
+from aml_emulator.domain import (
+    RUNCONFIG_SHAPE,
+    Dataset,
+    InvalidError,
+    JobService,
+    NotSupportedError,
+    check_runconfig,
+    dataset_id,
+    dataset_references,
+    environment_of_run,
+    find_dataset,
+    job_of_runconfig,
+    lower_field_names,
+    snapshot_id_of,
+)
+from aml_emulator.schema import WORD, Fields
 
 OTHER_STARTS = ("startrun", "localrun", "prepare", "snapshotprepare", "checkprepare", "snapshotcheckprepare")
 """Ways to begin or to prepare a run beside the snapshot that azureml-core sends by default."""
@@ -45,48 +52,48 @@ class Execution:
 
     def submit(self, call: Call) -> dict[str, Any]:
         """Submit a run of a snapshot; the same run again is the one that is there."""
-        body = call.json(Fields({"Configuration": CONFIGURATION, "SnapshotId": WORD, "ParentRunId": WORD}))
+        body = call.json(Fields({"Configuration": RUNCONFIG_SHAPE, "SnapshotId": WORD, "ParentRunId": WORD}))
         config = body.get("Configuration")
         if not isinstance(config, dict):
             raise InvalidError("A run's body has 'Configuration'.")
         experiment = call.params["experiment"]
         query = {key.lower(): value for key, value in call.query.items()}
         name = query.get("runid") or f"{experiment}_{uuid.uuid4().hex}"
-        runconfig.check(config)
+        check_runconfig(config)
         arm_id = self._context.identity.workspace_arm_id
         snapshot = snapshot_id_of(self._context, body.get("SnapshotId"))
-        job = runconfig.job(
+        job = job_of_runconfig(
             config,
             run_id=name,
             experiment=experiment,
             compute_id=f"{arm_id}/computes/{config['target']}",
             code_id=f"{arm_id}/codes/{snapshot}/versions/1" if snapshot else None,
-            environment_id=for_run(self._context, config.get("environment") or {}),
+            environment_id=environment_of_run(self._context, config.get("environment") or {}),
             parent=body.get("ParentRunId"),
-            datasets={name: self._dataset(given) for name, given in references(config).items()},
+            datasets={name: self._dataset(given) for name, given in dataset_references(config).items()},
         )
-        kept = {**config, "environment": lowered(config.get("environment") or {})}
+        kept = {**config, "environment": lower_field_names(config.get("environment") or {})}
         run, _ = self._jobs.put(name, job)
         self._context.store.v1.put_definition(run.id, kept)
         return {"runId": run.id}
 
     def _dataset(self, reference: Mapping[str, Any]) -> Dataset:
-        version = find(self._context, reference)
+        version = find_dataset(self._context, reference)
         return Dataset(
             uri=f"{self._context.identity.workspace_arm_id}/data/{version.name}/versions/{version.version}",
             kind=str(version.properties["dataType"]),
-            saved_id=saved_id(version),
+            saved_id=dataset_id(version),
         )
 
     def cancel(self, call: Call) -> Reply:
         """Ask for a run to be stopped."""
-        run = known_run(self._context, call)
+        run = run_of(self._context, call)
         self._jobs.cancel(run.id)
         return Reply(status=202, value={"runId": run.id})
 
     def diagnose(self, call: Call) -> dict[str, Any]:
         """Return what is known of why a run ended as it did."""
-        run = known_run(self._context, call)
+        run = run_of(self._context, call)
         return {"runId": run.id, "status": run.status, "code": run.error_code, "message": run.error_message}
 
     def refuse(self, call: Call) -> Reply:

@@ -14,14 +14,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aml_emulator.api.routing import Call, Route
-from aml_emulator.api.run_shapes import known_run
+from aml_emulator.api.run_shapes import run_of
 from aml_emulator.api.shapes import iso
 from aml_emulator.context import Context
-from aml_emulator.domain.errors import InvalidError, NotFoundError
-from aml_emulator.domain.schema import OBJECT, TEXT, WHOLE, WORD, WORDS, Fields, ListOf
-from aml_emulator.store.metrics import Metric
-from aml_emulator.store.runs import Run
-from aml_emulator.store.v1 import LIST, MetricRow
+from aml_emulator.domain import InvalidError, NotFoundError
+from aml_emulator.schema import OBJECT, TEXT, WHOLE, WORD, WORDS, Fields, ListOf
+from aml_emulator.store import LIST, Metric, MetricRow, Run
 
 SCALAR = "azureml.v1.scalar"
 NUMBERS = frozenset({"double", "float", "int", "long"})
@@ -53,7 +51,7 @@ class Metrics:
 
     def log(self, call: Call) -> dict[str, Any]:
         """Add values; one that was sent before, by its id, counts once."""
-        run = known_run(self._context, call)
+        run = run_of(self._context, call)
         rows = [
             row
             for metric in call.json(Fields({"values": ListOf(VALUES)}), not_finite=True).get("values") or ()
@@ -82,7 +80,7 @@ class Metrics:
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return the names of a run's metrics, and of what columns each is."""
-        run = known_run(self._context, call)
+        run = run_of(self._context, call)
         numbers = [metric.key for metric in self._context.store.metrics.latest(run.id)]
         names = dict.fromkeys([*numbers, *self._context.store.v1.row_names(run.id)])
         return {
@@ -98,7 +96,7 @@ class Metrics:
 
     def full(self, call: Call) -> dict[str, Any]:
         """Return every value of a metric, in the order in which they were logged."""
-        run = known_run(self._context, call)
+        run = run_of(self._context, call)
         body = call.json(Fields({"metricName": WORD, "startTime": WORD, "endTime": WORD}))
         name = str(body.get("metricName") or "")
         described = self._described(run, name)

@@ -9,10 +9,19 @@ from aml_emulator.api.errors import ServiceError
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import USER, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import models
-from aml_emulator.domain.errors import NotSupportedError
-from aml_emulator.domain.schema import TEXT, WORD, WORDS, Fields, ListOf
-from aml_emulator.store.assets import AssetContainer, AssetVersion
+from aml_emulator.domain import (
+    ASSET_PREFIX,
+    MODEL_ASSETS,
+    NotSupportedError,
+    create_model_asset,
+    delete_model,
+    model_artifact_prefix,
+    own_model_fields,
+    patch_model,
+    register_model,
+)
+from aml_emulator.schema import TEXT, WORD, WORDS, Fields, ListOf
+from aml_emulator.store import AssetContainer, AssetVersion
 
 PAGE = 500
 
@@ -48,18 +57,18 @@ class Models:
     def create_asset(self, call: Call) -> dict[str, Any]:
         """Store which artifacts belong together."""
         given = call.json(Fields({"artifacts": ListOf(Fields({"prefix": WORD, "id": WORD}))}))
-        return _asset(models.create_asset(self._context, given))
+        return _asset(create_model_asset(self._context, given))
 
     def asset(self, call: Call) -> dict[str, Any]:
         """Return an asset; that of a model which another client registered goes by the model's own id."""
-        stored = self._context.store.assets.container(models.ASSETS, call.params["id"])
+        stored = self._context.store.assets.container(MODEL_ASSETS, call.params["id"])
         if stored is not None:
             return _asset(stored)
         version = self._known(call)
         return {
             "id": call.params["id"],
             "name": version.name,
-            "artifacts": [{"prefix": models.artifact_prefix(self._context, version)}],
+            "artifacts": [{"prefix": model_artifact_prefix(self._context, version)}],
             "createdTime": iso(version.created),
         }
 
@@ -67,7 +76,7 @@ class Models:
 
     def register(self, call: Call) -> dict[str, Any]:
         """Register the next version of a model, of an asset's artifacts."""
-        return self._view(models.register(self._context, call.json(MODEL)))
+        return self._view(register_model(self._context, call.json(MODEL)))
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return models, newest first, in pages; versions that are no numbers have no place in azureml-core."""
@@ -104,11 +113,11 @@ class Models:
         """Change tags, properties, description and what a model was made of, by a JSON patch (RFC 6902)."""
         operations = call.value(ListOf(Fields({"path": WORD, "op": WORD})), [])
         with self._context.store.transaction():
-            return self._view(models.patch(self._context, self._known(call), operations))
+            return self._view(patch_model(self._context, self._known(call), operations))
 
     def delete(self, call: Call) -> Reply:
         """Delete one version; its files stay."""
-        models.delete(self._context, self._known(call))
+        delete_model(self._context, self._known(call))
         return Reply(status=200)
 
     def _known(self, call: Call) -> AssetVersion:
@@ -120,7 +129,7 @@ class Models:
         return known
 
     def _view(self, version: AssetVersion) -> dict[str, Any]:
-        properties, own = version.properties, models.own_fields(self._context, version)
+        properties, own = version.properties, own_model_fields(self._context, version)
         identifier = f"{version.name}:{version.version}"
         return {
             "id": identifier,
@@ -130,7 +139,7 @@ class Models:
             "frameworkVersion": own.get("frameworkVersion"),
             "kvTags": dict(properties.get("tags") or {}),
             "properties": dict(properties.get("properties") or {}),
-            "url": own.get("url") or f"{models.PREFIX}{identifier}",
+            "url": own.get("url") or f"{ASSET_PREFIX}{identifier}",
             "mimeType": own.get("mimeType") or "application/x-python",
             "description": properties.get("description"),
             "createdTime": iso(version.created),

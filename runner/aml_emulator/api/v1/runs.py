@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aml_emulator.api.routing import Call, Route
-from aml_emulator.api.run_shapes import OWNERS, experiment_view, known_run, run_view
+from aml_emulator.api.run_shapes import OWNERS, experiment_view, run_of, run_view
 from aml_emulator.api.shapes import iso
 from aml_emulator.api.v1.run_filter import FilterError, predicate
 from aml_emulator.context import Context
-from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
-from aml_emulator.domain.jobs.service import JobService
-from aml_emulator.domain.runs import RUN, put_run
-from aml_emulator.domain.schema import TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf
-from aml_emulator.store.runs import Run
+from aml_emulator.domain import RUN_SHAPE, InvalidError, JobService, NotFoundError, NotSupportedError, put_run
+from aml_emulator.schema import TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf
+from aml_emulator.store import Run
 
 PAGE = 500
 TOKEN_HOURS = 24
@@ -113,13 +111,13 @@ class Runs:
         """Make or change several runs."""
         made = [
             put_run(self._context, str(given.get("runId")), given, experiment=call.params["experiment"])
-            for given in call.json(Fields({"runs": ListOf(RUN)})).get("runs") or ()
+            for given in call.json(Fields({"runs": ListOf(RUN_SHAPE)})).get("runs") or ()
         ]
         return {"runs": {run.id: run_view(self._context, run) for run in made}, "errors": {}}
 
     def event(self, call: Call) -> dict[str, Any]:
         """Hear what a client says of a run."""
-        self._jobs.report_event(known_run(self._context, call), _name_of(call.json(EVENT)))
+        self._jobs.report_event(run_of(self._context, call), _name_of(call.json(EVENT)))
         return {}
 
     def batch_events(self, call: Call) -> dict[str, Any]:
@@ -135,13 +133,13 @@ class Runs:
 
     def token(self, call: Call) -> dict[str, Any]:
         """Return another token for a run that goes on."""
-        run = known_run(self._context, call)
+        run = run_of(self._context, call)
         expiry = self._context.clock() + TOKEN_HOURS * 3600
         return {"token": self._context.tokens.issue_for_run(run.id), "expiryTimeUtc": iso(expiry)}
 
     def delete_tags(self, call: Call) -> dict[str, Any]:
         """Remove tags of a run."""
-        run = known_run(self._context, call)
+        run = run_of(self._context, call)
         shape = ListOf(WORD)
         given = call.value(Either(shape, Fields({"tags": shape}, required=("tags",))), [])
         names = given["tags"] if isinstance(given, dict) else given
@@ -150,7 +148,7 @@ class Runs:
 
     def ingested(self, call: Call) -> dict[str, Any]:
         """Return when all metrics that were sent are kept: they are when their request was answered."""
-        known_run(self._context, call)
+        run_of(self._context, call)
         return {}
 
 

@@ -8,14 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
-from aml_emulator.domain.jobs.check_places import INPUT_KINDS
-from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, LocationError, parse
+from aml_emulator.domain.jobs.check import INPUT_KINDS
+from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, LocationError, parse_location
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor.globs import split
-from aml_emulator.executor.layout import url_file_name
-from aml_emulator.executor.spec import Folder, InputSpec, OutputSpec
-from aml_emulator.network.hosts import Destination, decide
-from aml_emulator.store.runs import Run
+from aml_emulator.executor import Folder, InputSpec, OutputSpec, split_glob, url_file_name
+from aml_emulator.network import Destination, decide
+from aml_emulator.store import Run
 
 _EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 _ASSET_URIS = {"data": "dataUri", "models": "modelUri"}
@@ -48,7 +46,7 @@ def input_spec(workspace: Workspace, name: str, value: Mapping[str, Any]) -> Inp
 def _source(workspace: Workspace, uri: str) -> str:
     """Return the address that *uri* stands for: an asset's own, else itself."""
     try:
-        location = parse(uri)
+        location = parse_location(uri)
     except LocationError as error:
         raise InvalidError(str(error)) from error
     if not isinstance(location, AssetId):
@@ -64,7 +62,7 @@ def _source(workspace: Workspace, uri: str) -> str:
 
 def _is_elsewhere(workspace: Workspace, uri: str) -> bool:
     """Tell whether an address leads to the web, and neither to the workspace's storage nor to a cloud's."""
-    location = parse(uri)
+    location = parse_location(uri)
     if not isinstance(location, BlobPath) or not uri.lower().startswith(("https:", "http:")):
         return False
     identity = workspace.identity
@@ -89,9 +87,9 @@ def _from_the_web(item: InputSpec, url: str) -> InputSpec:
 
 def _folder(workspace: Workspace, uri: str) -> tuple[Folder, str | None]:
     folder = workspace.folder(uri)
-    if not isinstance(parse(uri), DatastorePath):
+    if not isinstance(parse_location(uri), DatastorePath):
         return folder, None
-    prefix, pattern = split(folder.prefix)
+    prefix, pattern = split_glob(folder.prefix)
     return replace(folder, prefix=prefix), pattern
 
 
@@ -127,7 +125,7 @@ def place_outputs(workspace: Workspace, run_id: str, job: Mapping[str, Any]) -> 
 
 def _output_folder(workspace: Workspace, name: str, uri: str) -> Folder:
     try:
-        location = parse(uri)
+        location = parse_location(uri)
     except LocationError as error:
         raise InvalidError(f"The path of the output '{name}': {error}") from error
     if not isinstance(location, DatastorePath | BlobPath) or "*" in uri:

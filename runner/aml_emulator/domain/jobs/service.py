@@ -10,13 +10,11 @@ from typing import Any, Final
 from aml_emulator.domain.clusters import scale_of
 from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
 from aml_emulator.domain.jobs.check import JOB_NAME, changed, check_job, instance_count
-from aml_emulator.domain.jobs.places import place_outputs
-from aml_emulator.domain.jobs.registration import register_outputs
+from aml_emulator.domain.jobs.places import asset_kind, place_outputs
 from aml_emulator.domain.jobs.to_run_spec import compute_of, run_spec
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor.spec import Ending, JobExecutor, RunError, from_json, to_json
-from aml_emulator.store.assets import Compute
-from aml_emulator.store.runs import Run
+from aml_emulator.executor import Ending, Folder, JobExecutor, RunError, spec_from_json, spec_to_json
+from aml_emulator.store import AssetVersion, Compute, Run
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +112,7 @@ class JobService:
                 parent_id=parent,
             )
             spec = run_spec(workspace, run)
-            workspace.store.runs.set_spec(name, to_json(spec))
+            workspace.store.runs.set_spec(name, spec_to_json(spec))
         logger.info("job %s submitted (image %s)", name, spec.image)
         self._runner.submit(spec)
         return workspace.store.runs.require(name)
@@ -231,11 +229,11 @@ class JobService:
                 if run.spec is not None and run.id not in known and not self._lost_meanwhile(run)
             ]
             begun = [run for run in unfinished if run.status not in ("Queued", "Preparing")]
-            self._runner.adopt([from_json(run.spec) for run in begun if run.spec])
+            self._runner.adopt([spec_from_json(run.spec) for run in begun if run.spec])
             self._runner.start()
             for run in unfinished:
                 if run.status in ("Queued", "Preparing") and run.spec:
-                    self._runner.submit(from_json(run.spec))
+                    self._runner.submit(spec_from_json(run.spec))
                 elif run.status == "CancelRequested" and not self._runner.cancel(run.id):
                     store.finish(run.id, "Canceled")
 
@@ -304,3 +302,66 @@ def _deleted(compute: str) -> str:
 def output_asset(run_id: str, name: str) -> str:
     """Return the name of the data asset that AzureML makes of a named output."""
     return f"azureml_{run_id}_output_data_{name}"
+
+
+RUN, OUTPUT = "azureml.outputOfRun", "azureml.outputName"
+"""Properties of an asset that tell which output it is: a job that is taken up again does not register twice."""
+
+
+def register_outputs(workspace: Workspace, run: Run) -> tuple[str, ...]:
+    """Register the outputs of a completed job that have a name to be registered under.
+
+    A version that is not given is one more than the highest that is a number.
+
+    Returns:
+        what could not be registered, and why, as sentences.
+    """
+    problems = []
+    for name, value in ((run.job or {}).get("outputs") or {}).items():
+        asset = (value or {}).get("assetName")
+        if not asset or name not in run.outputs:
+            continue
+        if not run.outputs[name]["stored"]:
+            problems.append(f"The output '{name}' was not written, and cannot be registered as '{asset}'.")
+            continue
+        problem = _register(workspace, run, name, str(asset), value.get("assetVersion"))
+        problems += [problem] if problem else []
+    return tuple(problems)
+
+
+def _register(workspace: Workspace, run: Run, name: str, asset: str, version: str | None) -> str | None:
+    place = run.outputs[name]
+    kind = asset_kind(str(place["kind"]))
+    assets = workspace.store.assets
+    with workspace.store.transaction():
+        if any(_is_ours(item, run, name) for item in assets.versions(kind, asset)):
+            return None
+        if version and assets.version(kind, asset, str(version)) is not None:
+            return f"The output '{name}' cannot be registered as '{asset}:{version}': this version exists already."
+        chosen = str(version or assets.next_version(kind, asset))
+        assets.put(kind, asset, chosen, _properties(workspace, run, name))
+    return None
+
+
+def _is_ours(version: AssetVersion, run: Run, output: str) -> bool:
+    marks = version.properties.get("properties") or {}
+    return marks.get(RUN) == run.id and marks.get(OUTPUT) == output
+
+
+def _properties(workspace: Workspace, run: Run, name: str) -> dict[str, Any]:
+    place = run.outputs[name]
+    kind = str(place["kind"])
+    folder = Folder(container=place["container"], prefix=place["prefix"])
+    uri = workspace.datastore_uri(folder) or workspace.blobs.url(folder.container, folder.prefix)
+    if kind != "uri_file":
+        uri = f"{uri.rstrip('/')}/"
+    common = {
+        "isAnonymous": False,
+        "isArchived": False,
+        "tags": {},
+        "properties": {RUN: run.id, OUTPUT: name},
+        "description": (run.job or {}).get("outputs", {}).get(name, {}).get("description"),
+    }
+    if asset_kind(kind) == "models":
+        return {**common, "modelUri": uri, "modelType": kind, "flavors": {}, "jobName": run.id}
+    return {**common, "dataUri": uri, "dataType": kind}

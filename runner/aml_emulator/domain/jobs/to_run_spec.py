@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aml_emulator.domain.environments import image_for
+from aml_emulator.domain.environments import image_of_environment
 from aml_emulator.domain.jobs.check import PRIORITIES, given_inputs, instance_count, shm_bytes, timeout_seconds
 from aml_emulator.domain.jobs.docker_args import docker_options
 from aml_emulator.domain.jobs.places import input_spec, output_specs
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor.launch import Launcher
-from aml_emulator.executor.spec import RunSpec
-from aml_emulator.store.runs import Run
+from aml_emulator.executor import Launcher, RunSpec
+from aml_emulator.store import Run
 
 LAUNCHERS: Mapping[str, Launcher] = {"PyTorch": "pytorch", "TensorFlow": "tensorflow", "Mpi": "mpi"}
 
@@ -32,7 +31,7 @@ def run_spec(workspace: Workspace, run: Run) -> RunSpec:
     code_id = job.get("codeId")
     options = docker_options(job.get("resources") or {})
     given = {key: str(value) for key, value in (job.get("environmentVariables") or {}).items()}
-    image = image_for(workspace, str(job["environmentId"]))
+    image = image_of_environment(workspace, str(job["environmentId"]))
     return RunSpec(
         run_id=run.id,
         experiment=run.experiment,

@@ -7,19 +7,19 @@ values may be is for `aml_emulator.domain.jobs.check` and `aml_emulator.domain.j
 from __future__ import annotations
 
 from aml_emulator.domain.environments import DOCKER
-from aml_emulator.domain.schema import FLAG, OBJECT, TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf, MapOf, Whole
+from aml_emulator.schema import FLAG, OBJECT, TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf, MapOf, Whole
 
 _INPUT = Fields({"jobInputType": TEXT, "mode": TEXT, "uri": TEXT, "value": WORD, "description": TEXT})
 _OUTPUT = Fields(
     {"jobOutputType": TEXT, "mode": TEXT, "uri": TEXT, "assetName": TEXT, "assetVersion": WORD, "description": TEXT}
 )
 
-CHANGES = Fields({"displayName": TEXT, "description": TEXT, "tags": WORDS, "isArchived": FLAG})
+JOB_CHANGES = Fields({"displayName": TEXT, "description": TEXT, "tags": WORDS, "isArchived": FLAG})
 """What may be changed of a job."""
 
-JOB = Fields(
+JOB_SHAPE = Fields(
     {
-        **CHANGES.fields,
+        **JOB_CHANGES.fields,
         "jobType": TEXT,
         "command": TEXT,
         "codeId": TEXT,
@@ -70,7 +70,7 @@ _OUTPUT_DATA = Fields(
 )
 _REFERENCE = Fields({"dataStoreName": TEXT, "pathOnDataStore": TEXT, "mode": TEXT, "pathOnCompute": TEXT})
 
-CONFIGURATION = Fields(
+RUNCONFIG_SHAPE = Fields(
     {
         "target": TEXT,
         "framework": TEXT,

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 import aml_emulator.api.routing
 from aml_emulator.api.routing import Route
 from aml_emulator.domain.environments import ENVIRONMENT
-from aml_emulator.domain.schema import (
+from aml_emulator.network.hosts import LOGIN_HOSTS
+from aml_emulator.schema import (
     WORD,
     BodyError,
     Either,
@@ -33,7 +34,6 @@ from aml_emulator.domain.schema import (
     check,
     read_json,
 )
-from aml_emulator.network.hosts import LOGIN_HOSTS
 from tests.unit.emulator.memory_service import API, KNOWN, QUERIES, furnished
 from tests.unit.emulator.parts import VERSION, WS, Answer, Service
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from aml_emulator.identity.tokens import LIFETIME_SECONDS, TokenError, Tokens, decode
+from aml_emulator.identity.tokens import LIFETIME_SECONDS, TokenError, Tokens, decode_token
 from tests.unit.emulator.parts import IDENTITY, Clock
 
 
@@ -22,7 +22,7 @@ def test_a_token_is_taken_back() -> None:
     token = tokens.issue(audience="https://management.azure.com")
     principal = tokens.verify(token)
     assert (principal.object_id, principal.run_id) == (IDENTITY.object_id, None)
-    assert decode(token)[1]["appid"] == IDENTITY.client_id
+    assert decode_token(token)[1]["appid"] == IDENTITY.client_id
     assert tokens.verify(tokens.issue_for_run("run")).run_id == "run"
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from aml_emulator.store import Store
 from aml_emulator.store.database import Database
 from aml_emulator.store.metrics import Metric, ParameterConflictError
 from aml_emulator.store.runs import Run
+from aml_emulator.store.store import Store
 from tests.unit.emulator.parts import Clock
 
 

@@ -12,10 +12,9 @@ import pytest
 
 from aml_emulator import settings
 from aml_emulator.domain.curated_images import CuratedImages
-from aml_emulator.executor import conda
+from aml_emulator.executor import build
 from aml_emulator.executor.build import fetch_micromamba, for_engine, ignore_rules
-from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import BuildSpec, Folder, from_json, to_json
+from aml_emulator.executor.spec import BuildSpec, ExecutorSettings, Folder, spec_from_json, spec_to_json
 from tests.unit.emulator.parts import IDENTITY, Service
 
 CONDA = "dependencies:\n- python=3.11\n"
@@ -36,7 +35,7 @@ def build_of(service: Service, name: str, **properties: Any) -> BuildSpec:
     spec = service.runner.submitted[-1]
     assert spec.build is not None
     assert spec.build.tag == spec.image
-    assert from_json(to_json(spec)) == spec
+    assert spec_from_json(spec_to_json(spec)) == spec
     return spec.build
 
 
@@ -140,23 +139,23 @@ def test_an_image_without_a_pattern_is_told(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_conda_file_becomes_a_dockerfile_of_the_images_own_tool() -> None:
-    files = conda.build_files("base:1", CONDA, tool="/opt/miniconda/bin/conda")
-    assert files[conda.DEPENDENCIES] == CONDA.encode()
+    files = build.build_files("base:1", CONDA, tool="/opt/miniconda/bin/conda")
+    assert files[build.DEPENDENCIES] == CONDA.encode()
     text = files["Dockerfile"].decode()
-    prefix = conda.prefix_of(CONDA)
+    prefix = build.prefix_of(CONDA)
     assert text.startswith("FROM base:1 AS conda\n")
     assert f"/opt/miniconda/bin/conda env create --prefix {prefix} --file" in text
     assert f'ENV PATH="{prefix}/bin:$PATH"' in text
-    assert conda.MICROMAMBA not in files
-    fetched = conda.build_files("base:1", CONDA, tool=None, micromamba=b"program")
-    assert fetched[conda.MICROMAMBA] == b"program"
+    assert build.MICROMAMBA not in files
+    fetched = build.build_files("base:1", CONDA, tool=None, micromamba=b"program")
+    assert fetched[build.MICROMAMBA] == b"program"
     assert "/azureml-environment-setup/micromamba create --yes --prefix" in fetched["Dockerfile"].decode()
     with pytest.raises(ValueError, match="by the image's tool or by micromamba"):
-        conda.build_files("base:1", CONDA, tool=None)
+        build.build_files("base:1", CONDA, tool=None)
 
 
 def test_tools_are_looked_for_on_the_images_path_first() -> None:
-    paths = conda.tool_paths("/mine/bin:/usr/bin:relative")
+    paths = build.tool_paths("/mine/bin:/usr/bin:relative")
     assert paths[0] == "/mine/bin/conda"
     assert paths.index("/opt/conda/bin/conda") < paths.index("/mine/bin/mamba")
     assert len(paths) == len(set(paths))

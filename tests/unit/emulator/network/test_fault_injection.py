@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from aml_emulator.network.fault_injection import error_answer
-from aml_emulator.network.faults import Faults, Rule
+from aml_emulator.network.fault_injection import Faults, Rule, error_answer
 from aml_emulator.network.hosts import Destination
 from aml_emulator.network.requests_log import KEPT_REQUESTS, RequestLog, redact
 from tests.unit.emulator.parts import Clock

@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from aml_emulator.executor import layout
-from aml_emulator.executor.settings import ExecutorSettings
-from aml_emulator.executor.spec import Folder, InputSpec, OutputSpec, RunSpec, from_json, to_json
+from aml_emulator.executor.spec import (
+    ExecutorSettings,
+    Folder,
+    InputSpec,
+    OutputSpec,
+    RunSpec,
+    spec_from_json,
+    spec_to_json,
+)
 
 SETTINGS = ExecutorSettings(
     max_jobs=1,
@@ -55,8 +62,8 @@ def changed(**variables: str) -> RunSpec:
 
 
 def test_a_spec_survives_being_stored() -> None:
-    assert from_json(to_json(SPEC)) == SPEC
-    assert from_json(to_json(changed())) == changed()
+    assert spec_from_json(spec_to_json(SPEC)) == SPEC
+    assert spec_from_json(spec_to_json(changed())) == changed()
 
 
 def test_inputs_and_outputs_have_their_places() -> None:

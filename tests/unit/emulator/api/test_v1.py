@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from aml_emulator.api.routing import Route, Router
-from aml_emulator.domain.environments import lowered
+from aml_emulator.domain.environments import lower_field_names
+from tests.unit.emulator.domain.test_from_runconfig import config
 from tests.unit.emulator.parts import IDENTITY, WS, Service
-from tests.unit.emulator.test_runconfig import config
 
 API = IDENTITY.api_host
 HISTORY = f"/history/v1.0{WS}"
@@ -298,7 +298,7 @@ def test_a_run_of_an_environment_that_was_not_registered_keeps_it(service: Servi
 
 
 def test_passwords_of_registries_are_not_kept() -> None:
-    assert "hidden" not in json.dumps(lowered({"Docker": {"baseImageRegistry": {"password": "hidden"}}}))
+    assert "hidden" not in json.dumps(lower_field_names({"Docker": {"baseImageRegistry": {"password": "hidden"}}}))
 
 
 def test_the_subscription_and_its_one_workspace(service: Service) -> None:

@@ -9,9 +9,8 @@ import pytest
 from aml_emulator.api.errors import service_error
 from aml_emulator.domain.errors import DomainError, NotSupportedError
 from aml_emulator.domain.jobs import from_runconfig as runconfig
-from aml_emulator.domain.jobs import from_runconfig_data as runconfig_data
 from aml_emulator.domain.jobs.check import check_job
-from aml_emulator.domain.jobs.from_runconfig_data import Dataset
+from aml_emulator.domain.jobs.from_runconfig import Dataset
 from tests.unit.emulator.parts import WS
 
 USER_MANAGED = {"python": {"userManagedDependencies": True, "interpreterPath": "/opt/py/bin/python"}}
@@ -40,7 +39,7 @@ def config(**more: Any) -> dict[str, Any]:
 
 def job(**more: Any) -> dict[str, Any]:
     """Return the job of a configuration."""
-    return runconfig.job(
+    return runconfig.job_of_runconfig(
         config(**more),
         run_id="run-1",
         experiment="exp",
@@ -211,17 +210,17 @@ def test_datasets_and_addresses_are_inputs() -> None:
         },
         arguments=["DatasetConsumptionConfig:mounted"],
     )
-    assert runconfig_data.references(given) == {"mounted": {"id": "x"}, "plain": {"id": "x"}}
-    assert runconfig_data.inputs(given, {"mounted": known, "plain": known}) == {
+    assert runconfig.dataset_references(given) == {"mounted": {"id": "x"}, "plain": {"id": "x"}}
+    assert runconfig.inputs_of_runconfig(given, {"mounted": known, "plain": known}) == {
         "mounted": {"jobInputType": "uri_file", "uri": known.uri, "mode": "ReadOnlyMount"},
         "plain": {"jobInputType": "literal", "value": "x"},
         "address": {"jobInputType": "uri_file", "uri": "azureml://datastores/s/paths/a", "mode": "ReadOnlyMount"},
     }
-    assert runconfig_data.exports(given) == (
+    assert runconfig.exports_of_runconfig(given) == (
         'export DIGITS="${{inputs.mounted}}"; export plain="${{inputs.plain}}"; export address="${{inputs.address}}"; '
         'export AZUREML_DATASET_ENVIRONMENT_VARS="DIGITS:mount,plain:direct"; '
     )
-    assert runconfig.command(given) == 'python train.py "${{inputs.mounted}}"'
+    assert runconfig.command_of_runconfig(given) == 'python train.py "${{inputs.mounted}}"'
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.emulator.api.test_v1 import API, HISTORY, ask
 from tests.unit.emulator.parts import WS, Service
-from tests.unit.emulator.test_v1 import API, HISTORY, ask
 
 BASE = f"/dataset/v1.0{WS}"
 DATA = f"/data/v1.0{WS}/dataversion"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.executor.globs import matcher, split
+from aml_emulator.executor.globs import matcher, split_glob
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from aml_emulator.executor.globs import matcher, split
     ],
 )
 def test_a_path_is_split_before_its_first_wildcard(path: str, folder: str, pattern: str | None) -> None:
-    assert split(path) == (folder, pattern)
+    assert split_glob(path) == (folder, pattern)
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,11 @@ import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
 from aml_emulator.executor.nodes import Scale
-from aml_emulator.network.faults import Rule
+from aml_emulator.network.fault_injection import Rule
 from aml_emulator.network.proxy import Head, is_for_people
-from aml_emulator.page.access import refusal
-from aml_emulator.page.files import tree
-from aml_emulator.page.hide import HIDDEN, hider
-from aml_emulator.page.runs import attachment, main_log, whole_lines
-from aml_emulator.page.site import Site
-from aml_emulator.page.words import duration, link, plain, size
+from aml_emulator.page.runs import attachment, main_log, tree, whole_lines
+from aml_emulator.page.site import Site, refusal
+from aml_emulator.page.view import HIDDEN, duration, hider, link, plain, size
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.runs import Artifact
 from aml_emulator.store.v1 import MetricRow

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.emulator.api.test_v1 import API, ask, submit
 from tests.unit.emulator.parts import IDENTITY, WS, Service
-from tests.unit.emulator.test_v1 import API, ask, submit
 
 MODELS = f"/modelmanagement/v1.0{WS}"
 STORES = f"/datastore/v1.0{WS}"

@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, JobOutput, Location, LocationError, parse
+from aml_emulator.domain.locations import (
+    AssetId,
+    BlobPath,
+    DatastorePath,
+    JobOutput,
+    Location,
+    LocationError,
+    parse_location,
+)
 
 SCOPE = "subscriptions/s/resourcegroups/g/workspaces/w"
 ARM = "/subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningServices/workspaces/w"
@@ -41,11 +49,11 @@ ARM = "/subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningServ
     ],
 )
 def test_every_form_of_address_is_read(uri: str, expected: Location) -> None:
-    assert parse(uri) == expected
+    assert parse_location(uri) == expected
 
 
 @pytest.mark.parametrize("uri", ["", "local/path", "azureml:name", "azureml://else/x", "ftp://x/y?sig=hidden"])
 def test_other_addresses_are_refused_without_their_query(uri: str) -> None:
     with pytest.raises(LocationError, match="is not an address that AzureML knows") as caught:
-        parse(uri)
+        parse_location(uri)
     assert "hidden" not in str(caught.value)

@@ -13,8 +13,9 @@ from azure.core.exceptions import ServiceRequestError
 
 from aml_emulator.api.admin import Admin
 from aml_emulator.api.errors import state_error
-from aml_emulator.store import Store, damage
+from aml_emulator.store import damage
 from aml_emulator.store.database import Database
+from aml_emulator.store.store import Store
 from tests.unit.emulator.memory_service import API, TRACKING, furnished
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
@@ -74,10 +75,10 @@ def test_health_names_each_problem(data: Path, monkeypatch: pytest.MonkeyPatch) 
     def ping() -> None:
         raise ServiceRequestError("Connection refused\nwith details")
 
-    assert damage.problems(data, lambda: None) == []
+    assert damage.state_problems(data, lambda: None) == []
     monkeypatch.setattr(os, "statvfs", lambda _path: FULL)
     os.truncate(data / "store.db", 100)
-    full, truncated, blobs = damage.problems(data, ping)
+    full, truncated, blobs = damage.state_problems(data, ping)
     assert full.startswith(f"the disk of {data} is full: 12 KiB are free. Remove what is not needed")
     assert truncated.startswith(f"the database {data / 'store.db'} is truncated: it has 100 of at least ")
     assert blobs == "Blob storage (Azurite) fails: Connection refused"

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aml_emulator.page.charts import HEIGHT, WIDTH, draw, labels, text, ticks
-from aml_emulator.store import Store
 from aml_emulator.store.browse import DRAWN, RunFilter, Series
 from aml_emulator.store.metrics import Metric
+from aml_emulator.store.store import Store
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aml_emulator.executor.spec import Folder
-from aml_emulator.store import Store
+from aml_emulator.store.store import Store
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 KEY = {"credentialsType": "AccountKey", "secrets": {"secretsType": "AccountKey", "key": "a2V5"}}

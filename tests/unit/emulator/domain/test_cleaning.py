@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from aml_emulator.context import Context
-from aml_emulator.domain.cleaning import clean, overlap
+from aml_emulator.domain.cleaning import clean_workspace, overlap
 from aml_emulator.executor.spec import Folder
 from tests.support.fake_executor import MemoryBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
@@ -43,7 +43,7 @@ class Bench:
         return f"{WS}/codes/{name}/versions/1"
 
     def clean(self, *, older_than: float = DAY, keep: int = 0, dry_run: bool = False) -> dict[str, Any]:
-        return clean(self.services, older_than=older_than, keep=keep, dry_run=dry_run)
+        return clean_workspace(self.services, older_than=older_than, keep=keep, dry_run=dry_run)
 
     def later(self, seconds: float) -> None:
         """Let time go by; the client signs in anew."""

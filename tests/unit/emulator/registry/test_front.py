@@ -11,9 +11,8 @@ import pytest
 
 from aml_emulator.identity.tokens import REGISTRY_ACCESS_SECONDS, REGISTRY_REFRESH_SECONDS, RegistryAccess, Tokens
 from aml_emulator.network.proxy import BadHeadError, Head
-from aml_emulator.registry.acr import AcrInterface, Answer
+from aml_emulator.registry.acr import AcrInterface, Answer, Locks
 from aml_emulator.registry.front import TOKEN_USER, RegistryFront
-from aml_emulator.registry.locks import Locks
 from aml_emulator.registry.requests import plain_target, read_request, read_scope
 from aml_emulator.registry.storage import RegistryStorage
 from tests.unit.emulator.parts import IDENTITY, Clock

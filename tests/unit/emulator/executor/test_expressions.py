@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.executor.expressions import ExpressionError, Reference, references, render
+from aml_emulator.executor.expressions import ExpressionError, Reference, expression_references, render
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_cannot_be_resolved_is_named(command: str, message: str) -> None:
 
 
 def test_references_are_found_with_whether_they_are_optional() -> None:
-    assert references("${{inputs.a}} $[[x ${{inputs.b}}]] ${{outputs.c}}") == (
+    assert expression_references("${{inputs.a}} $[[x ${{inputs.b}}]] ${{outputs.c}}") == (
         Reference(group="inputs", name="a", optional=False),
         Reference(group="inputs", name="b", optional=True),
         Reference(group="outputs", name="c", optional=False),

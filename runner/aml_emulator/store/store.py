@@ -1,0 +1,54 @@
+"""The emulator's state as a whole: one database, of which the v2, run history and MLflow interfaces are views."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from aml_emulator.store.assets import AssetStore
+from aml_emulator.store.browse import Browse
+from aml_emulator.store.database import Database, Reader
+from aml_emulator.store.datastores import DatastoreStore
+from aml_emulator.store.metrics import MetricStore
+from aml_emulator.store.runs import RunStore
+from aml_emulator.store.v1 import V1Store
+
+
+class Store:
+    """All of the state.
+
+    Args:
+        path: the database file, or ``:memory:``.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, path: Path | str, *, clock: Callable[[], float] = time.time) -> None:
+        self._db = Database(path)
+        self.runs = RunStore(self._db, clock=clock)
+        self.metrics = MetricStore(self._db)
+        self.assets = AssetStore(self._db, clock=clock)
+        self.datastores = DatastoreStore(self._db, clock=clock)
+        self.v1 = V1Store(self._db)
+        # A database in memory has no second connection.
+        self._reader = None if str(path) == ":memory:" else Reader(Path(path))
+        self.browse = Browse(self._reader or self._db)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Return a context in which all changes are made or, if it raises, none."""
+        return self._db.transaction()
+
+    def clear(self) -> None:
+        """Delete everything that is stored."""
+        self._db.clear()
+
+    def compact(self) -> None:
+        """Give the room of what was deleted back to the disk."""
+        self._db.compact()
+
+    def close(self) -> None:
+        """Close the database."""
+        if self._reader is not None:
+            self._reader.close()
+        self._db.close()
