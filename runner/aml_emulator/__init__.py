@@ -1,1 +1,1 @@
-"""The local AzureML: REST services, proxy, TLS and job executor. Knows nothing of aml_train."""
+"""The local AzureML: REST services, proxy, TLS and job executor."""

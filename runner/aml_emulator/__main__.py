@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from aml_emulator.processes import StartError
     from aml_emulator.server import serve
 
-    # Many short requests are answered at once by a few threads: whoever waits for its turn is not to wait for 5 ms.
+    # A few threads answer many short requests at once: a thread should not wait 5 ms for its turn.
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         asyncio.run(serve(settings))

@@ -1,4 +1,4 @@
-"""What the handlers of requests share."""
+"""The state that the handlers of requests share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Unsupported:
-    """Remembers which unsupported operations were asked for, and says so in the log."""
+    """Counts unsupported operations that clients requested, and logs each."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,7 +30,7 @@ class Unsupported:
         logger.error("unsupported: %s", what)
 
     def seen(self) -> dict[str, int]:
-        """Return how often each was asked for."""
+        """Return how often each was requested."""
         with self._lock:
             return dict(self._seen)
 

@@ -1,4 +1,7 @@
-"""The servers over TLS that the proxy hands connections to: AzureML's interfaces, the registry's, and each with faults before it."""
+"""The servers over TLS behind the proxy: AzureML's interfaces and the registry's.
+
+Each has a front that breaks requests on purpose while there are faults.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,9 @@ async def start_registry_fronts(
     plain: PlainRegistry,
     stack: contextlib.AsyncExitStack,
 ) -> list[socket.socket]:
-    """Start the container registry's interface over TLS; returns where it listens: for the proxy, then where settings say.
+    """Start the registry's interface over TLS; return the listeners.
+
+    The first is for the proxy, the second on the port in the settings.
 
     Without TLS it answers on the listener of *plain*: connections from jobs. All others reach the registry itself.
     """
@@ -99,7 +104,10 @@ async def start_registry_fronts(
 
 @dataclass(frozen=True, kw_only=True)
 class PlainRegistry:
-    """The registry's port without TLS, for engines: where it listens, and whether an address is a job's."""
+    """The registry's port without TLS, for engines.
+
+    `is_job` returns whether an address is a job's.
+    """
 
     listener: socket.socket
     is_job: Callable[[str], bool]
@@ -124,7 +132,7 @@ async def start_fault_fronts(
     certificates: Certificates,
     stack: contextlib.AsyncExitStack,
 ) -> dict[Destination, int]:
-    """Start what stands in front of each service while there are faults; returns their ports."""
+    """Start the fault front of each service; return their ports."""
     trust = ssl.create_default_context(cafile=str(certificates.ca_file))
     found = {}
     for destination, port in ports.items():

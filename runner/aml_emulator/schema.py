@@ -1,4 +1,4 @@
-"""Reading the body of a request: JSON within limits, of the types that its route declares. Pure.
+"""The types of request bodies: JSON within limits. Pure.
 
 A handler gets its body from `aml_emulator.api.routing.Call.json` alone, and names the types of the fields that it reads; a body
 with another type is the client's mistake, which is answered with 400. Null is taken for a field that was not sent; fields
@@ -19,7 +19,7 @@ MAX_DEPTH = 100
 """Levels of lists and objects. Clients send ten at most; the interpreter would fail at some hundreds."""
 
 LARGEST = 2**63 - 1
-"""What SQLite, .NET and protobuf hold of whole numbers."""
+"""The range of whole numbers in SQLite, .NET and protobuf."""
 
 LAST_MILLISECOND = 253_402_300_799_999
 """The end of the year 9999, in milliseconds since the epoch: the last time that ISO 8601 writes with four digits."""
@@ -172,7 +172,7 @@ ANYTHING = _Plain(types=tuple(_NAMES))
 TEXT = _Plain(types=(str,))
 FLAG = _Plain(types=(bool,))
 WORD = _Plain(types=(str, int, float, bool))
-"""What is kept as text, whether a client sends it as text or not."""
+"""A value that is stored as text, whether a client sends it as text or not."""
 
 LIST = _Plain(types=(list,))
 OBJECT = _Plain(types=(dict,))

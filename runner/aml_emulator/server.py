@@ -1,4 +1,4 @@
-"""The service as a whole: its parts started in order, supervised together, ended together."""
+"""The service as a whole: starts its parts in order and supervises them."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ async def _supervise(
 
 
 async def _resume(jobs: JobService) -> None:
-    """Take up jobs as soon as the container engine answers; until then they are queued."""
+    """Resume jobs when the container engine answers; until then they are queued."""
     while not await run_in_threadpool(jobs.runner.engine_ready):
         logger.error("the container engine does not answer: jobs stay queued until it does")
         await asyncio.sleep(ENGINE_SECONDS)

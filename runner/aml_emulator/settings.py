@@ -1,4 +1,4 @@
-"""What ``serve`` is told: the command line over the environment over defaults, read in this one place."""
+"""Settings of ``serve``: the command line over the environment over defaults."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Settings:
 
 
 def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Return the settings; ends the process with a message, as argparse does, if they are wrong.
+    """Return the settings; invalid ones end the process as argparse does.
 
     Args:
         argv: without the program's name.
@@ -142,7 +142,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
 
 
 def _environments(parser: argparse.ArgumentParser, pairs: Sequence[str]) -> Mapping[str, str]:
-    """Return the images of ``PATTERN=IMAGE``; of two with the same pattern the first counts."""
+    """Return the images of ``PATTERN=IMAGE``; the first of a pattern counts."""
     found: dict[str, str] = {}
     for pair in filter(None, (pair.strip() for pair in pairs)):
         pattern, _, image = pair.partition("=")
@@ -153,7 +153,7 @@ def _environments(parser: argparse.ArgumentParser, pairs: Sequence[str]) -> Mapp
 
 
 def _proxies(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the proxy variables as build arguments; one on loopback is none for a build."""
+    """Return the proxy variables as build arguments, without loopback addresses."""
     found = {}
     for name in ("HTTP_PROXY", "HTTPS_PROXY"):
         proxy = environment.get(name) or environment.get(name.lower())

@@ -1,4 +1,4 @@
-"""Federated identity credentials: which tokens of other issuers the service principal may sign in with.
+"""Federated identity credentials: the issuers and subjects that are trusted.
 
 Source: https://learn.microsoft.com/entra/workload-id/workload-identity-federation. An assertion must be signed by its issuer, and
 its issuer, audience and subject must be those of one credential, to the letter.
@@ -42,7 +42,7 @@ class FederatedCredential:
 
 
 class Federation:
-    """The trusts of the one application. As long as there is none, every issuer and subject is trusted.
+    """The trusts of the one application; without any, all issuers are trusted.
 
     Args:
         path: where they are kept; None keeps them in memory.
@@ -145,7 +145,7 @@ def _public_keys(keys: str) -> list[tuple[str | None, Any]]:
 
 
 def _is_signed(token: str, header: Mapping[str, Any], keys: str) -> bool:
-    """Return whether one of *keys* made the token's signature (RS256, the only algorithm that GitHub uses)."""
+    """Return whether one of *keys* made the token's RS256 signature."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
     from cryptography.hazmat.primitives.hashes import SHA256

@@ -1,4 +1,4 @@
-"""Who this emulator is: its names, GUIDs and secrets, made on first start and kept in the data folder."""
+"""The identity of this emulator: names, GUIDs and secrets, stored at first start."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Identity:
 
     @property
     def artifact_container(self) -> str:
-        """Container of the datastore ``workspaceartifactstore``, where runs keep logs and outputs."""
+        """The container of ``workspaceartifactstore``: the runs' logs and outputs."""
         return "azureml"
 
     @property
@@ -78,7 +78,7 @@ class Identity:
 
 
 def load_or_create(folder: Path, *, location: str) -> Identity:
-    """Return the identity kept in *folder*, made and written (mode 0600) if there is none.
+    """Return the identity stored in *folder*, or create one (mode 0600).
 
     Args:
         folder: the data folder; must exist.

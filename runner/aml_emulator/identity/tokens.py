@@ -1,4 +1,4 @@
-"""Access tokens: JSON Web Tokens signed with this emulator's own secret (HS256, RFC 7515 and 7519).
+"""Access tokens: JSON Web Tokens that this emulator signs (HS256, RFC 7515, 7519).
 
 Claims carry the names that Entra ID gives them
 (https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference).
@@ -23,7 +23,7 @@ REGISTRY_REFRESH_SECONDS = 3 * 3600
 REGISTRY_ACCESS_SECONDS = 75 * 60
 
 REPOSITORY_ACTIONS = frozenset({"pull", "push", "delete", "metadata_read", "metadata_write", "*"})
-"""What a token of the registry can allow in a repository: https://github.com/Azure/acr/blob/main/docs/Token-BasicAuth.md."""
+"""Actions of a registry token: https://github.com/Azure/acr/blob/main/docs/Token-BasicAuth.md."""
 
 AUDIENCES = frozenset(
     {
@@ -68,7 +68,7 @@ class Principal:
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryAccess:
-    """What may be done in one repository of the registry, or with its catalogue.
+    """The allowed actions in one repository of the registry, or on its catalogue.
 
     Attributes:
         kind: ``repository``, or ``registry`` for the catalogue.
@@ -105,11 +105,11 @@ class Tokens:
         self._clock = clock
 
     def issue(self, *, audience: str) -> str:
-        """Return a token of the service principal for *audience*, valid for `LIFETIME_SECONDS`."""
+        """Return a token of the service principal for *audience*."""
         return self._sign(audience=audience, seconds=LIFETIME_SECONDS, extra={})
 
     def issue_for_run(self, run_id: str) -> str:
-        """Return the token that a job gets; the service stops taking it when the run has ended."""
+        """Return a job's token, which is valid until the run ends."""
         return self._sign(audience="https://ml.azure.com", seconds=JOB_LIFETIME_SECONDS, extra={"run_id": run_id})
 
     def verify(self, token: str) -> Principal:
@@ -163,7 +163,7 @@ class Tokens:
 
     @property
     def registry_admin(self) -> tuple[str, str]:
-        """Name and password of the registry's admin user: the registry's own name, and what follows from this emulator's secret."""
+        """The registry's admin user: its name, and a password derived from the secret."""
         password = _base64(hmac.new(self._key, b"registry admin", hashlib.sha256).digest())
         return self._identity.login_server.partition(".")[0], password
 
@@ -202,7 +202,7 @@ class Tokens:
         return claims
 
     def check_assertion(self, token: str) -> None:
-        """Return if a federated client assertion is well formed, valid already and not expired.
+        """Return if a federated client assertion is well formed and not expired.
 
         Whether it is trusted is another question: :mod:`aml_emulator.identity.federation`.
 

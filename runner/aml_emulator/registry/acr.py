@@ -1,4 +1,4 @@
-"""Azure Container Registry's own interface (``/acr/v1``): lists, attributes, untagging and deleting; and what locks forbid.
+"""Azure Container Registry's own interface (``/acr/v1``), and its locks.
 
 Shapes as in the data-plane description of api-version 2021-07-01
 (https://github.com/Azure/azure-rest-api-specs, specification/containerregistry/data-plane) and the generated client of
@@ -52,7 +52,7 @@ class Locks:
         return {attribute: attribute not in off for attribute in ATTRIBUTES}
 
     def allows(self, attribute: str, repository: str, *names: str) -> bool:
-        """Return whether *attribute* is on for the repository and for each of the things named in it."""
+        """Return whether *attribute* is on for the repository and all named parts of it."""
         wanted = ("deleteEnabled", "writeEnabled") if attribute == "deleteEnabled" else (attribute,)
         things = self._off.get(repository, {})
         return not any(one in things.get(name, ()) for name in ("", *names) for one in wanted)
@@ -70,7 +70,7 @@ class Locks:
             self._write()
 
     def forget(self, repository: str, name: str | None = None) -> None:
-        """Forget a thing that is no more: by name, or the repository with all that was in it."""
+        """Forget a deleted tag or manifest, or a repository with all of its content."""
         with self._lock:
             if name is None:
                 gone: object = self._off.pop(repository, None)
@@ -121,7 +121,7 @@ class AcrInterface:
         self._locks = locks
 
     def answer(self, asked: Asked, body: bytes) -> Answer:
-        """Answer a request to ``/acr/v1`` whose token was found good. Reads and changes files."""
+        """Answer an authorized request to ``/acr/v1``. Reads and changes files."""
         handlers: dict[tuple[str, str, bool], Callable[[Asked], Answer]] = {
             ("GET", "_catalog", False): self._repositories,
             ("GET", "", False): self._repository,
@@ -140,7 +140,7 @@ class AcrInterface:
         return handler(asked)
 
     def forbidden(self, asked: Asked) -> Answer | None:
-        """Return the refusal of a request to ``/v2`` that a lock forbids, None where none does."""
+        """Return the refusal of a request to ``/v2`` if a lock forbids it."""
         repository, reference = asked.repository, asked.reference
         if not repository:
             return None
@@ -169,7 +169,7 @@ class AcrInterface:
                 self._locks.forget(repository, name)
 
     def _related(self, repository: str, reference: str, *, deleting: bool) -> list[str]:
-        """Return what else a manifest's attributes are found at: its digest for a tag; for a digest to delete, its tags."""
+        """Return the other names of a manifest: a tag's digest, or a digest's tags."""
         if ":" not in reference:
             tag = self._storage.tag(repository, reference)
             return [tag.digest] if tag is not None else []
@@ -323,7 +323,7 @@ class AcrInterface:
 def _page(
     asked: Asked, items: Iterable[_Item], *, key: Callable[[_Item], str], times: Callable[[_Item], float] | None
 ) -> tuple[list[_Item], dict[str, str]]:
-    """Return the page that is asked for and, in the header ``Link``, the address of the next one.
+    """Return the requested page and the ``Link`` header with the next one's address.
 
     *items* come in the order of *key*. Orders by time begin after the item ``last``; the other order after its place, for
     it may be gone.

@@ -1,9 +1,9 @@
-"""The registry under its Azure name: TLS, the sign-in and the interface of Azure Container Registry in front of a plain registry.
+"""The registry under its Azure name: TLS, sign-in and the interface of ACR.
 
 Tokens as in https://github.com/Azure/acr/blob/main/docs/AAD-OAuth.md: an access token of Entra ID is exchanged for a refresh
 token (``/oauth2/exchange``), which is exchanged for access tokens that name repositories and actions (``/oauth2/token``). The
 registry's admin user signs in with name and password. The engine reaches the same registry by its loopback port, without a
-sign-in and without locks; or, where the front has a port of its own, through the front like anybody else.
+sign-in and without locks; or, if the front has a separate port, through the front like other clients.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _CHUNK_BYTES = 256 * 1024
 
 
 class RegistryFront:
-    """Answers for the registry's host: one request on each connection, which keeps the check and its request together.
+    """Answers for the registry's host, one request on each connection.
+
+    A second request would pass unchecked.
 
     Args:
         port: the registry's port on 127.0.0.1.
@@ -70,7 +72,7 @@ class RegistryFront:
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BadHeadError) as error:
             logger.debug("a registry connection without a request: %r", error)
         except OSError as error:
-            logger.warning("a registry connection broke off: %s", error)
+            logger.warning("a registry connection was interrupted: %s", error)
         finally:
             writer.close()
 
@@ -105,7 +107,7 @@ class RegistryFront:
         return self._acr.answer(asked, body) if asked.interface == "acr" else self._acr.forbidden(asked)
 
     def _check(self, head: Head, asked: Asked) -> Answer | None:
-        """Return the challenge to a request without a token that allows it; None where it has one."""
+        """Return the challenge to a request whose token does not allow it, or None."""
         scheme, _, value = _header(head, "authorization").partition(" ")
         if scheme.lower() == "basic":
             try:
@@ -133,7 +135,7 @@ class RegistryFront:
         return 200, {"refresh_token": self._tokens.issue_registry_refresh()}, {}
 
     def _token(self, head: Head, form: Mapping[str, str]) -> Answer:
-        """Issue an access token: for a refresh token, or for user and password, in the form or by basic authentication."""
+        """Issue an access token, for a refresh token or for user and password."""
         query = parse_qs(split_target(head.target)[1])
         posted = head.method == "POST"
         service = form.get("service") if posted else query.get("service", [""])[0]
@@ -159,7 +161,10 @@ class RegistryFront:
         return 200, {"access_token": self._tokens.issue_registry_access(access)}, {}
 
     def _verify_basic(self, user: str, password: str) -> None:
-        """Return if these are a refresh token's, as the password of :data:`TOKEN_USER`, or the admin user's; raise TokenError."""
+        """Return if user and password are right; raise TokenError otherwise.
+
+        The password of :data:`TOKEN_USER` is a refresh token.
+        """
         if self._tokens.is_registry_admin(user, password):
             return
         if user != TOKEN_USER:
@@ -167,7 +172,7 @@ class RegistryFront:
         self._tokens.verify_registry_refresh(password)
 
     def _challenge(self, head: Head, asked: Asked, message: str, error: str) -> Answer:
-        """Return 401 with the way to a token. The address is the one that the client came by, where that is loopback."""
+        """Return 401 with the address of the token service, as the client reached it."""
         scope = " ".join(one.text for one in asked.needed)
         realm = _loopback_host(_header(head, "host")) or self._host
         challenge = f'Bearer realm="https://{realm}/oauth2/token",service="{self._host}"'
@@ -209,7 +214,7 @@ def _user_and_password(head: Head) -> tuple[str, str]:
 
 
 def _loopback_host(host: str) -> str:
-    """Return *host*, with its port, if it is a name of this machine only; else nothing."""
+    """Return *host* with its port if it is a loopback name, otherwise nothing."""
     target = read_target(f"//{host}")
     name = "" if target is None else target.host
     if name == "localhost":
@@ -228,7 +233,7 @@ async def _small_body(head: Head, reader: asyncio.StreamReader) -> bytes:
 
 
 async def _linger(reader: asyncio.StreamReader) -> None:
-    """Read away what the client still sends: closing at once could lose the answer on its way to the client."""
+    """Read the rest of a request: an early close could lose the answer."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LINGER_SECONDS):
             left = LINGER_BYTES

@@ -1,4 +1,4 @@
-"""What a request to the registry asks for, and what a token must allow for it. Pure.
+"""The request of a client of the registry, and the access that it needs. Pure.
 
 Scopes as Azure Container Registry's challenges name them: https://github.com/Azure/acr/blob/main/docs/Token-BasicAuth.md and the
 generated client of azure-containerregistry.
@@ -83,14 +83,14 @@ def read_request(method: str, target: str) -> Asked:
 
 
 def plain_target(target: str) -> str:
-    """Return *target* with its path written plainly, as it was checked: the registry gets no other one."""
+    """Return *target* with its path normalised, as it was checked."""
     raw_path, query = split_target(target)
     path = quote(unquote(raw_path), safe="/:@+~")
     return f"{path}?{query}" if query else path
 
 
 def read_scope(text: str) -> RegistryAccess | None:
-    """Return the access that a scope asks for, None if it is none that a registry knows."""
+    """Return the access that a scope requests, or None if it is unknown."""
     found = _SCOPE.fullmatch(text)
     if found is None:
         return None

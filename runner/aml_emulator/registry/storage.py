@@ -1,4 +1,4 @@
-"""What the registry has stored, read from its files: a plain registry cannot list manifests and cannot take a tag away.
+"""The registry's content, read from its files, as a plain one lists no manifests.
 
 The files are those of the CNCF distribution registry's filesystem driver
 (https://github.com/distribution/distribution/blob/v2.8.2/registry/storage/paths.go). Tags are read from them at each request, so
@@ -117,9 +117,9 @@ class RegistryStorage:
         return self._manifest(repository, digest, self.tags(repository))
 
     def untag(self, repository: str, tag: str) -> bool:
-        """Take a tag away, as the registry does from version 3 on; what it named stays. False where there is none.
+        """Delete a tag, not its manifest, as registry 3 does; False if there is none.
 
-        The tag's folder is moved away before it is deleted, so that nobody sees half a tag.
+        The tag's folder is moved away before it is deleted, so that no client sees half a tag.
         """
         return self._remove(self._manifests(repository) / "tags" / tag)
 
@@ -176,7 +176,7 @@ class RegistryStorage:
         )
 
     def _config(self, config: dict[str, Any]) -> dict[str, Any]:
-        """Return an image's configuration; nothing for an artefact's, which may be of any kind."""
+        """Return an image's configuration, empty for another artifact's."""
         kind = str(config.get("mediaType", ""))
         if not kind.startswith(("application/vnd.docker.container.image", "application/vnd.oci.image.config")):
             return {}

@@ -1,4 +1,4 @@
-"""Versioned assets (environments, codes, data, models), computes, and long-running operations."""
+"""Versioned assets, computes, and long-running operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aml_emulator.store.database import Database
 
 @dataclass(frozen=True, kw_only=True)
 class AssetContainer:
-    """What is common to all versions of a name. Times are seconds since the epoch."""
+    """The common part of all versions of a name. Times are seconds since the epoch."""
 
     kind: str
     name: str
@@ -26,7 +26,7 @@ class AssetContainer:
 
 @dataclass(frozen=True, kw_only=True)
 class AssetVersion:
-    """One version of an asset; *properties* as ARM shows them, *hash* of what was uploaded if known."""
+    """A version of an asset; *properties* as in ARM, *hash* of the uploaded files."""
 
     kind: str
     name: str
@@ -40,7 +40,7 @@ class AssetVersion:
 
 @dataclass(frozen=True, kw_only=True)
 class Compute:
-    """A compute target; *body* holds ``location``, ``tags`` and ``properties`` as ARM shows them."""
+    """A compute target; *body* has ARM's ``location``, ``tags`` and ``properties``."""
 
     name: str
     body: Mapping[str, Any]
@@ -49,7 +49,7 @@ class Compute:
 
 
 class AssetStore:
-    """Reads and writes assets, computes and operations. *kind* is ARM's plural: ``environments``, ``codes`` ..."""
+    """Reads and writes assets, computes and operations; *kind* is ARM's plural."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
         self._db = database
@@ -123,7 +123,7 @@ class AssetStore:
         return [_version(row) for row in rows]
 
     def next_version(self, kind: str, name: str) -> str:
-        """Return one more than the highest version that is a number; ``1`` if there is none."""
+        """Return one more than the highest version that is a number, or ``1``."""
         numbers = [int(item.version) for item in self.versions(kind, name) if item.version.isdecimal()]
         return str(max(numbers, default=0) + 1)
 

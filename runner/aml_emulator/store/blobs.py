@@ -1,4 +1,4 @@
-"""Blob storage as the service and its executor see it: containers and names, nothing of Azurite.
+"""Blob storage as the service and its executor use it: containers and names.
 
 The store is Azurite, reached over its own loopback address with the account's key; whatever is handed to a client
 (a SAS URL) carries Azure's host name instead, because clients come in through the proxy. Requests and limits are
@@ -83,7 +83,7 @@ class Blobs:
     @cached_property
     def _service(self) -> Any:
         # Made on first use: URLs can be signed without it. The proxy variables of this process are for the jobs' own
-        # traffic, never for the store beside us.
+        # traffic, never for the store next to this process.
         transport = RequestsTransport(connection_verify=self._ca_file, use_env_settings=False)
         transport.open()
         adapter = type(transport.session.get_adapter("https://"))
@@ -120,7 +120,7 @@ class Blobs:
         """Yield every blob under a folder, in order of name.
 
         A prefix is a folder: ``a/b`` holds ``a/b/c`` but not ``a/bc``; the empty prefix is the whole container. If no
-        blob lies in that folder but one has exactly that name, it is yielded alone, with an empty relative name.
+        blob is in that folder but one has exactly that name, it is yielded alone, with an empty relative name.
         """
         client = self._service.get_container_client(container)
         folder = _folder(prefix)
@@ -145,7 +145,9 @@ class Blobs:
         yield from self._blob(container, name).download_blob(max_concurrency=1).chunks()
 
     def read_range(self, container: str, name: str, offset: int, length: int) -> bytes:
-        """Return at most *length* bytes of a blob from *offset* on; none where it ends before that.
+        """Return at most *length* bytes of a blob from *offset* on.
+
+        Beyond the blob's end there are none.
 
         Raises:
             azure.core.exceptions.ResourceNotFoundError: there is no such blob.
@@ -171,7 +173,10 @@ class Blobs:
         self._blob(container, name).upload_blob(data, length=length, overwrite=True, max_concurrency=1)
 
     def append(self, container: str, name: str, data: bytes) -> None:
-        """Append to a blob of text, creating an append blob on first use; empty *data* only creates it."""
+        """Append to a blob of text, creating an append blob on first use.
+
+        Empty *data* only creates it.
+        """
         blob = self._blob(container, name)
         blocks = [data[at : at + APPEND_BLOCK_BYTES] for at in range(0, len(data), APPEND_BLOCK_BYTES)]
         if not blocks:
@@ -212,7 +217,7 @@ class Blobs:
         return f"{self.url(container, name)}?{token}"
 
     def container_sas_url(self, container: str, *, permissions: str = "rcwl", hours: float = 24) -> str:
-        """Return a URL that gives access to a whole container, with Azure's host name; see `sas_url`."""
+        """Return a signed URL of a whole container; see `sas_url`."""
         token = generate_container_sas(
             account_name=self.account,
             container_name=container,
@@ -223,7 +228,7 @@ class Blobs:
         return f"{self.url(container)}?{token}"
 
     def url(self, container: str, name: str = "") -> str:
-        """Return the plain address of a container or blob, with Azure's host name and no credential in it."""
+        """Return the address of a container or blob without a credential."""
         return f"{self.public_endpoint}/{container}" + (f"/{quote(name, safe='/~')}" if name else "")
 
     def close(self) -> None:

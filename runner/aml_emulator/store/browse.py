@@ -1,4 +1,4 @@
-"""Questions that people ask when they look around: pages of runs, and curves of metrics thinned to what can be drawn."""
+"""Queries of the page: pages of runs, and metrics thinned to drawable curves."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ REMEMBERED = 64
 """So many curves are kept drawn: most of what is looked at again has not changed."""
 
 ODD = 200
-"""At most so many values that are no finite numbers are told one by one."""
+"""At most so many values that are no finite numbers are listed one by one."""
 
 LARGEST = 1.7976931348623157e308
-"""The largest finite double; what lies beyond is infinite."""
+"""The largest finite double; larger ones are infinite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,10 @@ class RunFilter:
 
 @dataclass(frozen=True, kw_only=True)
 class RunLine:
-    """A run in a list. Times are seconds since the epoch; *job* tells jobs from runs that MLflow made itself."""
+    """A run in a list; *job* distinguishes jobs from MLflow's runs.
+
+    Times are seconds since the epoch.
+    """
 
     id: str
     display_name: str
@@ -57,7 +60,7 @@ class RunLine:
 
 @dataclass(frozen=True, kw_only=True)
 class AssetLine:
-    """A name in a list of assets: how many versions it has, the newest one, and when that was made."""
+    """A name in a list of assets: its number of versions, and the newest one."""
 
     name: str
     versions: int
@@ -67,7 +70,7 @@ class AssetLine:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSummary:
-    """What there is of a metric: how many values, and the one that was logged last, with its step."""
+    """A metric's number of values, and its last value with the step."""
 
     key: str
     count: int
@@ -110,7 +113,10 @@ class Browse:
         self._lock = threading.Lock()
 
     def runs(self, wanted: RunFilter, *, limit: int, offset: int = 0) -> tuple[list[RunLine], int]:
-        """Return a page of runs, newest first, and how many there are in all. Deleted and archived ones are left out."""
+        """Return a page of runs, newest first, and their number in all.
+
+        Deleted and archived ones are left out.
+        """
         conditions, values = ["r.deleted = 0", "r.archived = 0"], list[object]()
         if wanted.experiment:
             conditions.append("e.name = ?")
@@ -139,14 +145,14 @@ class Browse:
         return [str(row["name"]) for row in self._db.rows("SELECT name FROM experiments ORDER BY lower(name), name")]
 
     def statuses(self) -> Mapping[str, int]:
-        """Return how many runs are in each status, jobs and others; deleted and archived ones are left out."""
+        """Return the number of runs in each status, without deleted and archived ones."""
         rows = self._db.rows(
             "SELECT status, count(*) AS n FROM runs WHERE deleted = 0 AND archived = 0 GROUP BY status ORDER BY status"
         )
         return {str(row["status"]): int(row["n"]) for row in rows}
 
     def assets(self, kind: str, *, limit: int, offset: int = 0) -> tuple[list[AssetLine], int]:
-        """Return a page of the names of a kind of asset, the last changed first, and how many there are in all."""
+        """Return a page of asset names, last changed first, and their number in all."""
         total = self._db.row("SELECT count(DISTINCT name) FROM versions WHERE kind = ?", (kind,))
         rows = self._db.rows(
             "SELECT name, count(*) AS versions, version AS newest, created, max(id) AS last FROM versions"
@@ -169,7 +175,7 @@ class Browse:
         return [(str(row["name"]), str(row["version"])) for row in rows]
 
     def metrics(self, run_id: str) -> list[MetricSummary]:
-        """Return what there is of each of a run's metrics, by key. The values themselves are not read, however many."""
+        """Return a summary of each of a run's metrics, by key, without reading all values."""
         rows = self._db.rows(
             "SELECT g.key, g.n, m.value, m.step FROM"
             " (SELECT key, count(*) AS n, max(id) AS last FROM metrics WHERE run_id = ? GROUP BY key) AS g"
@@ -206,7 +212,7 @@ class Browse:
         """Return a metric for drawing, or None if the run has no such metric.
 
         Positions are steps, unless all values have the same one, as they have where a script gives none; then time
-        tells them apart.
+        distinguishes them.
         """
         state = self._db.row(
             "SELECT count(*) AS n, max(id) AS last FROM metrics WHERE run_id = ? AND key = ?", (run_id, key)

@@ -1,4 +1,4 @@
-"""What is wrong with the disk, the database and the blobs: found before the start, in health, and behind a failed request.
+"""Faults of disk, database and blobs: at start, in health, behind failed requests.
 
 Error codes are those of https://www.sqlite.org/rescode.html.
 """
@@ -21,7 +21,7 @@ LEAST_FREE_BYTES = 16 * 1024 * 1024
 """With less room than this the disk counts as full: one append to a log takes up to 4 MiB, the write-ahead log as much."""
 
 AZURITE_FILES = ("__azurite_db_blob__.json", "__azurite_db_blob_extent__.json")
-"""Where Azurite keeps what it knows of blobs, and of where their contents are."""
+"""Azurite's files: the list of blobs, and of where their contents are."""
 
 CLEAN = "Remove what is not needed: aml-train emulator clean, docker system df"
 AFRESH = "Restore the data folder from a copy, or begin afresh: aml-train emulator reset"
@@ -34,7 +34,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 @dataclass(frozen=True)
 class Failure:
-    """How the state or its disk failed: a code and a message for the user of the client."""
+    """A failure of the state or its disk: a code, and a message for the user."""
 
     code: str
     message: str
@@ -112,7 +112,7 @@ def disk_problem(data: Path) -> str | None:
 
 
 def state_problems(data: Path, ping_blobs: Callable[[], None]) -> Sequence[str]:
-    """Return everything that is wrong with the state of a running service, as sentences."""
+    """Return all faults in the state of a running service, as sentences."""
     found = [disk_problem(data), database_problem(data / "store.db")]
     try:
         ping_blobs()

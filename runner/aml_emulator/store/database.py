@@ -1,4 +1,4 @@
-"""The emulator's one database: SQLite with its schema, its migrations and its transactions."""
+"""The emulator's SQLite database: its schema, migrations and transactions."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Run what is inside as one transaction: all of it or, if it raises, nothing. May be nested."""
+        """Run the block as one transaction; an error undoes it. May be nested."""
         with self._lock:
             if self._depth == 0:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -261,7 +261,9 @@ class Database:
 
 
 class Reader:
-    """A second connection, for questions that take long: they hold nobody up, as the write-ahead log keeps reads and writes apart.
+    """A second connection, for long queries.
+
+    The write-ahead log keeps reads and writes apart, so they delay no one.
 
     Args:
         path: a file that a `Database` has open; this connection is opened at the first question.

@@ -1,4 +1,4 @@
-"""Datastores that clients registered, and what they changed of the two that every workspace has."""
+"""Datastores that clients registered, and changes to the workspace's own two."""
 
 from __future__ import annotations
 

@@ -11,7 +11,10 @@ from aml_emulator.store.database import Database
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One value of a metric. *timestamp* is in milliseconds since the epoch, *fraction* the part of one beyond it; *value* may be NaN or infinite."""
+    """One value of a metric; *value* may be NaN or infinite.
+
+    *timestamp* is in milliseconds since the epoch, *fraction* the part of one beyond it.
+    """
 
     key: str
     value: float
@@ -47,7 +50,7 @@ class MetricStore:
         )
 
     def recount(self, run_id: str, key: str) -> None:
-        """Number a metric's values anew, from 0 and in the order of their timestamps, if their steps are nothing but a count."""
+        """Number a metric's values again by their timestamps, if its steps only count."""
         rows = self._db.rows(
             "SELECT id, step FROM metrics WHERE run_id = ? AND key = ? ORDER BY timestamp, id", (run_id, key)
         )
@@ -59,7 +62,7 @@ class MetricStore:
         )
 
     def latest(self, run_id: str) -> list[Metric]:
-        """Return for each metric its value at the highest step, the latest and last-written one there, by key."""
+        """Return each metric's value at its highest step, the last one, by key."""
         rows = self._db.rows(
             "SELECT key, value, timestamp, step FROM (SELECT *, row_number() OVER"
             " (PARTITION BY key ORDER BY step DESC, timestamp DESC, id DESC) AS place FROM metrics WHERE run_id = ?)"

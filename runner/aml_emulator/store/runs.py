@@ -1,4 +1,4 @@
-"""Experiments and runs. A job is a run that was submitted; MLflow makes runs of its own."""
+"""Experiments and runs. A job is a submitted run; MLflow creates other runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RUN_ORDER = {
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A name that runs are grouped by. Times here and below are seconds since the epoch."""
+    """A group of runs. Times here and below are seconds since the epoch."""
 
     id: str
     name: str
@@ -80,7 +80,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Artifact:
-    """A file of a run. *size* is None until it is known; *log* marks what a client may follow."""
+    """A file of a run. *size* is None until known; *log* marks a followable log."""
 
     path: str
     size: int | None
@@ -150,7 +150,7 @@ class RunStore:
         outputs: Mapping[str, Mapping[str, Any]] | None = None,
         started: float | None = None,
     ) -> Run:
-        """Store a new run and return it; raises `sqlite3.IntegrityError` if the id is taken."""
+        """Store a new run; raise `sqlite3.IntegrityError` if the id is taken."""
         now = self._clock()
         with self._db.transaction():
             number = self._db.row("SELECT count(*) + 1 FROM runs WHERE experiment_id = ?", (experiment_id,))
@@ -233,7 +233,7 @@ class RunStore:
         return [_run(row) for row in self._db.rows(f"{_SELECT} ORDER BY r.created, r.id")]
 
     def delete(self, run_id: str) -> None:
-        """Delete a run with its metrics, parameters, artifacts and children; not what lies in Blob storage."""
+        """Delete a run with its metrics, parameters, artifacts and children; blobs stay."""
         self._db.execute("DELETE FROM runs WHERE id = ?", (run_id,))
 
     def children(self, run_id: str) -> list[Run]:
@@ -260,7 +260,9 @@ class RunStore:
         self._db.execute("UPDATE runs SET spec = ? WHERE id = ?", (spec, run_id))
 
     def advance(self, run_id: str, status: str) -> bool:
-        """Move a run on to a status before its end; a step back or out of the end changes nothing.
+        """Advance a run to a later status before its end.
+
+        An earlier status, or one after the end, changes nothing.
 
         Returns:
             whether the status was changed.
@@ -306,7 +308,7 @@ class RunStore:
         archived: bool | None = None,
         deleted: bool | None = None,
     ) -> None:
-        """Change what may be changed at any time; None leaves as is, *tags* replaces them all."""
+        """Change a run's fields; None leaves a field, *tags* replaces them all."""
         self._db.execute(
             "UPDATE runs SET display_name = coalesce(?, display_name), description = coalesce(?, description),"
             " tags = coalesce(?, tags), archived = coalesce(?, archived), deleted = coalesce(?, deleted), modified = ?"
@@ -356,7 +358,7 @@ class RunStore:
         return _artifact(row)
 
     def artifacts(self, run_id: str, *, prefix: str = "", logs: bool = False) -> list[Artifact]:
-        """Return the run's files by path: those that begin with *prefix*, only logs if *logs*."""
+        """Return the run's files below *prefix* by path; only logs if *logs*."""
         rows = self._db.rows(
             "SELECT * FROM artifacts WHERE run_id = ? AND substr(path, 1, length(?)) = ? AND log >= ? ORDER BY path",
             (run_id, prefix, prefix, int(logs)),

@@ -1,4 +1,4 @@
-"""The emulator's state as a whole: one database, of which the v2, run history and MLflow interfaces are views."""
+"""The emulator's state: one database behind the v2, history and MLflow interfaces."""
 
 from __future__ import annotations
 

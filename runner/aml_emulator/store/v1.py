@@ -1,4 +1,4 @@
-"""What only azureml-core knows: run configurations, and metrics that are no numbers."""
+"""State of azureml-core alone: run configurations, and values that are no numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIST = "azureml.v1.list"
 
 @dataclass(frozen=True, kw_only=True)
 class MetricRow:
-    """One value that azureml-core logged: text, a row of a table, or where an artifact lies.
+    """One value that azureml-core logged: a text, a table's row, an artifact's place.
 
     Attributes:
         metric_id: the client's id of the value.
@@ -47,7 +47,7 @@ class V1Store:
         )
 
     def definition(self, run_id: str) -> dict[str, Any] | None:
-        """Return the RunConfiguration of a run; None for one that something else submitted."""
+        """Return the RunConfiguration of a run; None if another client submitted it."""
         row = self._db.row("SELECT body FROM run_definitions WHERE run_id = ?", (run_id,))
         return None if row is None else dict(json.loads(row["body"]))
 
@@ -74,7 +74,7 @@ class V1Store:
         return new
 
     def row_names(self, run_id: str) -> list[str]:
-        """Return the names under which something else than numbers was logged, the first one first."""
+        """Return the names of a run's logged values that are no numbers, oldest first."""
         rows = self._db.rows(
             "SELECT name FROM metric_rows WHERE run_id = ? AND data IS NOT NULL GROUP BY name ORDER BY min(id)",
             (run_id,),
@@ -82,7 +82,7 @@ class V1Store:
         return [str(row["name"]) for row in rows]
 
     def rows(self, run_id: str, name: str) -> list[MetricRow]:
-        """Return what was logged under a name, in the order in which it was logged; not the numbers."""
+        """Return the values logged under a name, without numbers, oldest first."""
         return self._rows(run_id, name, limit=-1)
 
     def first_rows(self, run_id: str, name: str, *, limit: int) -> tuple[list[MetricRow], int]:
