@@ -26,7 +26,7 @@ MOST_HOPS = 10
 """How many assets may refer to one another until files are reached. Clients make one such step."""
 
 
-class Shown:
+class ShownStates:
     """The states that jobs show instead of their own, until they end. Safe to use from several threads; not kept over a restart."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Workspace:
     fleet: Fleet = field(default_factory=Fleet)
     quotas: Quotas = DEFAULT_QUOTAS
     environments: CuratedImages = field(default_factory=CuratedImages)
-    shown: Shown = field(default_factory=Shown)
+    shown: ShownStates = field(default_factory=ShownStates)
     started: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""The private certificate authority, and the one server certificate that carries Azure's host names.
+"""The private certificate authority, and the certificate with Azure's host names.
 
-The authority is made once and kept (key mode 0600); clients are told to trust it. The server certificate is issued
-anew at every start. Extensions are those that RFC 5280 demands and that Python 3.13 checks by default.
+The authority is created once and stored (key mode 0600); clients trust it. The server certificate is issued again
+at every start. Extensions are those that RFC 5280 demands and that Python 3.13 checks by default.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Certificates:
 
 
 def prepare_certificates(folder: Path, *, now: datetime | None = None) -> Certificates:
-    """Return certificates in *folder*: the authority as kept, or new if absent or near its end; the server's new.
+    """Return certificates in *folder*: the stored authority's, and a new server's.
+
+    The authority is new if absent or near its end.
 
     Args:
         folder: created if absent, mode 0700.

@@ -1,4 +1,4 @@
-"""What stands between the proxy and a service while faults are put in on purpose, and only then.
+"""Breaks requests between the proxy and a service on purpose, while rules say so.
 
 It ends the client's TLS, reads one request, breaks it as the rule says or hands it on over TLS, and closes the
 connection: one request on each, so that a fault hits the request that it was drawn for and no other.
@@ -196,7 +196,9 @@ class Faults:
         return removed
 
     def choose(self, method: str, host: str, target: str) -> tuple[int, Rule] | None:
-        """Return the fault of this request with its rule's number, or None. The first rule that hits is taken.
+        """Return the fault of a request with its rule's number, or None.
+
+        The first rule that hits counts.
 
         Args:
             method: the HTTP method.
@@ -217,7 +219,7 @@ class Faults:
             return any(one.rule.kind == "outage" and one.fits_host(host) and one.draw() for one in self._current())
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return the rules at work: number, what differs from the default, and what they did so far."""
+        """Return the active rules: number, changed fields, and effects so far."""
         with self._lock:
             return [
                 {
@@ -261,7 +263,7 @@ CODES = {
 
 
 class FaultFront:
-    """Stands in front of one service.
+    """Breaks requests to one service.
 
     Args:
         destination: which service; it decides how an error looks.
@@ -289,7 +291,7 @@ class FaultFront:
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BadHeadError) as error:
             logger.debug("a connection without a request: %r", error)
         except OSError as error:
-            logger.debug("a connection broke off: %s", error)
+            logger.debug("a connection was interrupted: %s", error)
         finally:
             writer.close()
 
@@ -343,7 +345,7 @@ class FaultFront:
             upstream[1].close()
 
     async def _answer_late(self, delay: float, head: Head, client: Streams) -> None:
-        """Let the request take effect, and give its answer *delay* seconds after it was ready."""
+        """Let the request take effect, and delay its answer by *delay* seconds."""
         upstream = await self._forward(head)
         sending = asyncio.create_task(_send_on(client[0], upstream[1]))
         try:
@@ -358,13 +360,13 @@ class FaultFront:
             upstream[1].close()
 
     async def _truncate(self, head: Head, client: Streams) -> int | None:
-        """Hand the request on, give back the head of the answer and half of its body, and break off."""
+        """Forward the request, return half of the answer's body, and close."""
         upstream = await self._forward(head)
         sending = asyncio.create_task(_send_on(client[0], upstream[1]))
         try:
             answer = await upstream[0].readuntil(b"\r\n\r\n")
             client[1].write(answer)
-            # Until the end of the connection, for it is asked to be closed; half of a long body is its first half MB.
+            # Until the end of the connection, which the request asks to close; half of a long body is its first half MB.
             body = await upstream[0].read(2 * CHUNK_BYTES)
             client[1].write(body[: len(body) // 2])
             await client[1].drain()
@@ -396,7 +398,7 @@ async def _send_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 async def linger(reader: asyncio.StreamReader) -> None:
-    """Read away what the client still sends: closing at once could lose the answer on its way to the client."""
+    """Read the rest of the request: an early close could lose the answer."""
     with contextlib.suppress(TimeoutError, OSError):
         async with asyncio.timeout(LINGER_SECONDS):
             while await reader.read(CHUNK_BYTES):
@@ -404,7 +406,7 @@ async def linger(reader: asyncio.StreamReader) -> None:
 
 
 def error_answer(rule: Rule, destination: Destination, *, with_body: bool = True) -> bytes:
-    """Return a whole answer with the rule's status, in the shape of the service's own errors."""
+    """Return a whole answer with the rule's status, as the service's own errors look."""
     code = rule.code or CODES[destination].get(rule.status) or _phrase(rule.status).replace(" ", "")
     message = "A fault that was put in on purpose: see aml-train emulator fault list."
     headers = {"Content-Type": "application/json; charset=utf-8", "Connection": "close"}

@@ -1,4 +1,4 @@
-"""Where the proxy sends a request, by the host that it is for, and which addresses it never connects to. Pure."""
+"""Destinations of requests by host, and addresses that are never reached. Pure."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ INWARD_NETWORKS = (ipaddress.IPv4Network("0.0.0.0/8"),)
 (https://www.rfc-editor.org/rfc/rfc1122#section-3.2.1.3)."""
 
 TRANSLATED_NETWORKS = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
-"""Where NAT64 keeps IPv4 addresses: https://www.rfc-editor.org/rfc/rfc6052 and https://www.rfc-editor.org/rfc/rfc8215."""
+"""NAT64's prefixes: https://www.rfc-editor.org/rfc/rfc6052 and https://www.rfc-editor.org/rfc/rfc8215."""
 
 _NAT64_PREFIXES = (48, 56, 64, 96)
 """The lengths of RFC 6052's prefixes that fit into the second network, in bits. The octet of the bits 64 to 71 is never a part of the IPv4 address."""
 
 
 class Destination(Enum):
-    """What becomes of a request."""
+    """The handling of a request."""
 
     SERVICE = "service"
     SERVICE_FOR_JOBS = "service-for-jobs"
@@ -58,7 +58,7 @@ class Destination(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Where a request goes; *reason* says why it is refused."""
+    """The destination of a request; *reason* says why it is refused."""
 
     destination: Destination
     reason: str = ""
@@ -111,7 +111,7 @@ def read_address(host: str) -> Address | None:
 
 
 def is_inward(address: Address) -> bool:
-    """Return whether a connection to *address* would end at this machine itself, or where clouds keep credentials.
+    """Return whether *address* is this machine's own or a cloud's metadata service.
 
     An IPv6 address that stands for an IPv4 address (mapped, NAT64, 6to4, Teredo) is judged by both.
     """

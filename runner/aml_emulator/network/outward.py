@@ -1,7 +1,7 @@
-"""Addresses that requests of clients and jobs are sent on to: resolved once, checked, and connected to as they were checked.
+"""Outside addresses: resolved once, checked, and used as they were checked.
 
 A name says nothing about where it leads: a DNS server can answer with 127.0.0.1, and with something else at each question
-(DNS rebinding). What counts is the address of the connection.
+(DNS rebinding). The address of the connection counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Resolve = Callable[[str, int], Sequence[str]]
 
 
 class InwardError(OSError):
-    """A host whose addresses are all this machine's own; the message is for whoever asked."""
+    """A host whose addresses are all this machine's own; the client gets the message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ def resolve(host: str, port: int) -> Sequence[str]:
     """Return the addresses of *host*, each once; one question to the resolver.
 
     Raises:
-        OSError: there are none, or it is no name that a resolver can be asked for.
+        OSError: there are none, or a resolver does not accept the name.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -72,7 +72,7 @@ def resolve(host: str, port: int) -> Sequence[str]:
 
 
 def is_own(address: str) -> bool:
-    """Return whether *address* belongs to this machine at this moment: only then can a socket be bound to it."""
+    """Return whether *address* belongs to this machine: a socket can be bound to it."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

@@ -1,7 +1,7 @@
-"""The one port that clients and jobs know: a proxy that stands in for Azure's hosts, and the admin interface.
+"""The port of clients and jobs: a proxy in place of Azure's hosts, and admin.
 
-``CONNECT host:443`` ends at the service, at Blob storage or at the registry, is refused, or goes on to the outside; a
-plain ``GET http://...`` goes on or is refused; any other request is for the admin interface. Jobs have the proxy and
+``CONNECT host:443`` ends at the service, at Blob storage or at the registry, is refused, or continues outside; a
+plain ``GET http://...`` continues or is refused; any other request is for the admin interface. Jobs have the proxy and
 ``/_emulator/health`` alone; the address that a connection comes from shows that it is a job's.
 """
 
@@ -34,7 +34,7 @@ HEALTH = ("GET", "/_emulator/health")
 """The one request of the admin interface that a job may send."""
 
 PAGE_PATH = "/ui/"
-"""What the addresses of the page for people begin with."""
+"""The prefix of the page's addresses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ Page = Callable[[Head, asyncio.StreamWriter], Awaitable[None]]
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a request's target names: *host* without brackets; *port* None where it has none; *path* with the query."""
+    """A request's target: *host* without brackets, *port* or None, path and query."""
 
     scheme: str
     host: str
@@ -109,15 +109,15 @@ class Proxy:
         return await asyncio.start_server(self._accept, sock=listener, limit=MAX_HEAD_BYTES)
 
     async def close(self) -> None:
-        """Break off every connection."""
+        """Interrupt every connection."""
         for task in tuple(self._open):
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
 
     def break_off(self) -> None:
-        """End every tunnel: whoever has one connects anew, and what has changed meanwhile holds for it.
+        """End every tunnel, so that its client connects again under the changed rules.
 
-        The clients' connections are closed before the loop comes to anything that is asked of it later, such as the answer to who
+        The clients' connections are closed before the loop runs later tasks, such as the answer to the client that
         made the change: else that one could still send a request over a connection that is about to end.
         """
         for task, writer in tuple(self._tunnels.items()):
@@ -136,7 +136,7 @@ class Proxy:
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BadHeadError) as error:
             logger.debug("a connection without a request: %r", error)
         except (ConnectionError, asyncio.CancelledError) as error:
-            logger.debug("a connection broke off: %r", error)
+            logger.debug("a connection was interrupted: %r", error)
         finally:
             await _close(writer)
 
@@ -265,7 +265,7 @@ def parse_head(data: bytes) -> Head:
 
 
 def read_target(target: str) -> Target | None:
-    """Return the parts of ``http://host:port/path?query`` or ``//host:port``, None where it is neither."""
+    """Return the parts of ``http://host:port/path?query`` or ``//host:port``, or None."""
     try:
         parts = urlsplit(target)
         host, port = parts.hostname or "", parts.port
@@ -295,7 +295,7 @@ def split_target(target: str) -> tuple[str, str]:
 
 
 def is_from_a_tool(head: Head) -> bool:
-    """Return whether an admin request can be answered: not if a web page in somebody's browser may have sent it.
+    """Return whether an admin request is answered: not if a page may have sent it.
 
     A page of another origin is given away by ``Origin`` or ``Sec-Fetch-Site``; one whose own name was made to point at
     this machine, by a ``Host`` that has a dot in it and is no address.
@@ -310,7 +310,7 @@ def is_from_a_tool(head: Head) -> bool:
 
 
 def is_for_people(target: str) -> bool:
-    """Return whether a request's target is the page's: ``/``, which leads there, or below ``/ui``."""
+    """Return whether a request's target is the page's: ``/`` or below ``/ui``."""
     path = target.partition("?")[0]
     return path in ("/", PAGE_PATH.rstrip("/"), "/favicon.ico") or path.startswith(PAGE_PATH)
 
@@ -322,13 +322,13 @@ async def join_streams(left: Streams, right: Streams) -> None:
             group.create_task(_copy(left, right[1]))
             group.create_task(_copy(right, left[1]))
     except* OSError as error:
-        logger.debug("a tunnel broke off: %r", error.exceptions)
+        logger.debug("a tunnel was interrupted: %r", error.exceptions)
     finally:
         await _close(right[1])
 
 
 def acknowledge(connection: socket.socket | None) -> None:
-    """Have the kernel acknowledge at once what was received, where it can; holds until the next receipt.
+    """Have the kernel acknowledge received data at once, if it can; for one receipt.
 
     urllib3 leaves Nagle's algorithm on towards proxies: it sends a request's body only when the head is acknowledged,
     which the kernel would put off by 40 ms.
@@ -367,7 +367,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 def _abort(writer: asyncio.StreamWriter, host: str) -> None:
-    """Break off without an answer, as a host does that is down."""
+    """Close without an answer, as a host that is down."""
     logger.warning("FAULT: an outage of %s", host)
     writer.transport.abort()
 

@@ -1,4 +1,4 @@
-"""What was asked of the service lately: a bounded list in memory, and a record of whole answers on request."""
+"""The latest requests, in memory, and a record of whole answers on request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ SECRET_NAMES = frozenset(
 
 
 class RequestLog:
-    """The last `KEPT_REQUESTS` requests, oldest first. Queries and bodies are not kept: they may hold signatures.
+    """The last `KEPT_REQUESTS` requests, oldest first, without queries and bodies.
+
+    These may hold signatures.
 
     Args:
         clock: seconds since the epoch.
@@ -85,7 +87,7 @@ class RequestLog:
 
 
 class Recorder:
-    """Writes every answer of the service to a file, one JSON object a line, with secrets taken out.
+    """Writes answers to a file, one JSON object a line, with secrets removed.
 
     Args:
         path: the file, mode 0600; it is moved to ``<path>.1`` when it is full.
@@ -133,7 +135,7 @@ class Recorder:
 
 
 def redact(value: Any, name: str = "") -> Any:
-    """Return a JSON value with its shape kept and its secrets taken out: by their names, and signed addresses."""
+    """Return a JSON value without secrets, which names and signatures identify."""
     if isinstance(value, dict):
         secret = "passwords" if name == "passwords" else ""
         return {

@@ -1,4 +1,4 @@
-"""The way out: straight, or through the proxy that the emulator's own environment names."""
+"""Connections outside: direct, or through the proxy of the emulator's environment."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Upstream:
         return reader, writer
 
     async def plain(self, host: str, port: int) -> Streams:
-        """Return streams for a plain HTTP request to *host*: to the proxy if there is one, else to *host* itself.
+        """Return streams for a plain HTTP request to *host*, or to the proxy.
 
         Raises:
             OSError: no connection.
@@ -96,7 +96,7 @@ class Upstream:
         return await (self._dial(proxy.host, proxy.port) if proxy else self.straight(host, port))
 
     async def straight(self, host: str, port: int) -> Streams:
-        """Return streams to *host*, whose name is resolved once; its addresses are tried in the resolver's order.
+        """Return streams to *host*, whose addresses are tried in the resolver's order.
 
         Raises:
             InwardError: every address is this machine itself.
@@ -111,7 +111,7 @@ class Upstream:
 
 
 def bypasses(host: str, no_proxy: str) -> bool:
-    """Return whether ``NO_PROXY`` names *host*: itself, a domain above it, a network around it, or ``*``."""
+    """Return whether ``NO_PROXY`` names *host*, a domain or a network around it."""
     name = host.strip("[]").rstrip(".").lower()
     for entry in (part.strip().lower() for part in no_proxy.split(",")):
         domain = entry.removeprefix("*").lstrip(".")

@@ -1,4 +1,4 @@
-"""The page of the local AzureML: runs, models, assets, computes, for people, read-only and without anything from outside."""
+"""The page of the local AzureML, for people: read-only and self-contained."""
 
 from __future__ import annotations
 

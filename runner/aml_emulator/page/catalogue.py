@@ -1,4 +1,4 @@
-"""The pages of what is registered: models, data, environments, code; computes; and what was asked for in vain."""
+"""The pages of assets, computes, datastores and requests."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Catalogue:
         )
 
     def computes(self, call: Call) -> Document:
-        """Return the clusters, with the nodes that they have now and the jobs that wait for one."""
+        """Return the clusters, with their nodes and the jobs that wait for one."""
         everything = self._store.assets.computes()
         number = call.integer("page", 1, low=1)
         paging = Paging(page=number, size=PAGE, total=len(everything))
@@ -126,7 +126,7 @@ class Catalogue:
         )
 
     def requests(self, call: Call) -> Document:
-        """Return what clients asked for: what is not supported, what goes wrong on purpose, and the last requests."""
+        """Return the requests: unsupported ones, faults, and the latest."""
         context = self._context
         failed = call.query.get("failed") == "1"
         last = [one for one in reversed(context.requests.since()) if not failed or (one["status"] or 599) >= 400]
@@ -160,7 +160,7 @@ class Catalogue:
         }
 
     def _lineage(self, model: AssetVersion) -> dict[str, Any]:
-        """Return the job that a model comes from, and the image that the job ran in, as far as they are known."""
+        """Return the job that a model comes from and the job's image, if known."""
         name = str(model.properties.get("jobName") or "")
         run = self._store.runs.get(name) if name else None
         environment = str((run.job or {}).get("environmentId") or "") if run else ""

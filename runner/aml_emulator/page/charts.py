@@ -1,4 +1,4 @@
-"""Where the parts of a chart lie, for the SVG that the templates write. Pure; lengths are units of the SVG's view box."""
+"""The layout of a chart, for the templates' SVG. Pure; lengths are view box units."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FINEST = 1e-9
 """Ranges beyond or narrower than these, the latter as a share of the values, are labelled at their ends alone."""
 
 TOLD = 6
-"""At most so many positions of odd values are told in words."""
+"""At most so many positions of odd values are written as text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """One label of an axis: where it is on it, its text, and the length that a long text is squeezed into."""
+    """A label of an axis: its position, its text, and a long text's squeezed length."""
 
     at: float
     label: str
@@ -38,7 +38,7 @@ class Tick:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """A value that is no finite number: ``nan`` at the bottom, ``up`` and ``down`` at the edge that it went beyond."""
+    """A value that is no finite number, at the edge: ``nan``, ``up`` or ``down``."""
 
     x: float
     y: float
@@ -115,7 +115,7 @@ def draw(series: Series) -> Chart:
 
 
 def ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
-    """Return round numbers, in order, of which the first is at most *low* and the last at least *high*, but for rounding.
+    """Return round numbers around *low* and *high*, in order, but for rounding.
 
     Args:
         low: finite.
@@ -125,7 +125,7 @@ def ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
     low, high = _widened(low, high)
     largest, span = max(abs(low), abs(high)), high - low
     if largest > EXTREME or span < largest * FINEST or span < 1 / EXTREME:
-        # Where doubles run out of digits or of range there are no round numbers in between.
+        # If doubles run out of digits or of range, there are no round numbers in between.
         return [low, high]
     raw = span / TICKS
     power = 10.0 ** math.floor(math.log10(raw))
@@ -136,7 +136,7 @@ def ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
 
 
 def labels(values: Sequence[float]) -> list[str]:
-    """Return the numbers of an axis with as few digits as tell them apart."""
+    """Return the numbers of an axis with as few digits as distinguish them."""
     found: list[str] = []
     for digits in range(3, 17):
         found = [text(value, digits=digits) for value in values]
@@ -146,7 +146,10 @@ def labels(values: Sequence[float]) -> list[str]:
 
 
 def text(value: float, *, digits: int = 4) -> str:
-    """Return a number with at most so many significant digits, small integers whole; NaN and infinities by their names."""
+    """Return a number with at most so many significant digits, or its name.
+
+    Small integers are whole; NaN and infinities have names.
+    """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -165,7 +168,7 @@ def _widened(low: float, high: float) -> tuple[float, float]:
 
 
 def _path(points: Sequence[tuple[float, float]], gaps: Sequence[float]) -> str:
-    """Return the curve through *points*, broken where one of *gaps*, positions in order, lies between two of them."""
+    """Return the curve through *points*, interrupted at the positions in *gaps*."""
     parts: list[str] = []
     alone = False
     for number, (x, y) in enumerate(points):

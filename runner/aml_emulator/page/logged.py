@@ -1,4 +1,4 @@
-"""What azureml-core logged that is no series of numbers, for the page of a run: texts, tables, confusion matrices, files."""
+"""azureml-core's texts, tables, confusion matrices and files, for a run's page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _ARTIFACT = "aml://artifactId/"
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """One name. *path* is a file of the run, *value* the one value of a text; otherwise there are *rows* below *head*, of *total* and of *columns*.
+    """One name of a run's logged values.
+
+    *path* is a file of the run, *value* the one value of a text; otherwise there are *rows* below *head*, of *total* and of *columns*.
 
     Of a confusion matrix, *labelled*, the first column has the actual classes.
     """
@@ -89,14 +91,14 @@ def _cut(
 
 
 def _path(run: Run, name: str, row: MetricRow) -> str:
-    """Return the file of the run in which a value lies; empty where it lies in none of this run."""
+    """Return the file of the run that holds a value, empty for none of this run."""
     place = (row.data or {}).get(name)
     own = f"{_ARTIFACT}ExperimentRun/dcid.{run.id}/"
     return place.removeprefix(own) if isinstance(place, str) and place.startswith(own) else ""
 
 
 def _matrix(context: Context, run: Run, path: str) -> tuple[list[str], list[list[Any]]] | None:
-    """Return labels and labelled rows of a confusion matrix as ``Run.log_confusion_matrix`` stores it; None where the file has another shape."""
+    """Return labels and rows of a confusion matrix, or None for another shape."""
     folder = context.artifacts_of(run.id)
     try:
         content = context.blobs.read_range(folder.container, folder.name_of(path), 0, FILE_BYTES + 1)

@@ -31,7 +31,7 @@ TABLE = 50
 """Rows of the table behind a chart on a run's page."""
 
 LOG_BYTES = 256 * 1024
-"""What is shown of a log: its end."""
+"""The shown part of a log: its end."""
 
 PIECE_BYTES = 1024 * 1024
 """The most that a script is given of a log at once."""
@@ -132,7 +132,7 @@ class RunPages:
         )
 
     def metric_csv(self, call: Call) -> Content:
-        """Return all values of a metric: step, time in milliseconds since the epoch, value."""
+        """Return all values of a metric: step, time in milliseconds, value."""
         run, key = self._known(call), call.query.get("key", "")
         values = self._store.browse.values(run.id, key, limit=-1, offset=0)
         written = io.StringIO()
@@ -146,7 +146,7 @@ class RunPages:
         )
 
     def log(self, call: Call) -> Document:
-        """Return the end of a log, which grows while the run goes on."""
+        """Return the end of a log, which grows while the run continues."""
         run = self._known(call)
         artifact = self._artifact(run, call)
         return Document(
@@ -158,7 +158,10 @@ class RunPages:
         )
 
     def log_text(self, call: Call) -> Content:
-        """Return a log from byte ``from`` on, in whole lines while the run goes on; ``X-Next`` says where it ends."""
+        """Return a log from byte ``from`` on, in whole lines while the run continues.
+
+        ``X-Next`` is the position of the next byte.
+        """
         run = self._known(call)
         artifact = self._artifact(run, call)
         start = call.integer("from", 0, high=2**62)
@@ -173,7 +176,7 @@ class RunPages:
         )
 
     def file(self, call: Call) -> Content:
-        """Return a file of the run as a download: a browser never takes it for a page of this site."""
+        """Return a file of the run as a download, so that no browser opens it as a page."""
         run = self._known(call)
         artifact = self._artifact(run, call)
         folder = self._context.artifacts_of(run.id)
@@ -236,7 +239,7 @@ class RunPages:
         return found
 
     def _waits(self, run: Run, compute: str) -> str:
-        """Return which place a job has in its cluster's queue, empty for one that does not wait."""
+        """Return a job's place in its cluster's queue, empty if it does not wait."""
         view = self._context.fleet.view(compute) if compute and run.status == "Queued" else None
         if view is None or run.id not in view.queue:
             return ""
@@ -252,7 +255,7 @@ class RunPages:
 
 
 def main_log(logs: Sequence[Artifact]) -> Artifact | None:
-    """Return the log that is shown at first: the command's, before it begins the image's build, else any."""
+    """Return the first shown log: the command's, else the image build's, else any."""
     for folder in ("user_logs/", "azureml-logs/", ""):
         found = next((log for log in logs if log.path.startswith(folder)), None)
         if found is not None:
@@ -262,7 +265,7 @@ def main_log(logs: Sequence[Artifact]) -> Artifact | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """Something that happened to a run, when, in seconds since the epoch, and what came of the time until the next."""
+    """An event of a run, its time in seconds since the epoch, and the time after it."""
 
     what: str
     at: float
@@ -289,7 +292,7 @@ def timeline(run: Run, now: float) -> list[Moment]:
 
 
 def whole_lines(data: bytes, *, most: int) -> bytes:
-    """Return data up to its last line end; all of it if it has *most* bytes and no line end."""
+    """Return data up to its last line end, or all of *most* bytes without one."""
     end = data.rfind(b"\n") + 1
     return data if not end and len(data) >= most else data[:end]
 

@@ -1,4 +1,4 @@
-"""The page's requests: refused, or answered with a document. Read-only; nothing here changes anything."""
+"""The page's requests: refused, or answered with a document. Read-only."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Site:
         except _NoPageError as error:
             return self._failure(HTTPStatus.NOT_FOUND, str(error))
         except Exception:
-            # The boundary of the page: logged whole, told in short.
+            # The boundary of the page: logged whole, answered in short.
             logger.exception("%s %s failed", head.method, path)
             return self._failure(
                 HTTPStatus.INTERNAL_SERVER_ERROR, "The page failed; the log of the emulator says how."
@@ -174,7 +174,7 @@ class Site:
 
     def _environment(self) -> Environment:
         if self._templates is None:
-            # On first use: a service that nobody looks at does not pay for it.
+            # On first use: a service whose page no one opens does not pay for it.
             from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
             made = Environment(
@@ -224,11 +224,11 @@ HEADERS: Sequence[tuple[str, str]] = (
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
 )
-"""What every answer of the page carries: nothing from elsewhere is loaded, and nobody frames or embeds it."""
+"""Headers of every answer: nothing is loaded from elsewhere, and no site frames it."""
 
 
 def refusal(head: Head) -> tuple[int, str] | None:
-    """Return why a request is not answered, as status and reason, or None if it may be.
+    """Return why a request is refused, as status and reason, or None.
 
     A browser says in ``Sec-Fetch-Site`` where a request comes from (https://www.w3.org/TR/fetch-metadata/). Following a
     link from elsewhere is fine, because nothing on the page changes anything; being embedded or fetched is not.

@@ -1,4 +1,4 @@
-"""What a part of the page hands on to be sent: a document to be rendered, or contents as they are."""
+"""Documents and contents that the page answers with, and the forms of its values."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Content:
 
 @dataclass(frozen=True, kw_only=True)
 class Paging:
-    """Where a list is: pages count from 1."""
+    """A position in a list: pages count from 1."""
 
     page: int
     size: int
@@ -94,10 +94,10 @@ _PATTERNS = (
 
 
 def hider(identity: Identity) -> Callable[[str], str]:
-    """Return a function that puts ``•••`` for every secret in a text, also in one that is escaped for HTML.
+    """Return a function that replaces every secret in a text, HTML too, by ``•••``.
 
     Args:
-        identity: whose secrets are hidden wherever they stand.
+        identity: its secrets are hidden everywhere.
     """
     own = (identity.client_secret, identity.token_secret, identity.storage_key)
     words = "|".join(re.escape(secret) for secret in own if secret)
@@ -115,14 +115,14 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def link(*segments: str, **query: object) -> str:
-    """Return the address of a part of the page: ``link("runs", "a b", page=2)`` is ``/ui/runs/a%20b?page=2``."""
+    """Return an address: ``link("a b", page=2)`` is ``/ui/a%20b?page=2``."""
     path = "/".join(quote(segment, safe="") for segment in segments)
     asked = {name: value for name, value in query.items() if value not in ("", None)}
     return f"/ui/{path}" + (f"?{urlencode(asked)}" if asked else "")
 
 
 def moment(seconds: float | None) -> str:
-    """Return a time, in seconds since the epoch, as people read it, in UTC; ``—`` for None."""
+    """Return a time, in seconds since the epoch, in UTC; ``—`` for None."""
     return "—" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -152,5 +152,5 @@ def size(count: int | None) -> str:
 
 
 def plain(text: str) -> str:
-    """Return what a job wrote as plain lines: without escape sequences, and a carriage return begins a line."""
+    """Return a job's output as plain lines, without escape sequences."""
     return _CONTROLS.sub("�", _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))

@@ -1,4 +1,4 @@
-"""The two programs behind the service, as its children: Azurite, which keeps the blobs, and the registry of images."""
+"""The child processes behind the service: Azurite and the registry of images."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def start_children(
 
 
 def _registry_configuration(port: int, folder: Path) -> dict[str, object]:
-    """Return the configuration of the CNCF distribution registry, in JSON, which is YAML as well.
+    """Return the configuration of the CNCF distribution registry, as JSON.
 
     It asks for no sign-in, so it listens on loopback only; :mod:`aml_emulator.fronts` lets others in.
     See https://distribution.github.io/distribution/about/configuration/.

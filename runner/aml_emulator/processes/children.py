@@ -1,4 +1,4 @@
-"""Processes that belong to the service: started, watched until they listen, ended with it."""
+"""Child processes: started, watched until they listen, ended with the service."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy
 
 
 class ChildError(RuntimeError):
-    """A child that could not be started, did not listen, or ended; the message has its last lines."""
+    """A child that did not start or listen, or ended; the message has its last lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ class Child:
 
 
 async def _line(stream: asyncio.StreamReader) -> bytes:
-    """Return the next line, or a part of one that is longer than the buffer; empty at the end."""
+    """Return the next line, or a part of a long one; empty at the end."""
     try:
         return await stream.readline()
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the service asks of the machine that it runs on: the lock of its data folder, sockets, certificates, its own container."""
+"""Resources of the machine: data folder lock, sockets, CAs, the own container."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 
 
 class StartError(RuntimeError):
-    """The service cannot run, or cannot go on; the message says why and what to do."""
+    """The service cannot run or continue; the message says why and the remedy."""
 
 
 @contextlib.contextmanager
 def lock_file(path: Path) -> Iterator[int]:
-    """Open the lock of the data folder; children inherit it, so that it is free only when they have ended as well.
+    """Open the lock of the data folder, which children inherit.
+
+    It is free only when they have ended as well.
 
     Yields:
         the file descriptor.
@@ -60,9 +62,9 @@ async def hold(lock: int, folder: Path) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; raises OSError if the address is taken or not this machine's."""
+    """Return a listening socket; raise OSError if the address is not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named, for asyncio turns Nagle's algorithm off only where it sees that a connection is TCP.
+    # The protocol is named, for asyncio turns Nagle's algorithm off only if it sees that a connection is TCP.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -77,11 +79,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 @contextlib.contextmanager
 def reserved_port() -> Iterator[int]:
-    """Yield a port that is free for a child to listen on, and given to nobody else meanwhile.
+    """Yield a port that is reserved for a child to listen on.
 
     It is bound, and nothing listens on it: Linux lets a server listen there that sets SO_REUSEADDR, as Node and Go do, and
     gives the port neither to outgoing connections nor to those who ask for any (``inet_csk_bind_conflict`` and
-    ``inet_csk_find_open_port`` of net/ipv4/inet_connection_sock.c). Elsewhere somebody may be quicker than the child.
+    ``inet_csk_find_open_port`` of net/ipv4/inet_connection_sock.c). On other systems another process may be quicker.
     """
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -93,7 +95,7 @@ def reserved_port() -> Iterator[int]:
 
 
 def system_authorities() -> bytes:
-    """Return the certificates that this machine trusts, PEM, with a line end: a job may need the outside."""
+    """Return the machine's trusted certificates, PEM, with a line end, for jobs."""
     path = ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt"
     file = Path(path) if Path(path).exists() else Path(certifi.where())
     return file.read_bytes().rstrip() + b"\n"
@@ -122,7 +124,7 @@ def own_container() -> str | None:
 
 
 def own_version() -> str:
-    """Return the installed version of aml-train, ``0+unknown`` where it is not installed."""
+    """Return the installed version of aml-train, or ``0+unknown``."""
     try:
         return version("aml-train")
     except PackageNotFoundError:

@@ -1,8 +1,8 @@
-"""Runs a command that is asked to end when the process that started it does, however that ends.
+"""Runs a command that ends with the process that started it, however that ends.
 
 ``python tether.py PARENT COMMAND...`` becomes the command. On Linux the kernel sends it SIGTERM at its parent's death
 (prctl(2), PR_SET_PDEATHSIG), which a parent that is killed cannot do; elsewhere it has to be ended by hand then.
-It is run as a file of its own, without the package around it.
+It is run as a separate file, without the package around it.
 """
 
 from __future__ import annotations

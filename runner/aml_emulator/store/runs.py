@@ -116,9 +116,7 @@ class RunStore:
 
     def experiments(self) -> list[Experiment]:
         """Return all experiments, newest first."""
-        return [
-            _experiment(row) for row in self._db.rows("SELECT * FROM experiments ORDER BY created DESC, name")
-        ]
+        return [_experiment(row) for row in self._db.rows("SELECT * FROM experiments ORDER BY created DESC, name")]
 
     def change_experiment(self, experiment_id: str, *, name: str | None = None, stage: str | None = None) -> None:
         """Give an experiment another name or stage (``active`` or ``deleted``)."""
@@ -238,9 +236,7 @@ class RunStore:
 
     def children(self, run_id: str) -> list[Run]:
         """Return the direct children of a run, oldest first."""
-        return [
-            _run(row) for row in self._db.rows(f"{_SELECT} WHERE r.parent_id = ? ORDER BY r.created", (run_id,))
-        ]
+        return [_run(row) for row in self._db.rows(f"{_SELECT} WHERE r.parent_id = ? ORDER BY r.created", (run_id,))]
 
     def unfinished_jobs(self) -> list[Run]:
         """Return submitted jobs that have not ended, oldest first."""
