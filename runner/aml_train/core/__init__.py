@@ -1,1 +1,1 @@
-"""What every folder may use: errors, events, clock, files, text, threads."""
+"""The leaf that every folder may use: errors, events, clock, files, text, threads."""

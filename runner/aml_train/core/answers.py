@@ -1,4 +1,6 @@
-"""Answers of services: decoded, checked and bounded in one place, so that a wrong one is one of our errors. Pure.
+"""Answers of services: decoded, checked and bounded, wrong ones made our errors.
+
+Pure.
 
 A service, or a proxy in front of it, can answer with anything: HTML with status 200, another JSON type than documented, a list whose pages
 never end. Nothing here trusts an answer: each value is read through an accessor that names its place and its type when it is wrong.
@@ -43,7 +45,7 @@ def decode(content: bytes) -> Any:
     """Return the JSON value of a body.
 
     Raises:
-        UndecodableError: it is no JSON, or is too large or nested too deeply to be what was asked for.
+        UndecodableError: it is no JSON, or is too large or nested too deeply to be the expected answer.
     """
     if len(content) > MOST_BYTES:
         raise UndecodableError(f"has more than {MOST_BYTES >> 20} MiB")
@@ -78,18 +80,20 @@ def _is_shallow(value: object) -> bool:
 
 
 def clean(text: str) -> str:
-    """Return *text* without halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
+    """Return *text* without halves of surrogate pairs, which UTF-8 cannot encode."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A value in an answer, with its place. A path is the keys down to a member, with dots between them.
+    """A value in an answer, with its place.
+
+    A path is the keys down to a member, with dots between them.
 
     A member that is missing and one that is ``null`` are the same.
 
     Attributes:
-        value: as JSON has it.
+        value: as decoded from JSON.
         fail: makes the error for a value of another type.
         place: its path in the whole answer; empty for the answer itself.
         date: when the service answered, by its own clock; None for parts, and if it did not say.
@@ -101,7 +105,7 @@ class Answer:
     date: datetime.datetime | None = None
 
     def at(self, path: str) -> Answer:
-        """Return the member at *path*. An object on the way that is missing is an empty one."""
+        """Return the member at *path*. A missing object on the way counts as empty."""
         value, place = self.value, self.place
         for key in path.split("."):
             if value is not None and not isinstance(value, dict):
@@ -110,7 +114,7 @@ class Answer:
         return Answer(value, self.fail, place)
 
     def has(self, path: str) -> bool:
-        """Tell whether there is a member at *path*, of any type."""
+        """Return whether there is a member at *path*, of any type."""
         return self.at(path).value is not None
 
     def text(self, path: str) -> str:
@@ -139,7 +143,10 @@ class Answer:
         return clean(str(found.value))
 
     def whole(self, path: str) -> int | None:
-        """Return the whole number at *path*; None if there is none. JSON of protocol buffers writes 64 bits as text."""
+        """Return the whole number at *path*; None if there is none.
+
+        JSON of protocol buffers writes 64 bits as text.
+        """
         found = self.at(path)
         value = found.value
         if isinstance(value, str) and _WHOLE.fullmatch(value):
@@ -153,7 +160,10 @@ class Answer:
         return value
 
     def number(self, path: str) -> float:
-        """Return the number at *path*, which may be NaN or infinite, also as JSON of protocol buffers writes it."""
+        """Return the number at *path*, also as JSON of protocol buffers writes it.
+
+        It may be NaN or infinite.
+        """
         found = self.at(path)
         value = found.value
         if isinstance(value, str) and value in _ODD:
@@ -173,7 +183,10 @@ class Answer:
         return bool(found.value)
 
     def time(self, path: str) -> datetime.datetime | None:
-        """Return the time at *path*, in ISO 8601 and in UTC if it names no zone; None if there is none."""
+        """Return the time at *path*, in ISO 8601; None if there is none.
+
+        The default zone is UTC.
+        """
         text = self.optional_text(path)
         if not text:
             return None
@@ -192,7 +205,10 @@ class Answer:
         return found.value or {}
 
     def texts(self, path: str) -> dict[str, str]:
-        """Return the object of texts at *path*, without members that are ``null``; an empty one if there is none."""
+        """Return the object of texts at *path*, without ``null`` members.
+
+        Empty if there is none.
+        """
         found = self.at(path)
         members = {clean(key): value for key, value in found.mapping().items() if value is not None}
         for key, value in members.items():
@@ -217,7 +233,7 @@ class Answer:
             yield clean(key), Answer(value, self.fail, f"{found.place}.{clean(key)}")
 
     def each(self, path: str) -> Iterator[Answer]:
-        """Yield the elements of the list at *path*, which are objects; nothing if there is none."""
+        """Yield the objects of the list at *path*; nothing if there is none."""
         found = self.at(path) if path else self
         if found.value is not None and not isinstance(found.value, list):
             raise self._wrong(found.value, found.place, "a list")
@@ -254,7 +270,9 @@ def _kind(value: object) -> str:
 
 
 class Pages:
-    """Bounds the pages of one list: an answer that names the same next page twice, or always another one, never ends.
+    """Bounds the pages of one list.
+
+    An answer that names the same next page twice, or always another one, never ends.
 
     Args:
         fail: makes the error.
@@ -267,7 +285,10 @@ class Pages:
         self._seen: set[str] = set()
 
     def follow(self, mark: str) -> str:
-        """Return *mark*, which names the next page; an error if that was named before, or there are too many."""
+        """Return *mark*, which names the next page.
+
+        Raise an error if the bound is exceeded.
+        """
         if mark in self._seen:
             raise self._fail("names a next page that it has named before")
         if len(self._seen) + 2 > self._most:
@@ -277,7 +298,10 @@ class Pages:
 
 
 def split(url: str) -> SplitResult | None:
-    """Return the parts of an address that a service named; None if it is no address of http or https."""
+    """Return the parts of an address that a service named.
+
+    None if it is not http or https.
+    """
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -287,7 +311,10 @@ def split(url: str) -> SplitResult | None:
 
 
 def is_within(url: str, base: str) -> bool:
-    """Tell whether *url* has the host and the port of *base*, or is a subdomain's, so that it may get the same token."""
+    """Return whether *url* may get the token for *base*.
+
+    Same host and port, or a subdomain.
+    """
     parts, own = split(url), split(base)
     if parts is None or own is None or parts.scheme != own.scheme or "@" in parts.netloc:
         return False
@@ -297,7 +324,10 @@ def is_within(url: str, base: str) -> bool:
 
 
 def date_of(headers: Mapping[str, str]) -> datetime.datetime | None:
-    """Return when a service answered, by its own clock (RFC 9110, 6.6.1); None if it does not say."""
+    """Return when a service answered, by its own clock (RFC 9110, 6.6.1).
+
+    None if unknown.
+    """
     try:
         found = email.utils.parsedate_to_datetime(headers.get("Date") or "")
         return found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found.astimezone(datetime.UTC)
@@ -317,7 +347,7 @@ _DATE: Final = re.compile(r"[A-Za-z0-9,: +-]{1,40}")
 
 
 def trace_of(headers: Mapping[str, str], *, now: datetime.datetime | None = None) -> str:
-    """Return the names that a request has in Azure's logs, and when it was answered: what support asks for.
+    """Return a request's ids in Azure's logs and the time of its answer, for support.
 
     Source: https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling and
     https://learn.microsoft.com/rest/api/storageservices/common-rest-response-headers.
@@ -334,5 +364,8 @@ def trace_of(headers: Mapping[str, str], *, now: datetime.datetime | None = None
 
 
 def traced(error: Any) -> str:
-    """Return :func:`trace_of` for an error of azure-core, which holds the answer; its time alone if there was none."""
+    """Return :func:`trace_of` for an error of azure-core.
+
+    Without an answer, its time alone.
+    """
     return trace_of(getattr(getattr(error, "response", None), "headers", None) or {})

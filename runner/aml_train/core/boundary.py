@@ -1,4 +1,7 @@
-"""Which files belong to a repository, and which are the kernel's: what a link may lead to. Only looks at the file system."""
+"""Which files belong to a repository, and which to the kernel.
+
+The folders that links may lead to follow from that.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,17 @@ from pathlib import Path
 from typing import Final
 
 _RUNNER: Final = Path("/github")
-"""Where a container action finds the runner's folders, the workspace among them (actions/runner, ``ContainerActionHandler.cs``)."""
+"""The runner's folders in a container action, the workspace among them (actions/runner, ``ContainerActionHandler.cs``)."""
 
 KERNEL: Final = (Path("/proc"), Path("/sys"), Path("/dev"))
 """File systems of the kernel: proc(5), sysfs(5), and devices. ``/proc/PID/environ`` holds a process's secrets."""
 
 
 def repository_top(folder: Path) -> Path | None:
-    """Return the top of the git repository that *folder* is in, without links; None outside a repository."""
+    """Return the top of the git repository around *folder*, without links.
+
+    None outside one.
+    """
     real = folder.resolve()
     return next((above for above in (real, *real.parents) if (above / ".git").exists()), None)
 
@@ -35,22 +41,25 @@ def boundaries(root: Path, project: Path | None = None) -> tuple[Path, ...]:
 
 
 def is_inside(path: Path, folders: tuple[Path, ...]) -> bool:
-    """Tell whether *path*, which has no links in it, is in one of *folders*."""
+    """Return whether *path*, which has no links in it, is in one of *folders*."""
     return any(path.is_relative_to(folder) for folder in folders)
 
 
 def of_the_kernel(path: Path) -> bool:
-    """Tell whether *path*, which has no links in it, is on a file system of the kernel."""
+    """Return whether *path*, which has no links in it, is on a kernel's file system."""
     return is_inside(path, KERNEL)
 
 
 def _of_the_runner(path: Path, folders: tuple[Path, ...]) -> bool:
-    """Tell whether *path* is the GitHub runner's own in a container action: the event, file commands, its home."""
+    """Return whether *path* is the GitHub runner's own.
+
+    The event, file commands, its home.
+    """
     return path.is_relative_to(_RUNNER) and not is_inside(path, folders)
 
 
 def why_not_sent(directory: Path, text: str, project: Path) -> str:
-    """Tell why a path that the configuration names is not sent; empty where it may be.
+    """Return why a path that the configuration names is not sent; empty if it may be.
 
     A path may lead out of the repository by what is written, so that a reader sees it, and not by a link.
 

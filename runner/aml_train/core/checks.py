@@ -1,4 +1,4 @@
-"""The readiness checks of an image: their names, and what a finding is. A leaf; :mod:`aml_train.image.readiness.judge` judges."""
+"""The readiness checks of an image: their names, and the value of a finding."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CHECKS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a check found.
+    """The result of one check.
 
     Attributes:
         check: its name, one of :data:`CHECKS`.

@@ -16,9 +16,9 @@ class Clock:
 
 
 def elapsed() -> float:
-    """Return seconds that only ever grow, and also while the machine sleeps; setting its clock does not change them.
+    """Return seconds of a clock that never goes back and runs during a suspend.
 
-    ``time.monotonic`` stands still during a suspend on Linux: a time-out would come late by as much (clock_gettime(2),
+    ``time.monotonic`` is halted during a suspend on Linux: a time-out would come late by as much (clock_gettime(2),
     CLOCK_BOOTTIME). Elsewhere it is what there is.
     """
     boot = getattr(time, "CLOCK_BOOTTIME", None)

@@ -1,6 +1,8 @@
-"""The Docker engine: connect to it, its configuration file, its command line client, files of its containers.
+"""The Docker engine.
 
-The engine is driven by docker-py, except for builds: docker-py has no BuildKit. The environment is always passed in. What we
+Connection, configuration, command line client, container files.
+
+docker-py drives the engine, except for builds: docker-py has no BuildKit. The environment is always passed in. Variables that we
 set in our own process later on (proxies of the local AzureML) must reach neither the engine's client nor the command.
 """
 
@@ -35,7 +37,7 @@ _VERSION = re.compile(r"Docker version (\d+)\.(\d+)")
 
 
 def connect_engine(environ: Mapping[str, str]) -> DockerClient:
-    """Return a client of the engine that *environ* names (``DOCKER_HOST``), after it has answered.
+    """Return a client of the engine that ``DOCKER_HOST`` names, after it has answered.
 
     Raises:
         ImageError: if it does not answer, or Docker's configuration is damaged; the hint says what to do.
@@ -48,7 +50,7 @@ def connect_engine(environ: Mapping[str, str]) -> DockerClient:
     read_docker_configuration(environ)  # which docker-py reads as well
     try:
         if host.startswith("unix://"):
-            # Tells the reason in plain words, where docker-py wraps it several times and leaves its socket open.
+            # Reports the reason in plain words; docker-py wraps it several times and leaves its socket open.
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(host.removeprefix("unix://"))
         # The client asks for the engine's version at once.
@@ -70,7 +72,10 @@ def engine_platform(client: DockerClient) -> str:
 
 
 def remove_container(container: Container) -> None:
-    """Kill and remove a container with its anonymous volumes. One that is gone, or going, is no error."""
+    """Kill and remove a container with its anonymous volumes.
+
+    A missing one is no error.
+    """
     from docker.errors import APIError
 
     try:
@@ -97,7 +102,10 @@ class BuildCli:
 
 @dataclass(frozen=True, kw_only=True)
 class CliProbe:
-    """What was found out about one ``docker`` executable: *version* is None where it could not be read."""
+    """The properties of one ``docker`` executable.
+
+    *version* is None if it could not be read.
+    """
 
     path: str
     version: tuple[int, int] | None
@@ -105,7 +113,7 @@ class CliProbe:
 
 
 def choose_cli(probes: Iterable[CliProbe]) -> CliProbe | None:
-    """Return the probe to build with: the first that has buildx, else the first client before 23.0, else None.
+    """Return the first probe with buildx, else a client before 23.0, else None.
 
     Since 23.0 ``docker build`` needs the buildx plugin for BuildKit; from 18.09 on the client had its own.
     """
@@ -122,7 +130,7 @@ def parse_version(text: str) -> tuple[int, int] | None:
 
 
 def buildkit_cli(environ: Mapping[str, str]) -> BuildCli:
-    """Find a client on all of ``PATH`` that can build with BuildKit, for the same engine as :func:`connect_engine`.
+    """Find a client on ``PATH`` that can build with BuildKit, for the same engine.
 
     Raises:
         ImageError: if there is none; the hint says what to install.
@@ -152,7 +160,10 @@ def buildkit_cli(environ: Mapping[str, str]) -> BuildCli:
 
 
 def _probe(path: str, environ: Mapping[str, str]) -> CliProbe:
-    """Ask one executable for its version and for buildx; what cannot be run is simply not usable."""
+    """Query one executable for its version and for buildx.
+
+    One that cannot be run has neither.
+    """
     buildx = _run([path, "buildx", "version"], environ)
     version = _run([path, "--version"], environ)
     return CliProbe(path=path, version=parse_version(version or ""), buildx=buildx is not None and "buildx" in buildx)
@@ -182,12 +193,12 @@ _WORDS: Final[Mapping[type, str]] = {dict: "an object", str: "text"}
 
 
 def docker_configuration_file(environ: Mapping[str, str]) -> Path:
-    """Return where Docker's clients have their configuration, whether it is there or not."""
+    """Return the path of the configuration of Docker's clients; it may be missing."""
     return Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker")) / "config.json"
 
 
 def read_docker_configuration(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the configuration of Docker's clients; nothing where there is no file, or an empty one.
+    """Return the configuration of Docker's clients; empty if there is no file.
 
     Raises:
         ImageError: if the file cannot be read, or has another form than Docker gives it.
@@ -213,7 +224,10 @@ def _damaged(what: str) -> ImageError:
 
 
 def _check(configuration: Any) -> None:
-    """Raise ValueError where *configuration* is none. No value is repeated: it may be a secret."""
+    """Raise ValueError if *configuration* is invalid.
+
+    Values may be secret, so none is repeated.
+    """
     if not isinstance(configuration, dict):
         raise ValueError("it is no JSON object")  # noqa: TRY004 - foreign input
     for key in _TEXTS:
@@ -233,7 +247,10 @@ def _check(configuration: Any) -> None:
 
 
 def _check_entry(registry: str, entry: Mapping[str, Any]) -> None:
-    """Raise ValueError where an entry of ``auths`` is none that docker-py can read; one with a token needs nothing else."""
+    """Raise ValueError if docker-py cannot read an entry of ``auths``.
+
+    An entry with a token needs nothing else.
+    """
     from docker.auth import decode_auth
 
     if "identitytoken" in entry or "auth" not in entry:
@@ -271,7 +288,9 @@ class _Stream(io.RawIOBase):
 
 @contextlib.contextmanager
 def open_archive(container: Container, path: str) -> Iterator[IO[bytes] | None]:
-    """Open the tar stream of a path of a container, running or not; None where it is not there.
+    """Open the tar stream of a container's path, running or not.
+
+    None if it does not exist.
 
     The connection is closed at the end, whether all of the stream was read or not: the engine locks a container while it sends
     an archive of it (``containerArchivePath`` in daemon/archive.go of moby 20.10), so that every later call would wait.
@@ -309,7 +328,7 @@ def fetch_file(container: Container, path: str, *, limit: int = _LIMIT) -> bytes
 
 
 def pack_files(files: dict[str, bytes], *, folder: str) -> bytes:
-    """Return a tar archive with *folder*, which anybody may write to, and *files* in it (name → contents)."""
+    """Return a tar archive of *files* (name → contents) in a *folder* open to all."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         entry = tarfile.TarInfo(folder)
@@ -326,14 +345,19 @@ _MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
 def in_container() -> bool:
-    """Tell whether this process runs in a container: Docker and Podman leave a file in each."""
+    """Return whether this process runs in a container.
+
+    Docker and Podman leave a file in each.
+    """
     return any(mark.exists() for mark in _MARKS)
 
 
 def own_container(client: DockerClient) -> Container | None:
-    """Return the container that this process runs in: the one that has a file which was just written here.
+    """Return the container that this process runs in.
 
-    The host name does not tell: under act it is the machine's.
+    It is the one that has a file which was just written here.
+
+    The host name is no indication: under act it is the machine's.
     """
     from docker.errors import APIError
 
@@ -346,7 +370,7 @@ def own_container(client: DockerClient) -> Container | None:
                     if found is not None:
                         return candidate
             except APIError as error:
-                # A container that ends while it is asked is not this one.
+                # A container that ends during the query is not this one.
                 if error.status_code not in (404, 409, 500):
                     raise
     return None

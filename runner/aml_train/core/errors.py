@@ -78,7 +78,7 @@ class ImageError(AmlTrainError):
 
 
 class DiskError(ImageError):
-    """This machine's disk is full, or a folder for temporary files cannot be written to."""
+    """This machine's disk is full, or a temporary folder cannot be written to."""
 
 
 class TestsFailedError(AmlTrainError):
@@ -118,7 +118,7 @@ class TimedOutError(AmlTrainError):
 
 
 class ServiceError(AmlTrainError):
-    """Sign-in, quota, a resource that is not there, or an outage beyond our patience.
+    """Sign-in, quota, a missing resource, or an outage longer than our retries.
 
     *transient* marks what may go away by itself (a lost connection, 429, 5xx): waiting and asking again may help.
     *retry_after* are the seconds to wait before that, where the service named them.

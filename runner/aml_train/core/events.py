@@ -1,4 +1,4 @@
-"""What happened, as typed events. The console, the ``--json`` file and GitHub are listeners.
+"""Typed events. The console, the ``--json`` file and GitHub are listeners.
 
 A stage emits events through a :data:`Listener`; it prints nothing itself.
 """
@@ -62,7 +62,10 @@ class StageStarted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class StageFinished(Event):
-    """A stage ended well; *summary* says in a few words with what. *seconds* is its duration."""
+    """A stage ended well.
+
+    *summary* is its result in a few words, *seconds* its duration.
+    """
 
     stage: Stage
     summary: str
@@ -72,7 +75,10 @@ class StageFinished(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Progress(Event):
-    """How far a long piece of work is. *total* is None where it is not known; *unit* is ``bytes``, ``steps``, …"""
+    """The progress of a long piece of work.
+
+    *total* is None if it is unknown; *unit* is ``bytes``, ``steps``, …
+    """
 
     stage: Stage
     label: str
@@ -83,9 +89,9 @@ class Progress(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class LogLine(Event):
-    """One line of foreign output (a build's, a test's, a job's), without its line end. Never to be trusted.
+    """One untrusted line of foreign output (build, tests, job), without its line end.
 
-    A long line comes in pieces: *more* says that it goes on in the next event of the same *source* and *origin*.
+    A long line comes in pieces: *more* says that it continues in the next event of the same *source* and *origin*.
     """
 
     source: Source
@@ -96,11 +102,13 @@ class LogLine(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class LogLines(Event):
-    """Lines of a job's log, as many as arrived together. Never to be trusted. The ``--json`` file has a ``log-line`` for each.
+    """Untrusted lines of a job's log, as many as arrived together.
 
-    *text* is the lines, joined by line feeds, without the end of the last one, which goes on in the next event of the same *origin*
+    The ``--json`` file has a ``log-line`` for each.
+
+    *text* is the lines, joined by line feeds, without the end of the last one, which continues in the next event of the same *origin*
     where *more* says so. *origin* is the log's path. *rank* is which of the job's processes wrote it, such as ``0`` or ``worker 1``;
-    empty where the path does not tell. *several* says that other ranks write logs, too.
+    empty if the path does not say. *several* says that other ranks write logs, too.
     """
 
     origin: str
@@ -112,7 +120,7 @@ class LogLines(Event):
 
     @property
     def label(self) -> str:
-        """What people must be told with each line; empty where there is nothing to be confused with."""
+        """The prefix that each line needs for readers; empty if nothing could be confused."""
         if not self.rank:
             return "" if self.origin.endswith("std_log.txt") else self.origin
         return rank_label(self.rank) if self.several else ""
@@ -125,7 +133,10 @@ def rank_label(rank: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LogTail:
-    """The last *lines* of one log of a job, of which *size* bytes were read; *origin* and *rank* as in :class:`LogLines`."""
+    """The last *lines* of one log of a job, of which *size* bytes were read.
+
+    *origin* and *rank* are as in :class:`LogLines`.
+    """
 
     origin: str
     rank: str
@@ -140,9 +151,9 @@ class Traceback:
     Attributes:
         frames: (file, line) of the last one, outermost first.
         message: the line that names the exception.
-        text: all of it as it stood in the log, bounded: what is left out of the middle is told.
+        text: the whole text of the log, bounded: it says how much of the middle is left out.
         origin: path of the log.
-        rank: who wrote it, as :attr:`aml_train.jobs.logs.names.LogName.rank` has it.
+        rank: the process that wrote it, as in :attr:`aml_train.jobs.logs.names.LogName.rank`.
     """
 
     frames: tuple[tuple[str, int], ...]
@@ -154,7 +165,7 @@ class Traceback:
 
 @dataclass(frozen=True, kw_only=True)
 class LogsEnded(Event):
-    """Nothing more comes of the job's logs: the last lines of each, and the tracebacks in them.
+    """The job's logs have ended: the last lines of each, and the tracebacks in them.
 
     *tracebacks* are those that explain a failure best, the best one first: of the rank that failed, then in the order of arrival.
     """
@@ -185,7 +196,9 @@ class ImageReady(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageChecked(Event):
-    """The readiness checks of the image were judged: *findings*, the worst first; *cached* where the facts were known already.
+    """The readiness checks of the image were judged.
+
+    *findings* has the worst first; *cached* says that the facts were known already.
 
     *where* is ``file:line`` of the image in the configuration; empty where there is none.
     """
@@ -197,7 +210,9 @@ class ImageChecked(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class TestFailure:
-    """A test that failed or could not run. *file* and *line* (one-based) are None where the report does not tell.
+    """A test that failed or could not run.
+
+    *file* and *line* (one-based) are None if the report does not name them.
 
     *file* is relative to the project's folder. *output* is the end of what the test printed and of its traceback.
     """
@@ -240,7 +255,10 @@ class JobNamed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class JobSubmitted(Event):
-    """The job exists in the workspace; *attached* where it had been submitted by an earlier run. *attempt* counts from 1."""
+    """The job exists in the workspace.
+
+    *attached* says that an earlier run submitted it. *attempt* counts from 1.
+    """
 
     job: str
     attached: bool
@@ -250,7 +268,9 @@ class JobSubmitted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptEnded(Event):
-    """One attempt of the job is over: *ending* is the word of docs/states.md, *status* the service's.
+    """One attempt of the job is over.
+
+    *ending* is the word of docs/states.md, *status* the service's.
 
     *again* is the name of the attempt that follows; None where there is none.
     """
@@ -272,7 +292,10 @@ class JobStatusChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class CostCounted(Event):
-    """What the attempts that this run followed cost together; None for what is not known, and *unknown* says why."""
+    """The cost of all attempts that this run followed.
+
+    *unknown* says why a value is None.
+    """
 
     node_hours: float
     gpu_hours: float | None
@@ -287,7 +310,7 @@ class MetricsSettled(Event):
     """The metrics as they will be gated: name → last value by step.
 
     *histories* holds every recorded (step, value) of the metrics that have rules, in the service's order. *tables* is what azureml-core
-    logged in forms of its own, *more_tables* how many others there are.
+    logged in other forms, *more_tables* how many others there are.
     """
 
     job: str
@@ -317,7 +340,9 @@ class RuleDecided(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineCompared(Event):
-    """The job stands beside its baseline: *comparison* has the job on the left. *where* is ``file:line`` of the baseline.
+    """The job is compared with its baseline.
+
+    *comparison* has the job on the left. *where* is ``file:line`` of the baseline.
 
     *histories* holds (step, value) of the baseline, of the metrics that are compared with it, where it is a job.
     """
@@ -338,7 +363,9 @@ class ModelRegistered(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelPromoted(Event):
-    """A model's version is in *stage* now; *previous*, which was there, is archived. *action* is ``promote`` or ``rollback``.
+    """A model version is now in *stage*; *previous* is archived.
+
+    *action* is ``promote`` or ``rollback``.
 
     *change* is the id that both versions carry as the tag ``aml-train.promotion``.
     """
@@ -354,7 +381,10 @@ class ModelPromoted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class RunFinished(Event):
-    """The end of it all: status word and exit code as in the table of endings, and everything that is known."""
+    """The end of the run.
+
+    Its status word, its exit code, and everything that is known.
+    """
 
     status: str
     exit_code: int
@@ -380,7 +410,9 @@ def _jsonable(value: object) -> object:
 
 
 def to_json(event: Event) -> str:
-    """Return *event* as one line of JSON, its name under ``event``; the lines of a log as one line of JSON each.
+    """Return *event* as one line of JSON, its name under ``event``.
+
+    The lines of a log are one line of JSON each.
 
     It is ASCII: no reader finds a line's end in a text.
     """
@@ -398,7 +430,7 @@ def _log_lines(event: LogLines) -> str:
         "origin": event.origin,
         "rank": event.rank,
     }
-    # What all lines have in common is written once: a log may have millions.
+    # The common part of all lines is written once: a log may have millions.
     head = json.dumps(known)[:-1] + ', "text": '
     between = f', "more": false}}\n{head}'
     if "\\" in event.text:
@@ -410,7 +442,7 @@ def _log_lines(event: LogLines) -> str:
 
 
 class Broadcast:
-    """A listener that hands each event to several, one event at a time whatever thread it comes from."""
+    """A listener that passes each event to several, one at a time from any thread."""
 
     def __init__(self, *listeners: Listener) -> None:
         self._listeners = listeners

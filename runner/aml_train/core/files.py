@@ -1,4 +1,4 @@
-"""A selection of the files under a folder: the tests' files, a code snapshot. Deterministic, hashed, packed.
+"""Selections of files under a folder: tests, code snapshots. Hashed and packed.
 
 The order is that of the paths' UTF-8 bytes; times and owners never count.
 """
@@ -74,7 +74,7 @@ SECRETS: Final = (
     ".git-credentials",
     ".htpasswd",
 )
-"""What is left out unless the caller says otherwise, in gitignore style."""
+"""Files that are left out unless the caller says otherwise, in gitignore style."""
 
 CACHES: Final = (
     "__pycache__/",
@@ -91,14 +91,14 @@ CACHES: Final = (
     ".svn/",
     ".DS_Store",
 )
-"""What tools leave behind and make anew; left out unless the caller says otherwise."""
+"""Files that tools leave behind and make again; left out unless the caller says otherwise."""
 
 FileId = tuple[int, int]
 """A file whatever its name is: its device and its inode."""
 
 _CHUNK: Final = 1 << 20
 _TEST_FILE: Final = re.compile(r"(test_.*|.*_test|conftest)\.py")
-"""What pytest looks for (https://docs.pytest.org/en/stable/reference/reference.html#confval-python_files)."""
+"""File names that pytest collects (https://docs.pytest.org/en/stable/reference/reference.html#confval-python_files)."""
 
 _TEST_FOLDERS: Final = ("test", "tests")
 
@@ -122,7 +122,7 @@ class FileEntry:
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class KeptOut:
-    """A file of tests, or a folder of them, that an ignore file keeps out of a selection.
+    """A test file or a folder of tests that an ignore file keeps out of a selection.
 
     Attributes:
         path: relative to the root; a folder ends with ``/``.
@@ -140,7 +140,9 @@ class KeptOut:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSet:
-    """Files under *root*, in order. Contents are read when they are hashed or packed, not before.
+    """Files under *root*, in order.
+
+    Contents are read only when they are hashed or packed.
 
     Of a file that has grown since it was selected, the bytes that it had then count: another program may be writing a log.
 
@@ -206,7 +208,7 @@ class FileSet:
         project: Path | None = None,
         own: Collection[FileId] = (),
     ) -> Self:
-        """Select the files of a job's code snapshot: by azure-ai-ml's rules, without ``.git``, secrets and caches.
+        """Select a job's code snapshot by azure-ai-ml's rules, without secrets and caches.
 
         Links are followed as far as the repository.
 
@@ -240,7 +242,9 @@ class FileSet:
 
     @functools.cached_property
     def contents(self) -> Mapping[str, str]:
-        """The SHA-256 (hexadecimal) of each file's contents, links left out. Read once: what is sent later must be the same.
+        """The SHA-256 (hexadecimal) of each file's contents, without links.
+
+        Read once: the files that are sent later must be the same.
 
         Raises:
             InvalidError: a file cannot be read, or is shorter than it was.
@@ -273,7 +277,7 @@ class FileSet:
             target.chmod(0o755 if entry.executable else 0o644)
 
     def open(self, entry: FileEntry) -> _Reader:
-        """Open a file of the selection; reading it to its end checks that it is what was hashed."""
+        """Open a file of the selection; reading it to its end checks its hash."""
         return _Reader(self, entry, expected=self.contents[entry.path])
 
     def digest(self) -> str:
@@ -285,7 +289,7 @@ class FileSet:
         return whole.hexdigest()
 
     def tar(self, target: IO[bytes], *, prefix: str = "", folder_mode: int = 0o755) -> None:
-        """Write a tar archive: the same bytes for the same selection, whoever owns the files and whenever they changed.
+        """Write a tar archive whose bytes depend on the selection alone.
 
         Args:
             target: where to.
@@ -324,7 +328,9 @@ class FileSet:
 
 
 class _Reader:
-    """A file of a selection, as long as it was when it was selected. Hashes what is read.
+    """A file of a selection, bounded by its size when it was selected.
+
+    Hashes while it reads.
 
     Args:
         files: the selection.
@@ -395,7 +401,9 @@ def _tar_info(name: str, mode: int, *, kind: bytes = tarfile.REGTYPE) -> tarfile
 
 @dataclass(frozen=True, kw_only=True)
 class _Rules:
-    """An ignore file's rules; they are about paths from its own folder: without *strip*, and with *above* before them.
+    """An ignore file's rules.
+
+    They are about paths from its own folder: without *strip*, and with *above* before them.
 
     *file* is the ignore file, relative to the root of the selection, and *lines* the line of each rule in it.
     """
@@ -438,7 +446,10 @@ class _Walker:
         yield from self._folder(self.root, "", self._rules_above() if self.nested else (), (self.real_root,))
 
     def _rules_above(self) -> tuple[_Rules, ...]:
-        """Return the ignore files between the top of the git repository and the root; none outside a repository."""
+        """Return the ignore files between the repository's top and the root.
+
+        None outside one.
+        """
         folders = self.real_root.parents
         top = next((number for number, folder in enumerate(folders) if (folder / ".git").exists()), None)
         if top is None or (self.real_root / ".git").exists():
@@ -448,7 +459,7 @@ class _Walker:
             above = f"{self.real_root.relative_to(folder).as_posix()}/"
             own = self._ignore_file(folder, lead="../" * above.count("/"))
             if own is not None and own.spec.check_file(above).include:
-                return ()  # the root itself is ignored, and was asked for all the same
+                return ()  # the root itself is ignored, and was selected all the same
             if own is not None:
                 rules = (*rules, replace(own, above=above))
         return rules
@@ -487,7 +498,7 @@ class _Walker:
                 yield entry
 
     def _follows(self, path: str, rules: tuple[_Rules, ...]) -> bool:
-        """Tell whether the link at *path* belongs to the selection.
+        """Return whether the link at *path* belongs to the selection.
 
         Raises:
             InvalidError: it does, and leads to what must not be sent.
@@ -513,13 +524,18 @@ class _Walker:
             self.kept_out.append(KeptOut(path=path, ignore_file=rule[0], line=rule[1]))
 
     def _note_folder(self, path: str, rule: tuple[str, int]) -> None:
-        """Note a folder that is ignored, which is not looked into: one of tests by its name, or one that a pattern names."""
+        """Note an ignored folder that is not entered.
+
+        One of tests by name, or of a pattern.
+        """
         wanted = any(name == path or name.startswith(f"{path}/") for name in self.named)
         if wanted or path.rpartition("/")[2] in _TEST_FOLDERS:
             self.kept_out.append(KeptOut(path=f"{path}/", ignore_file=rule[0], line=rule[1]))
 
     def _ignore_file(self, folder: Path, *, lead: str) -> _Rules | None:
-        """Return the rules of *folder*'s own ignore file, or None where it has none; *lead* is the way to it from the root."""
+        """Return the rules of *folder*'s own ignore file, or None.
+
+        *lead* is the path to it from the root."""
         for name in self.ignore_files:
             file = folder / name
             if file.is_file():
@@ -537,7 +553,10 @@ class _Walker:
 
     @staticmethod
     def _ignored(path: str, rules: tuple[_Rules, ...]) -> tuple[str, int] | None:
-        """Return file and line of the rule by which *path* is ignored; the innermost ignore file that names it decides."""
+        """Return file and line of the rule that ignores *path*.
+
+        The innermost file decides.
+        """
         for rule in reversed(rules):
             found = rule.spec.check_file(rule.above + path.removeprefix(rule.strip))
             if found.include is not None:
@@ -545,7 +564,10 @@ class _Walker:
         return None
 
     def _entry(self, item: os.DirEntry[str], path: str) -> FileEntry | None:
-        """Return the entry of a file or a kept link; None for what this process writes to, or what is gone meanwhile."""
+        """Return the entry of a file or a kept link.
+
+        None for this process's output or a removed file.
+        """
         try:
             path.encode()
         except UnicodeEncodeError as error:
@@ -565,7 +587,7 @@ class _Walker:
         return FileEntry(path=path, executable=bool(status.st_mode & stat.S_IXUSR), size=status.st_size)
 
     def _kept(self, path: str) -> str:
-        """Return the text of the link at *path*, which must point to something under the root."""
+        """Return the text of the link at *path*, which must lead to a path under the root."""
         text, real = self._resolved(path)
         if Path(text).is_absolute() or not real.is_relative_to(self.real_root):
             raise self._fault(path, f"it is a link to {text}, outside of {self.root}")
@@ -584,7 +606,10 @@ class _Walker:
         return real
 
     def _place(self, real: Path) -> Path | None:
-        """Return where *real* is in the folders that links may lead to; None where they may lead anywhere."""
+        """Return *real* relative to the folders that links may lead to.
+
+        None without such a bound.
+        """
         return next((real.relative_to(folder) for folder in self.within if real.is_relative_to(folder)), None)
 
     def _resolved(self, path: str) -> tuple[str, Path]:
@@ -610,7 +635,10 @@ def _listed(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _is_pattern(line: str) -> bool:
-    """Tell whether a line of an ignore file can be used; git passes over lines such as ``[z-a]`` and ``!``."""
+    """Return whether a line of an ignore file can be used.
+
+    Git skips ``[z-a]`` and ``!``.
+    """
     try:
         pathspec.GitIgnoreSpec.from_lines([line])
     except (ValueError, re.error):
@@ -619,7 +647,10 @@ def _is_pattern(line: str) -> bool:
 
 
 def _spec(lines: Sequence[str], *, git: bool) -> pathspec.PathSpec[Any]:
-    """Return *lines* as rules: git's own, or (azure-ai-ml's) the last that matches, whatever happened above it."""
+    """Return *lines* as rules.
+
+    Git's own, or azure-ai-ml's, where the last match decides.
+    """
     if git:
         return pathspec.GitIgnoreSpec.from_lines(lines)
     # Its name until pathspec 1.0, with which azureml-core does not get along.

@@ -1,4 +1,4 @@
-"""Read-only queries to git about the checkout around a folder, and where a job comes from.
+"""Read-only git queries about the checkout around a folder; the origin of a job.
 
 Nothing is changed, fetched, or run on behalf of the repository. ``safe.directory`` is given because in a container action the
 workspace belongs to another user; without optional locks git does not rewrite that user's index as us. A bare repository
@@ -28,7 +28,7 @@ _FOREIGN: Final = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_
 
 
 def query(directory: Path, *args: str) -> subprocess.CompletedProcess[str] | None:
-    """Run git in *directory* and return how it ended; None without git, or when it does not end in time."""
+    """Run git in *directory*; None without git, or if it exceeds the time-out."""
     environ = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
     try:
         return subprocess.run(
@@ -51,7 +51,7 @@ def answer(directory: Path, *args: str) -> str | None:
 
 
 def remote_url(directory: Path) -> str:
-    """Return the address of the repository's remote, as ``insteadOf`` rewrites it; empty without one.
+    """Return the URL of the repository's remote, as ``insteadOf`` rewrites it, or "".
 
     It is ``origin``, else the only remote, else the one that the current branch follows.
     """
@@ -72,7 +72,9 @@ def head(directory: Path) -> str | None:
 
 
 def contains(directory: Path, branch: str, commit: str) -> bool | None:
-    """Tell whether *branch*, a revision, has *commit* in its history; None when the history is not there to tell.
+    """Return whether *branch*, a revision, contains *commit*.
+
+    None if the history is missing.
 
     A path in a shallow history is a true one; that there is none proves nothing.
     """
@@ -84,18 +86,18 @@ def contains(directory: Path, branch: str, commit: str) -> bool | None:
     return None if answer(directory, "rev-parse", "--is-shallow-repository") != "false" else False
 
 
-#: Stands behind the hash of a commit that files differ from.
+#: Follows the hash of a commit that files differ from.
 DIRTY: Final = "-dirty"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where a run comes from.
+    """The origin of a run.
 
     Attributes:
         repository: host and path, such as ``github.com/owner/name``; empty where the repository has no remote.
         configuration: the configuration file's path in the repository.
-        branch: None where the checkout is detached and nobody says what it is called.
+        branch: None if the checkout is detached and no variable names it.
         commit: the commit's hash, with ``-dirty`` behind it where files differ from it.
         dirty: whether they do.
     """
@@ -107,7 +109,7 @@ class Origin:
     dirty: bool = False
 
     def tags(self) -> dict[str, str]:
-        """Return the tags of a job that is submitted from here; what is not known is left out."""
+        """Return the tags of a job that is submitted from here, without unknown values."""
         tags = {
             TAG_COMMIT: self.commit,
             TAG_BRANCH: self.branch or "",
@@ -118,7 +120,7 @@ class Origin:
 
 
 def origin_of_tags(tags: Mapping[str, str]) -> Origin | None:
-    """Return where a job was submitted from, as its *tags* have it; None where it was no git repository."""
+    """Return the origin that a job's *tags* name; None if it was no git repository."""
     commit = tags.get(TAG_COMMIT)
     if commit is None:
         return None

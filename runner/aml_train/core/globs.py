@@ -24,7 +24,7 @@ class Selection:
         folder: the folder that results are relative to, with a slash at its end; empty for the whole container.
         prefix: what every name that is meant begins with; it goes into the request.
         name: the one blob that may be meant instead of a folder; None where only a folder or a pattern is.
-        pattern: matches names relative to *folder*, also of what lies in folders that it names; None for all of them.
+        pattern: matches names relative to *folder*, also of blobs in folders that it names; None for all of them.
         direct: matches only what the pattern itself names.
     """
 
@@ -43,7 +43,9 @@ class Selection:
 
 
 def select(path: str) -> Selection:
-    """Return what *path* in a datastore means: one blob or a folder, a folder (a slash at its end), or a pattern.
+    """Return what *path* in a datastore means: a blob, a folder, or a pattern.
+
+    A folder has a slash at its end.
 
     Raises:
         InvalidError: the brackets of the pattern do not make one.
@@ -65,7 +67,7 @@ def select(path: str) -> Selection:
 
 
 def has_wildcards(path: str) -> bool:
-    """Tell whether *path* holds anything that is not taken literally."""
+    """Return whether *path* holds wildcards."""
     return bool(_WILD.search(path))
 
 
@@ -111,12 +113,14 @@ def _segment(part: str, pattern: str) -> str:
 
 
 def order(name: str) -> bytes:
-    """Return the key by which Blob Storage lists names: that of their UTF-16 code units."""
+    """Return the key by which Blob Storage sorts names: their UTF-16 code units."""
     return name.encode("utf-16-be", "surrogatepass")
 
 
 def blob_name(folder: str, relative: str) -> str:
-    """Return the name of the blob at *relative* below *folder*, which ends with a slash or is empty.
+    """Return the name of the blob at *relative* below *folder*.
+
+    *folder* ends with a slash or is empty.
 
     Raises:
         InvalidError: Blob Storage has no such name

@@ -1,4 +1,4 @@
-"""HTTP as all our clients use it: under our name, with errors of requests alone, and with bodies of bounded size."""
+"""The HTTP client: our user agent, errors of requests only, bounded bodies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHUNK: Final = 256 * 1024
 
 
 class TooLargeError(requests.RequestException):
-    """A body that is larger than any that was asked for."""
+    """A body is larger than the bound of its request."""
 
 
 def new_session() -> requests.Session:
@@ -36,7 +36,9 @@ def exchange(
     stream: bool = False,
     **options: Any,
 ) -> requests.Response:
-    """Send a request and return the answer with its body; with *stream*, the body of a success is left to the caller.
+    """Send a request; return the answer with its body.
+
+    With *stream*, the caller reads the body of a success.
 
     Raises:
         requests.RequestException: whatever goes wrong on the way, also by an address that is none: requests lets errors of other
@@ -72,7 +74,10 @@ def _read(response: requests.Response, most: int) -> None:
 
 
 def _read_refusal(response: requests.Response) -> None:
-    """Read what a service says of its refusal. The status is what counts: a body that cannot be read is an empty one."""
+    """Read the body of a refusal.
+
+    An unreadable one counts as empty: the status decides.
+    """
     try:
         _read(response, MOST_BYTES)
     except (requests.RequestException, ValueError, RuntimeError, urllib3.exceptions.HTTPError):
@@ -80,7 +85,7 @@ def _read_refusal(response: requests.Response) -> None:
 
 
 def host_of(url: str | None) -> str:
-    """Return the host of an address for messages; a service may have named one that cannot be parsed."""
+    """Return the host of an address for messages, even of one that cannot be parsed."""
     try:
         return urlsplit(url or "").netloc.rpartition("@")[2] or "the service"
     except ValueError:

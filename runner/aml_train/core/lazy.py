@@ -1,4 +1,7 @@
-"""Doors of folders: a package offers names of its modules and loads each module at the first use of one of its names."""
+"""Doors of folders.
+
+A package loads each module at the first use of one of its names.
+"""
 
 from __future__ import annotations
 

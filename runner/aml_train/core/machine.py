@@ -1,4 +1,7 @@
-"""The limits of this machine: a full disk and its like are no faults of the program."""
+"""The limits of this machine.
+
+A full disk and the like are no faults of the program.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ _NO_FOLDER: Final = "No usable temporary directory found"
 
 
 def expected(error: BaseException) -> AmlTrainError | None:
-    """Return the error that people are shown for one of the operating system; None for what is a fault of ours."""
+    """Return the error to show for one of the operating system.
+
+    None for a fault of ours.
+    """
     if not isinstance(error, OSError):
         return None
     if error.errno in _FULL:
@@ -55,7 +61,7 @@ def _is_gone() -> bool:
 
 @contextlib.contextmanager
 def machine_errors() -> Iterator[None]:
-    """Turn the operating system's errors of the block into ours, where they are this machine's limits.
+    """Turn errors of the operating system that are this machine's limits into ours.
 
     Raises:
         DiskError: the disk is full, or cannot be written to.

@@ -34,14 +34,17 @@ _SIGNATURE: Final = re.compile(r"([?&]sig=)[^&\s\"'<>]+", re.I)
 
 @dataclass(frozen=True)
 class _Group:
-    """Patterns that can only be where *marker* is, or a run of upper-case letters and digits; the shortest pattern first."""
+    """Patterns that contain *marker*, or a run of upper-case letters and digits.
+
+    Shortest first.
+    """
 
     marker: bytes
     run: bool
     patterns: tuple[bytes, ...]
 
     def possible(self, data: bytes) -> bool:
-        """Tell whether any of the patterns can be in *data*: one look for all of them."""
+        """Return whether any of the patterns can be in *data*, by one search."""
         if self.run:
             return self.marker in data.translate(_RUNS)
         # One byte is found many times as fast as two.
@@ -50,7 +53,9 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Known:
-    """What is looked for. It is replaced as a whole: another thread may be looking meanwhile.
+    """The patterns to search for.
+
+    Replaced as a whole: another thread may be searching.
 
     Attributes:
         patterns: all of them; the values are None.
@@ -72,7 +77,10 @@ class _Known:
 
 
 def _known(patterns: Collection[bytes], kept: Iterable[bytes]) -> _Known:
-    """Sort *patterns* for the search. The shortest come first: tokens are longer than most lines."""
+    """Sort *patterns* for the search, shortest first.
+
+    Tokens are longer than most lines.
+    """
     ordered = sorted(set(patterns), key=len)
     # A name that is a secret as a whole is one.
     kept = tuple(dict.fromkeys(one for one in kept if one not in patterns))
@@ -97,7 +105,7 @@ def _known(patterns: Collection[bytes], kept: Iterable[bytes]) -> _Known:
 
 
 def _marker(pattern: bytes) -> tuple[bytes, bool]:
-    """Return what a text holds wherever it holds *pattern*, and whether that is a run; nothing for what is found by itself."""
+    """Return the marker of *pattern*, and whether it is a run; nothing if it has none."""
     for marker in _MARKERS:
         if marker in pattern:
             return marker, False
@@ -133,7 +141,10 @@ def _without_line_ends(data: bytes) -> bytes:
 
 
 class _LineEnds:
-    """Where the line ends of *data* are: leads from places in the text without them to places in *data*."""
+    """The line ends of *data*.
+
+    Maps places in the text without them to places in *data*.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._places = [match.start() for match in re.finditer(rb"[\r\n]", data)]
@@ -141,11 +152,14 @@ class _LineEnds:
         self._before = [place - number for number, place in enumerate(self._places)]
 
     def place(self, joined: int) -> int:
-        """Return where in the data the byte is that is at *joined* in the text without line ends."""
+        """Return the place in the data of byte *joined* of the text without line ends."""
         return joined + bisect.bisect_right(self._before, joined)
 
     def pieces(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the parts of a span of the text without line ends: one for each line that it is in."""
+        """Yield the parts of a span of the text without line ends.
+
+        One for each line of it.
+        """
         here = self.place(start)
         for number in range(bisect.bisect_right(self._before, start), bisect.bisect_left(self._before, end)):
             if here < self._places[number]:
@@ -164,14 +178,14 @@ class Masker:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._lock = threading.Lock()
         self._known = _Known()
-        #: What GitHub must be told of the secrets that were given here.
+        #: The parts of the given secrets that GitHub must mask.
         self.told = [part for secret in sorted(secrets) for part in self.add(secret)]
 
     def add(self, secret: str) -> list[str]:
         """Mask *secret* from now on. Other threads may be masking meanwhile.
 
         Returns:
-            what is new and must be told to GitHub. It derives encoded forms itself (``ValueEncoders.cs``).
+            the new parts that GitHub must mask. It derives encoded forms itself (``ValueEncoders.cs``).
         """
         with self._lock:
             known = self._known
@@ -180,7 +194,7 @@ class Masker:
         return new
 
     def keep(self, identifier: str) -> None:
-        """Show *identifier* from now on, although a short secret occurs in it: half a name leads nowhere, and tells nothing.
+        """Show *identifier* from now on, although a short secret occurs in it.
 
         A secret that begins or ends outside of it is masked all the same, and so is one that is too long for chance.
         """
@@ -194,7 +208,7 @@ class Masker:
         return self._known.longest
 
     def holds(self, text: str) -> bool:
-        """Tell whether there is a secret in *text*, in an identifier or not."""
+        """Return whether there is a secret in *text*, in an identifier or not."""
         data = _encode(text)
         return next(_occurrences(self._known.patterns, data), None) is not None
 
@@ -202,7 +216,7 @@ class Masker:
         """Return where *data* holds secrets, in order; those that overlap are one.
 
         Args:
-            across: also find a secret that line ends divide, as base64 has them; its parts are spans of their own.
+            across: also find a secret that line ends divide, as base64 has them; its parts are separate spans.
         """
         known = self._known
         across = across and _has_line_end(data)
@@ -231,7 +245,9 @@ class Masker:
         ]
 
     def unfinished(self, data: bytes, *, across: bool = False) -> int:
-        """Return where the longest ending of *data* starts that may grow into a secret; its length where none does.
+        """Return the start of the longest ending of *data* that may grow into a secret.
+
+        It is the length of *data* if there is none.
 
         Args:
             across: also look for one that line ends divide. Else nothing grows behind the end of a line.
@@ -250,7 +266,7 @@ class Masker:
         return found
 
     def _divided(self, data: bytes) -> int:
-        """Return where an ending of *data* starts that has a line end in it and may grow into a secret; its length if none does."""
+        """Return the start of an ending with a line end that may grow into a secret."""
         # However many empty lines follow, no more than this is held back.
         window = data[-2 * self._known.longest :]
         joined = _without_line_ends(window)
@@ -274,7 +290,10 @@ class Masker:
         return _replaced(data, self.spans(data))
 
     def mask_name(self, text: str) -> str:
-        """Return *text*, a name that was computed: secrets that may occur in it by chance are left; see :meth:`keep`."""
+        """Return *text*, a computed name, without masking short secrets found by chance.
+
+        See :meth:`keep`.
+        """
         data = _encode(text)
         spans = _occurrences((one for one in self._known.patterns if len(one) >= _LONGEST_CHANCE), data)
         return _replaced(data, _merged(spans))
@@ -311,7 +330,7 @@ def _encode(value: str) -> bytes:
 
 
 class Sink(Protocol):
-    """Where bytes go in the end."""
+    """The destination of bytes."""
 
     def write(self, data: bytes, /) -> object:
         """Write all of *data*."""
@@ -336,7 +355,10 @@ class Scrubber:
         self._before = b""  # the end of the last line that was shown, in which a secret may have begun
 
     def feed(self, data: bytes, *, final: bool = False) -> bytes:
-        """Return what of *data*, and of what was held back before, may be shown now; with *final* all of it."""
+        """Return the part of *data*, and of earlier data, that may be shown.
+
+        With *final* all.
+        """
         first = len(self._before)
         data = self._before + self._held + data
         keep = len(data) if final else max(first, self._masker.unfinished(data, across=self._across))
@@ -359,12 +381,15 @@ class Scrubber:
         return bytes(out)
 
     def _context(self, shown: bytes) -> bytes:
-        """Return the last bytes of *shown* if a line ends there: of a secret that begins in them, the rest is still to come."""
+        """Return the last bytes of *shown* if a line ends there.
+
+        A secret may continue after it.
+        """
         return shown[-2 * _CUT_PREFIX :] if self._across and shown[-1:] in (b"\n", b"\r") else b""
 
 
 class MaskingStream(io.RawIOBase):
-    """A stream of bytes that passes everything on to *sink*, but for secrets; see :class:`Scrubber`."""
+    """A stream that passes all bytes but secrets on to *sink*; see :class:`Scrubber`."""
 
     def __init__(self, sink: Sink | BinaryIO, masker: Masker) -> None:
         super().__init__()
@@ -380,7 +405,7 @@ class MaskingStream(io.RawIOBase):
         return len(new)
 
     def flush(self) -> None:
-        """Flush the sink. What may yet grow into a secret stays here."""
+        """Flush the sink. Bytes that may yet grow into a secret stay here."""
         if not self.closed:
             self._sink.flush()
 

@@ -1,4 +1,4 @@
-"""Names of things outside: container images, AzureML assets. Parse and print; nothing is looked up."""
+"""Names of container images and AzureML assets: parse and print, without look-ups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DOCKER_HUB = "docker.io"
 
 
 def is_digest(text: str) -> bool:
-    """Tell whether *text* is ``sha256:`` and 64 hexadecimal digits."""
+    """Return whether *text* is ``sha256:`` and 64 hexadecimal digits."""
     return _DIGEST.fullmatch(text) is not None
 
 

@@ -43,7 +43,7 @@ def template_fault(template: str) -> str | None:
 def release_tags(
     templates: Sequence[str], *, commit: str | None, branch: str | None, address: str
 ) -> tuple[str, ...]:
-    """Return the tags that *templates* make, each once; a template with an unknown field makes none.
+    """Return the tags of *templates*, each once; an unknown field makes none.
 
     Args:
         templates: such as ``git-{commit}``; without a :func:`template_fault`.

@@ -56,7 +56,7 @@ def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> floa
 
 
 def backoff(error: Exception) -> bool | float:
-    """Return whether *error* is transient, or the seconds that the service asks to wait."""
+    """Return whether *error* is transient, or the seconds that the service asks for."""
     if not isinstance(error, ServiceError) or not error.transient:
         return False
     asked = error.retry_after
@@ -66,7 +66,7 @@ def backoff(error: Exception) -> bool | float:
 def repeated(
     attempts: int = ATTEMPTS, *, only: type[ServiceError] = ServiceError
 ) -> Iterable[AbstractContextManager[Any]]:
-    """Yield a context for each attempt; a transient ServiceError leads to the next one, after a pause.
+    """Yield a context for each attempt; a transient error leads to the next one.
 
     The last attempt's error is raised.
 
@@ -100,7 +100,7 @@ def retry(
     token: CancelToken,
     pauses: Sequence[float] | None = None,
 ) -> T:
-    """Return what *work* returns; retry an interrupted push or pull as long as *check* succeeds.
+    """Return what *work* returns; retry it if interrupted and *check* succeeds.
 
     The engine itself tries a layer five times, 5 to 20 seconds apart, when the connection breaks or the registry answers
     5xx; it gives up at once on 401, 429 and on 4xx in general, though a token may have expired and a limit may pass (moby,

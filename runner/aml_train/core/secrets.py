@@ -33,7 +33,7 @@ _PUBLIC_NAME: Final = re.compile(
     r"|(?:.*[_.-])?(?:BOS|EOS|PAD|UNK|MASK|SEP|CLS)[_.-]TOKEN",
     re.I,
 )
-#: Secrets whose names do not tell: Docker's logins, the address at which the runner gives tokens.
+#: Secrets whose names do not say so: Docker's logins, the address at which the runner gives tokens.
 _KNOWN: Final = frozenset({"DOCKER_AUTH_CONFIG", "ACTIONS_ID_TOKEN_REQUEST_URL"})
 #: Identifiers are hidden in the log, as users expect, and kept in outputs: a studio link without them leads nowhere.
 _IDENTIFIERS: Final = frozenset(
@@ -65,24 +65,26 @@ _TRIVIAL: Final = frozenset(
 
 
 def maskable(value: str) -> bool:
-    """Tell whether masking *value* hides something, rather than every brace and every second word."""
+    """Return whether masking *value* hides a secret, rather than every second word."""
     return len(value) >= _SHORTEST and value.lower() not in _TRIVIAL and sum(c.isalnum() for c in value) >= _SHORTEST
 
 
 def named_secret(name: str) -> bool:
-    """Tell whether a variable or an input of this name holds a secret."""
+    """Return whether a variable or an input of this name holds a secret."""
     if name in _IDENTIFIERS or name in _KNOWN:
         return True
     return bool(_SECRET_NAME.search(name)) and not _PUBLIC_NAME.fullmatch(name)
 
 
 def identifier(name: str) -> bool:
-    """Tell whether a variable of this name holds an identifier, which is hidden in the log alone."""
+    """Return whether a variable of this name holds an identifier."""
     return name in _IDENTIFIERS
 
 
 def known_secrets(environment: Mapping[str, str], *, identifiers: bool) -> set[str]:
-    """Return the values in *environment* whose names say that they are secret, those that the input ``set`` writes included.
+    """Return the values in *environment* whose names say that they are secret.
+
+    The values of the input ``set`` are included.
 
     Args:
         environment: the process's environment; inputs are part of it.
@@ -99,14 +101,14 @@ def known_secrets(environment: Mapping[str, str], *, identifiers: bool) -> set[s
 
 
 def _set(lines: str) -> Iterator[tuple[str, str]]:
-    """Yield the last part of each key in ``key=value`` lines, such as a variable's name, and the value."""
+    """Yield the last part of each key in ``key=value`` lines, and the value."""
     for line in lines.splitlines():
         key, _, value = line.strip().partition("=")
         yield key.rpartition(".")[2], value
 
 
 def without_identifiers(value: str) -> Iterator[str]:
-    """Yield *value*; of the JSON of ``AZURE_CREDENTIALS`` the fields that identify nobody."""
+    """Yield *value*; of JSON of ``AZURE_CREDENTIALS``, the secret fields."""
     document: Any = None
     if value.lstrip().startswith("{"):
         with contextlib.suppress(ValueError, RecursionError):
@@ -119,7 +121,7 @@ def without_identifiers(value: str) -> Iterator[str]:
 
 
 def derive(secret: str) -> set[str]:
-    """Return everything that must be masked for *secret*: itself and the disguises in which it is written.
+    """Return all that must be masked for *secret*: itself and its encoded forms.
 
     Its lines, the fields of JSON, the signature of a SAS address; each of them also in base64 and base32 (at all offsets that it
     can have in a longer text), in hexadecimal digits, URL-quoted once and twice, as JSON and as JSON in JSON, and with HTML's
@@ -148,7 +150,7 @@ def parts_of(secret: str) -> set[str]:
 
 
 def _json_texts(text: str) -> Iterator[str]:
-    """Yield every text in the JSON that *text* may be, but for fields that hold addresses."""
+    """Yield every text in the JSON that *text* may be, except fields of addresses."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return
     try:
@@ -178,7 +180,7 @@ def _forms(part: str) -> Iterator[str]:
         yield from _cases(quote(quoted, safe=""))
     for escaped in (json.dumps(part), json.dumps(part, ensure_ascii=False)):
         yield from _nested_json(escaped[1:-1])
-        # As Go and .NET write JSON that may stand in HTML.
+        # As Go and .NET write JSON that may be in HTML.
         yield escaped[1:-1].replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     yield repr(part)[1:-1]
     yield from _entities(part)
@@ -191,7 +193,7 @@ def _forms(part: str) -> Iterator[str]:
 
 
 def _base64(data: bytes) -> Iterator[str]:
-    """Yield *data* in base64 (RFC 4648, both alphabets), at each offset that it can have in a longer text."""
+    """Yield *data* in base64 (RFC 4648, both alphabets), at each possible offset."""
     for offset in range(3):
         # The first characters depend on what is before, the last one on what follows: the middle is sure.
         encoded = base64.b64encode(b"\x00" * offset + data).decode().rstrip("=")
@@ -202,7 +204,10 @@ def _base64(data: bytes) -> Iterator[str]:
 
 
 def _base32(data: bytes) -> Iterator[str]:
-    """Yield *data* in base32 (RFC 4648), at each offset that it can have in a longer text: five bytes are eight characters."""
+    """Yield *data* in base32 (RFC 4648), at each possible offset.
+
+    Five bytes, eight characters.
+    """
     for offset in range(5):
         encoded = base64.b32encode(b"\x00" * offset + data).decode().rstrip("=")
         end = len(encoded) - (1 if (offset + len(data)) % 5 else 0)
@@ -217,14 +222,17 @@ def _cases(quoted: str) -> Iterator[str]:
 
 
 def _nested_json(escaped: str) -> Iterator[str]:
-    """Yield a text as JSON has it, and as JSON in JSON, and that in JSON again."""
+    """Yield a text as JSON encodes it, as JSON in JSON, and that in JSON again."""
     for _ in range(3):
         yield escaped
         escaped = json.dumps(escaped)[1:-1]
 
 
 def _entities(part: str) -> Iterator[str]:
-    """Yield *part* as HTML and XML have it: with entities for what they must not hold, and with all characters as numbers."""
+    """Yield *part* in HTML and XML.
+
+    With the necessary entities, and with numeric ones only.
+    """
     plain = part.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     for double in ('"', "&quot;", "&#34;"):
         for single in ("'", "&#x27;", "&#39;", "&apos;"):

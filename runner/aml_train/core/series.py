@@ -19,13 +19,16 @@ _BOTH: Final = "◉"
 
 
 def by_step(history: History) -> dict[int, float]:
-    """Return what can be drawn of *history*, in the order of the steps: one finite value for each."""
+    """Return the points of *history* that can be drawn.
+
+    One finite value a step, in order.
+    """
     kept = {step: value for step, value in history if math.isfinite(value) and abs(value) < GREATEST}
     return dict(sorted(kept.items()))
 
 
 def columns_of(points: Mapping[int, float], first: int, last: int, count: int) -> list[list[float]]:
-    """Return the values that each of *count* columns shows: those of its steps, or one between the steps around it.
+    """Return the values of each of *count* columns: of its steps, or between them.
 
     No step is left out, so that the lowest and the highest value are among them.
 
@@ -49,9 +52,11 @@ def columns_of(points: Mapping[int, float], first: int, last: int, count: int) -
 
 
 def plot(left: History, right: History) -> list[str]:
-    """Return both curves as lines of text, on one scale; nothing where neither has two steps to draw.
+    """Return both curves as lines of text on one scale.
 
-    The left curve is drawn with ``●``, the right one with ``○``, and ``◉`` stands where both are.
+    Empty if neither has two steps.
+
+    The left curve is drawn with ``●``, the right one with ``○``, and ``◉`` if both are there.
     """
     sides = (by_step(left), by_step(right))
     if max(map(len, sides)) < 2:
@@ -75,10 +80,13 @@ def plot(left: History, right: History) -> list[str]:
 
 
 def _row(value: float, low: float, high: float) -> int:
-    """Return the row from above. What is drawn is less than :data:`GREATEST`, so that no difference overflows."""
+    """Return the row from above.
+
+    No difference overflows: values are below :data:`GREATEST`.
+    """
     return _ROWS // 2 if high == low else round((high - value) / (high - low) * (_ROWS - 1))
 
 
 def odd_values(history: History) -> int:
-    """Return how many values of *history* cannot be drawn: NaN, infinities, and what is too large."""
+    """Return how many values cannot be drawn: NaN, infinities, and too large ones."""
     return sum(not (math.isfinite(value) and abs(value) < GREATEST) for _, value in history)

@@ -1,4 +1,4 @@
-"""Standard output and error: whatever their encoding is, and when they cannot be written any more."""
+"""Standard output and error: any encoding, and failures to write."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _PLAIN: Final = {
     "×": "x",
     "\N{ZERO WIDTH SPACE}": "",
 }
-"""What is printed instead of our own signs where the encoding has none of them, as with ``LC_ALL=C`` and Latin-1."""
+"""Replaces our own signs in encodings that lack them, as with ``LC_ALL=C`` and Latin-1."""
 
 
 def _in_its_place(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return what is printed instead of characters that cannot be encoded: a plain sign, else an escape that JSON has as well."""
+    """Return a plain sign, or else JSON's escape, for signs that cannot be encoded."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     signs = error.object[error.start : error.end]
@@ -43,7 +43,7 @@ def _escaped(sign: str) -> str:
 
 
 def prepare_streams() -> None:
-    """Let standard output and error take any text; give the process streams where it was started without."""
+    """Let standard output and error take any text; replace streams that are closed."""
     codecs.register_error(_HANDLER, _in_its_place)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -65,7 +65,7 @@ def failure_of(stream: TextIO) -> OSError | None:
 
 
 def discard(stream: TextIO) -> None:
-    """Send what *stream* holds nowhere: or else the interpreter tries again when it ends, and exits with 120.
+    """Discard the contents of *stream*, or else the interpreter exits with 120.
 
     https://docs.python.org/3/library/signal.html#note-on-sigpipe
     """
@@ -115,7 +115,9 @@ class _LastingOutput:
 
 
 def lasting_output(stream: TextIO, aside: TextIO, *, name: str = "The output") -> TextIO:
-    """Return *stream* for a run: if it cannot be written any more, that is reported once, and the run continues.
+    """Return *stream* for a run.
+
+    A failure to write is reported once, the run continues.
 
     A full disk or a reader that is gone says nothing of the job: its verdict is due all the same.
 

@@ -1,4 +1,7 @@
-"""What a job logged beside its series of numbers, as it is shown: texts, lists, tables, confusion matrices. A leaf; pure."""
+"""Texts, lists, tables and confusion matrices that a job logged, for display.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ MOST_POINTS: Final = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Something that was logged, cut to what a report has room for. All of it is foreign text.
+    """A logged value, cut to the size of a report. All of it is foreign text.
 
     Attributes:
         name: what it was logged as.
         kind: ``text`` is one value that is no number, ``list`` a summary of numbers, ``table`` rows and columns, ``matrix`` a confusion
-            matrix with the actual classes in the first column, ``file`` something that lies in a file of the job.
+            matrix with the actual classes in the first column, ``file`` a value in a file of the job.
         head: the columns' titles; none of a text and of a file.
         rows: the first rows, a text for each column of *head*; of a text and of a file the one value.
         total: how many rows there are.
@@ -48,7 +51,7 @@ class Table:
 
     @property
     def more(self) -> str:
-        """What of it is not in *rows*, and its note; empty where nothing is to be said."""
+        """The note, and how much is not in *rows*; empty if there is nothing to say."""
         left = []
         if self.kind not in ("text", "file", "list"):
             if self.total > len(self.rows):
@@ -60,7 +63,7 @@ class Table:
 
 
 def grouped(tables: Iterable[Table]) -> tuple[list[Table], list[Table], list[Table]]:
-    """Return the texts and files, which have one value each; the lists, which have the same columns; and those that stand for themselves."""
+    """Return texts and files (one value each), lists (same columns), and other tables."""
     texts: list[Table] = []
     lists: list[Table] = []
     others: list[Table] = []
@@ -70,7 +73,7 @@ def grouped(tables: Iterable[Table]) -> tuple[list[Table], list[Table], list[Tab
 
 
 def text(value: object) -> str:
-    """Return a value of JSON as one short line: numbers with six digits, nothing for null."""
+    """Return a value of JSON as one short line: six digits, nothing for null."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -82,7 +85,7 @@ def text(value: object) -> str:
 
 
 def thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
-    """Return at most :data:`MOST_POINTS` of *points* at equal distances, the first and the last among them."""
+    """Return at most :data:`MOST_POINTS` of *points* at equal distances."""
     if len(points) <= MOST_POINTS:
         return tuple(points)
     step = (len(points) - 1) / (MOST_POINTS - 1)

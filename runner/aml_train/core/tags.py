@@ -1,4 +1,4 @@
-"""Names of the tags that aml-train puts on jobs and models. They are read by later runs: never rename one."""
+"""Names of the tags on jobs and models. Later runs read them: never rename one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TAG_DATA: Final = "aml-train.data."
 TAG_BASELINE: Final = "aml-train.baseline"
 #: What the gate said: ``passed``, ``failed``, ``none`` where it has no rules, ``skipped`` where every rule was skipped.
 TAG_GATE: Final = "aml-train.gate"
-#: What the image was built from: the base's name with its digest, or its id where only the engine has it.
+#: The base of the image: its name and digest, or its id if it is only in the engine.
 TAG_BASE: Final = "aml-train.base"
 #: The workflow's run that submitted the job.
 TAG_RUN_URL: Final = "aml-train.run-url"
 #: Which stage of its life a model is in, such as ``production``.
 TAG_STAGE: Final = "aml-train.stage"
 TAG_JOB: Final = "aml-train.job"
-#: On a job that is another one once more: that one's name.
+#: On a job that repeats another one: that one's name.
 TAG_RESUBMITTED: Final = "aml-train.resubmitted-from"
 #: On a job that was submitted again after a preemption: how many times that was, since the job was first asked for.
 TAG_RETRIES: Final = "aml-train.retries"
@@ -39,7 +39,7 @@ TAG_SEQUENCE: Final = "aml-train.sequence"
 
 # On models only.
 TAG_EXPERIMENT: Final = "aml-train.experiment"
-#: Where the model lies, in our words: the service rewrites a model's own path into one of a datastore.
+#: The model's path, in our words: the service rewrites a model's own path into one of a datastore.
 TAG_SOURCE: Final = "aml-train.model-source"
 TAG_METRIC: Final = "aml-train.metric."
 TAG_PARAMETER: Final = "aml-train.parameter."

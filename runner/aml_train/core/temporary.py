@@ -1,4 +1,4 @@
-"""Temporary things that carry their owner, so that a later run removes what a killed run left.
+"""Temporary things carry their owner, so that a later run removes leftovers.
 
 An owner is a process. A folder carries it in its name; containers and candidate images carry it on the engine
 (:mod:`aml_train.image.leftovers`). A folder may hold the build context, the code of a job, and credentials that live as
@@ -77,15 +77,15 @@ class Owner:
 def life_of(
     owner: Owner, *, machine: str, running: Collection[str], start_of: Callable[[int], int | None] | None = None
 ) -> Life:
-    """Tell whether *owner* still lives. Pure but for *start_of*.
+    """Return whether *owner* is alive. Pure but for *start_of*.
 
     A process of this machine and PID namespace is looked up. One in a container is dead when that does not run; while it
-    does, the process lives for certain only where it is the container's first.
+    does, the process is certainly alive only if it is the container's first.
 
     Args:
         machine: as :attr:`Owner.machine`, of the process that asks.
         running: the ids of the containers that run on the engine.
-        start_of: gives for a pid when the process started, None where there is none, and -1 where that cannot be told.
+        start_of: gives for a pid when the process started, None if there is none, and -1 if that is unknown.
     """
     if owner.machine == machine:
         found = (start_of or process_start)(owner.pid)
@@ -101,7 +101,7 @@ def life_of(
 
 @functools.cache
 def this_machine() -> str:
-    """Return :attr:`Owner.machine` of this process; a random one where there is no ``/proc``: it is like nobody's."""
+    """Return :attr:`Owner.machine` of this process; a random one without ``/proc``."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         seed = f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -111,9 +111,9 @@ def this_machine() -> str:
 
 
 def process_start(pid: int) -> int | None:
-    """Return when a process of this PID namespace started, in clock ticks since the boot.
+    """Return when a process of this namespace started, in clock ticks since the boot.
 
-    None where there is none, or only its remains (a zombie); -1 where it cannot be told, as on macOS.
+    None if there is none, or only its remains (a zombie); -1 if it is unknown, as on macOS.
     """
     try:
         os.kill(pid, 0)
@@ -159,9 +159,9 @@ def sweep_folders(
     started: Callable[[int], int | None] = process_start,
     now: float | None = None,
 ) -> list[Path]:
-    """Remove the temporary folders of this user whose owner is dead, or unknown and older than :data:`LEASE`.
+    """Remove temporary folders of this user whose owner is dead or expired.
 
-    What cannot be removed is reported as a warning, and left to the next sweep.
+    Folders that cannot be removed are reported as warnings, and left to the next sweep.
 
     Args:
         listener: is passed what was removed.
@@ -206,7 +206,10 @@ def sweep_folders(
 def _left_over(
     item: os.DirEntry[str], name: str, machine: str, started: Callable[[int], int | None], now: float
 ) -> bool:
-    """Tell whether no process uses the folder any more. Only folders of this user count: all users may make names in ``/tmp``."""
+    """Return whether no process uses the folder any more.
+
+    Only folders of this user count: all users may make names in ``/tmp``.
+    """
     owner = Owner.parse(name)
     try:
         status = item.stat(follow_symlinks=False)

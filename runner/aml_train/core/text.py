@@ -17,14 +17,14 @@ _NO_LETTERS: Final = re.compile(r"[\W\d_]+")
 
 
 class Piece(NamedTuple):
-    """A line, or a part of one. *more* says that the line goes on with the next piece."""
+    """A line, or a part of one. *more* says that it continues in the next piece."""
 
     text: str
     more: bool = False
 
 
 class LinePieces:
-    """Turns bytes, however they are cut, into lines that end where a line feed is; what is not UTF-8 becomes U+FFFD."""
+    """Turns bytes into lines that end at line feeds; invalid UTF-8 becomes U+FFFD."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -54,7 +54,10 @@ def _cut(line: str, *, ended: bool) -> list[Piece]:
 
 
 class LineSplitter:
-    """Turns bytes into lines as people read them: a carriage return ends one too, and a progress bar is one line."""
+    """Turns bytes into lines for people.
+
+    Carriage returns end lines, a progress bar is one.
+    """
 
     def __init__(self) -> None:
         self._pieces = LinePieces()
@@ -65,9 +68,11 @@ class LineSplitter:
 
 
 class LineBlocks:
-    """As :class:`LineSplitter`, many lines at a time: the text of a piece is lines that line feeds join, and only the last may go on.
+    """As :class:`LineSplitter`, many lines at a time.
 
-    What is made of a stretch of bytes costs about as much as decoding it, however many lines it has.
+    The text of a piece is lines that line feeds join, and only the last may continue.
+
+    The cost of a stretch of bytes is about that of decoding it, however many lines it has.
     """
 
     def __init__(self) -> None:
@@ -91,7 +96,7 @@ class LineBlocks:
 
 
 def _blocks(lines: list[str]) -> list[Piece]:
-    """Return whole *lines* as blocks; those that are too long, or were rewritten, take the slow way."""
+    """Return whole *lines* as blocks; too long or rewritten ones take the slow way."""
     if max(map(len, lines)) <= LONGEST_LINE and not any("\r" in line for line in lines):
         return [Piece("\n".join(lines))]
     return _blocks_of([piece for line in lines for piece in _cut(line, ended=True)])
@@ -109,7 +114,7 @@ def _blocks_of(pieces: list[Piece]) -> list[Piece]:
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether *text* is ASCII without control characters but tabs and line feeds: nothing in it need be made harmless.
+    """Return whether *text* is ASCII without control characters but tab and line feed.
 
     Most of what is logged is, and this is eight times as quick as a regular expression.
     """
@@ -117,13 +122,16 @@ def is_plain(text: str) -> bool:
 
 
 def lines_in(piece: Piece) -> list[Piece]:
-    """Return the lines that carriage returns make of *piece*; only the last one may go on."""
+    """Return the lines that carriage returns make of *piece*.
+
+    Only the last may continue.
+    """
     *before, last = states(piece.text)
     return [*(Piece(state) for state in before), Piece(last, more=piece.more)]
 
 
 def states(text: str) -> list[str]:
-    """Return what stands between the carriage returns of *text*, without the earlier states of one progress bar.
+    """Return the parts between carriage returns, without earlier progress states.
 
     A terminal shows only the last state. Yet a text that rewrites another hides it: what is dropped is an empty state, and one whose
     letters, without digits and signs, are where those of the next one begin (``10%``, ``20%``; ``epoch 1: 5/9``, ``epoch 1: 6/9``).
@@ -161,5 +169,8 @@ def size(count: float) -> str:
 
 
 def slowest(times: Iterable[tuple[str, float]]) -> str:
-    """Return in one line what took half a second and more: names and durations; empty where nothing did."""
+    """Return in one line the names and durations of half a second and more.
+
+    Else nothing.
+    """
     return ", ".join(f"{name} {duration(seconds)}" for name, seconds in times if seconds >= _SLOW)

@@ -1,4 +1,4 @@
-"""Threads: cancel work, run two functions in parallel, clean up after an interruption, end the process.
+"""Threads: cancel work, run two functions in parallel, clean up, end the process.
 
 Python cannot end a thread. Work that waits in a call is freed by removing what it waits for: the container that it follows,
 the connection that it reads from. One :class:`CancelToken` does that for builds, pushes, tests and submissions.
@@ -83,7 +83,10 @@ class CancelToken:
             raise WorkCancelledError
 
     def add_action(self, action: Callable[[], object]) -> None:
-        """Call *action* when the work is cancelled, in the thread that cancels; at once if it was."""
+        """Call *action* when the work is cancelled, in the thread that cancels it.
+
+        If it was cancelled before, call it at once.
+        """
         with self._lock:
             if not self._cancelled:
                 self._actions.append(action)
@@ -92,7 +95,7 @@ class CancelToken:
 
     @contextlib.contextmanager
     def on_cancel(self, free: Callable[[], object]) -> Iterator[None]:
-        """Call *free* when the work is cancelled during the block. The block does not begin if it was cancelled before.
+        """Call *free* if the work is cancelled during the block.
 
         Args:
             free: makes the calls in the block return or fail; runs in another thread.
@@ -118,7 +121,7 @@ class CancelToken:
 
 
 def _free(action: Callable[[], object]) -> None:
-    """Call *action*. If it fails, such as of an engine that has gone away, what waits for that engine ends by itself."""
+    """Call *action*. If it fails, as for an engine that is gone, log it only."""
     try:
         action()
     except Exception:  # noqa: BLE001 - an action that fails must not keep the others
@@ -126,7 +129,9 @@ def _free(action: Callable[[], object]) -> None:
 
 
 def cleanup_on_interrupt(work: Callable[[], object], *, last: bool = False) -> None:
-    """Start *work* in the background on the way out of an interruption; :func:`drain` waits for all such work.
+    """Start *work* in the background after an interruption.
+
+    :func:`drain` waits for it.
 
     Args:
         work: cleans up; a later sweep removes what it does not get done.
@@ -149,7 +154,7 @@ def cleanup_on_interrupt(work: Callable[[], object], *, last: bool = False) -> N
 
 @contextlib.contextmanager
 def drain() -> Iterator[None]:
-    """After an interruption of the block, wait for its cleanups, :data:`CLEANUP_SECONDS` in all."""
+    """After an interruption of the block, wait for its cleanups, but not for long."""
     try:
         yield
     except Exception:
@@ -177,7 +182,9 @@ def cleanup(end: Callable[[], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def temporary(make: Callable[[], A], end: Callable[[A], object]) -> Iterator[A]:
-    """Yield what *make* returns, and *end* it after the block; after an interruption, in the background.
+    """Yield what *make* returns, and *end* it after the block.
+
+    After an interruption, it ends in the background.
 
     An interruption during *make*, which may be a request that the engine fulfils all the same, loses nothing: *make*
     runs in a separate thread, continues to its end there, and what it made is ended.

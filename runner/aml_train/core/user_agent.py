@@ -1,4 +1,7 @@
-"""The name under which every HTTP client of ours sends requests. A leaf, because it is needed before requests is imported."""
+"""The user agent of all our HTTP clients.
+
+A leaf, since it is needed before requests.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,6 @@ from typing import Final
 
 from aml_train import __version__
 
-#: Product and version (RFC 9110, 10.1.5). azure-core puts it in front of its own
+#: Product and version (RFC 9110, 10.1.5). azure-core puts it before its own
 #: (https://azure.github.io/azure-sdk/general_azurecore.html#telemetry-policy, at most 24 characters).
 PRODUCT: Final = f"aml-train/{__version__}"

@@ -50,7 +50,7 @@ def resolve_base(
 
     A tag may have moved in the registry since the engine pulled it. ``check`` looks with one bounded request, and uses what the
     engine has if no answer comes; ``always`` needs the answer; ``missing`` asks only for what the engine does not have. An
-    image that is in no registry, one that was imported or built here, is used as the engine has it.
+    image that is in no registry, one that was imported or built here, is used as it is in the engine.
 
     Args:
         reference: the base as the user wrote it.
@@ -62,7 +62,7 @@ def resolve_base(
         where: the place in the user's file, for errors.
 
     Raises:
-        ImageError: if neither engine nor registry has it, or the registry refuses or does not answer and must.
+        ImageError: if neither engine nor registry has the image, or a needed registry refuses or does not answer.
     """
     found = _in_engine(reference, platform, engine)
     if found is None:
@@ -86,7 +86,7 @@ def _registrys_digest(reference: ImageRef, registries: Registries, where: str, *
         place = "is not" if in_engine else "is neither in the engine nor"
         raise ImageError(
             f"{name} {place} in the registry {reference.registry}",
-            hint="Check name and tag; an image of your own must be in the engine (docker image ls) or in a registry.",
+            hint="Check name and tag; your own images must be in the engine (docker image ls) or in a registry.",
         )
     return head.digest
 
@@ -109,13 +109,16 @@ class InEngine:
     digests: frozenset[str] = frozenset()
 
     def at(self, digest: str) -> BaseImage:
-        """Return the base at *digest*, which the registry has; another one than the engine's has no image id."""
+        """Return the base at *digest*, which the registry has.
+
+        Another one than the engine's has no image id.
+        """
         same = digest in self.digests
         return BaseImage(reference=self.base.reference, digest=digest, image_id=self.base.image_id if same else None)
 
 
 class MovedTags:
-    """Looks up where tags point in their registries now, with one request each and within seconds.
+    """Looks up the current digests of tags in their registries, quickly.
 
     A registry that did not answer is not asked again. Source for the cost: Docker Hub counts only GET requests of manifests
     (https://docs.docker.com/docker-hub/usage/pulls/).
@@ -137,7 +140,7 @@ class MovedTags:
         self._silent: dict[str, str] = {}
 
     def look(self, found: InEngine, where: str) -> BaseImage:
-        """Return the base as its registry has it now, or as the engine has it if that is not known."""
+        """Return the base as in its registry now, or as in the engine if that is unknown."""
         base = found.base
         name, registry = base.reference.familiar, base.reference.registry
         digest = None if registry in self._silent else self._digest(base.reference)
@@ -174,7 +177,7 @@ def _short(digest: str | None) -> str:
 
 
 def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> InEngine | None:
-    """Return the base as the engine has it, or None."""
+    """Return the base in the engine, or None."""
     from docker.errors import ImageNotFound
 
     try:
@@ -223,12 +226,15 @@ def docker_registries(
 
 
 def registry_url(host: str) -> str:
-    """Return the address of the interface of the registry *host*: https, but for loopback."""
+    """Return the address of the interface of the registry *host*.
+
+    Https, but for loopback.
+    """
     return f"http://{host}" if is_loopback(host.rsplit(":", 1)[0]) else f"https://{host}"
 
 
 def network(url: str, environ: Mapping[str, str]) -> tuple[bool | str, dict[str, str]]:
-    """Return how to reach *url*, in requests' words *verify* and *proxies*, from the variables in *environ*."""
+    """Return *verify* and *proxies* of requests for *url*, from *environ*."""
     from requests.utils import should_bypass_proxies
 
     proxy = environ.get("HTTPS_PROXY") or environ.get("https_proxy")
@@ -272,7 +278,10 @@ _LEASE: Final = 120.0
 
 
 def parse_os_release(text: str) -> str | None:
-    """Return distribution and version in NVIDIA's words, such as ``ubuntu22.04`` or ``debian12``; None where it says neither."""
+    """Return distribution and version in NVIDIA's words; None without them.
+
+    Such as ``ubuntu22.04`` or ``debian12``.
+    """
     fields: dict[str, str] = {}
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")
@@ -288,7 +297,7 @@ def parse_os_release(text: str) -> str | None:
 def read_os(base: BaseImage, *, platform: str, engine: DockerClient, registries: Registries) -> str:
     """Return the distribution of *base*, such as ``ubuntu22.04``.
 
-    Where the engine has the base, a container of it is made, never started, and its file read. Otherwise the base's first
+    If the engine has the base, a container of it is made, never started, and its file read. Otherwise the base's first
     layer is read from its registry, up to the file: it is the distribution's own, and later layers update it in place.
 
     Args:
@@ -360,7 +369,7 @@ def _from_registry(registry: Registry, repository: str, digest: str, platform: s
 
 
 def find_in_layer(chunks: Iterable[bytes]) -> str | None:
-    """Return the text of os-release in a layer (tar, perhaps gzip), reading no further than it; None where it is not there."""
+    """Return the text of os-release in a layer (tar, perhaps gzip), or None."""
     wanted = {path.lstrip("/") for path in _PATHS}
     try:
         with tarfile.open(fileobj=_Stream(_inflated(chunks)), mode="r|") as archive:

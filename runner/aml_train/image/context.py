@@ -1,4 +1,7 @@
-"""The context of one run of the image stage: what it works with, and how its steps are reported."""
+"""The context of one run of the image stage.
+
+Its parameters, and the report of its steps.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,10 @@ class ImageContext:
 
     @contextmanager
     def stage(self, stage: Stage, title: str) -> Iterator[Callable[[str], None]]:
-        """Report the begin of *stage* and, if it succeeds, its end with the summary passed to what is yielded."""
+        """Report the begin of *stage* and, if it succeeds, its end.
+
+        The block passes the summary to the function that is yielded.
+        """
         started = time.monotonic()
         self.listener(StageStarted(stage=stage, title=title))
         summaries: list[str] = []

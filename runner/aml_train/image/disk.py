@@ -1,4 +1,4 @@
-"""Check that the base fits the engine's disk, from manifests alone, before anything is pulled."""
+"""Check, from manifests alone, that the base fits the engine's disk."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ HEADROOM: Final = 2_000_000_000
 """Bytes that are wanted beyond the base, for what is installed on it."""
 _BUSY: Final = "a disk usage operation is already running"
 _PAUSES: Final = (1.0,) * 120
-"""Seconds between asking an engine that answers somebody else; it takes seconds to look through many images."""
+"""Seconds between queries to an engine that is busy with another query; looking through many images takes seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """What a base takes that is not in the engine yet.
+    """The layers of a base that the engine lacks.
 
     Attributes:
         compressed: bytes of the layers to be pulled.
@@ -58,21 +58,26 @@ class Need:
 
     @property
     def peak(self) -> int:
-        """Bytes that are taken while the pull goes on: what was pulled is deleted only after it was unpacked."""
+        """Bytes that are taken during the pull.
+
+        Pulled layers are deleted only after they are unpacked.
+        """
         return self.compressed + self.unpacked
 
 
 def check_disk(
     base: BaseImage, platform: str, *, engine: DockerClient, environ: Mapping[str, str], listener: Listener
 ) -> None:
-    """Raise ImageError if the base certainly does not fit the engine's disk. Nothing is asked where the engine has it.
+    """Raise ImageError if the base certainly does not fit the engine's disk.
+
+    Nothing is queried if the engine has the base.
 
     Args:
         base: what is built FROM.
         platform: what is built for.
         engine: the engine that builds.
         environ: Docker's variables, for the engine's place and the registry's credentials.
-        listener: told where it will be tight, or cannot be known.
+        listener: receives a warning if room is short, or a notice if it is unknown.
     """
     if base.digest is None or base.image_id is not None:
         return
@@ -89,7 +94,7 @@ def check_disk(
 
 
 def judge_room(name: str, need: Need, room: Room, listener: Listener) -> None:
-    """Compare; raise ImageError if *name* does not fit. Pure but for what it tells."""
+    """Compare, and report; raise ImageError if *name* does not fit."""
     layers = "layer" if need.layers == 1 else "layers"
     what = (
         f"{name} has {need.layers} {layers} of {need.of} that the engine lacks: {size(need.compressed)} to pull, about "
@@ -127,7 +132,10 @@ def _need(registry: Registry, base: BaseImage, platform: str, engine: DockerClie
 
 
 def _chains(engine: DockerClient) -> Iterator[list[str]]:
-    """Yield the layers of each image that the engine has; others may remove images meanwhile."""
+    """Yield the layers of each image that the engine has.
+
+    Others may remove images meanwhile.
+    """
     from docker.errors import ImageNotFound
 
     for entry in engine.api.images(all=True):
@@ -143,7 +151,7 @@ def _manifest(registry: Registry, repository: str, digest: str) -> Manifest:
 
 
 def child_for(index: Manifest, platform: str) -> str:
-    """Return the digest of the manifest that *index* lists for *platform*, such as ``linux/amd64``. Pure.
+    """Return the digest that *index* lists for *platform*. Pure.
 
     Raises:
         ImageError: if there is none.
@@ -157,7 +165,9 @@ def child_for(index: Manifest, platform: str) -> str:
 
 
 def missing(sizes: Sequence[int], diff_ids: Sequence[str], chains: Iterable[Sequence[str]]) -> Need:
-    """Return what is to be pulled: the layers above the longest beginning that one of *chains* shares. Pure.
+    """Return what is to be pulled.
+
+    The layers above the longest beginning that one of *chains* shares. Pure.
 
     Engines keep a layer together with all that is below it, so a layer counts as there only with what is below.
 
@@ -178,7 +188,10 @@ def missing(sizes: Sequence[int], diff_ids: Sequence[str], chains: Iterable[Sequ
 
 
 def _builder_has(engine: DockerClient, base: BaseImage) -> bool:
-    """Tell whether BuildKit has pulled the base earlier: it keeps that beside the engine's images."""
+    """Return whether BuildKit has pulled the base earlier.
+
+    Its cache is separate from the engine's images.
+    """
     return any(f"@{base.digest}" in str(entry.get("Description")) for entry in build_cache(engine))
 
 
@@ -209,13 +222,13 @@ def build_cache(engine: DockerClient, *, sleep: Callable[[float], None] = time.s
 _LEASE: Final = 120.0
 _TRIED: Final = 3
 _UNIX: Final = "unix://"
-# Where containerd keeps images when it is the engine's image store (https://docs.docker.com/engine/storage/containerd/).
+# The folder of containerd when it is the engine's image store (https://docs.docker.com/engine/storage/containerd/).
 _CONTAINERD_ROOT: Final = "/var/lib/containerd"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """What is free where the engine keeps images.
+    """The free space in the engine's folder of images.
 
     Attributes:
         path: that folder, as the engine names it.
@@ -231,8 +244,8 @@ class Room:
 def find_room(engine: DockerClient, environ: Mapping[str, str]) -> Room:
     """Return what is free under the engine's data root.
 
-    The engine does not tell. A local engine's folder is asked of the system; from inside one of its containers the file
-    system of that container is the same one; elsewhere a container of an image that is there is asked.
+    The engine does not report it. The system reports it for a local engine's folder; from inside one of its containers the file
+    system of that container is the same one; elsewhere a container of an existing image reports it.
 
     Args:
         engine: the engine.
@@ -259,7 +272,9 @@ def _store(info: Mapping[str, Any]) -> str:
 
 
 def _has_images(engine: DockerClient, info: Mapping[str, Any]) -> bool:
-    """Tell whether the folder that the engine names is the engine's own in here, too: its images are in it.
+    """Return whether the folder that the engine names is the engine's in here, too.
+
+    Its images are in it.
 
     moby (image/fs.go) keeps the configuration of each image in a file named by the image id.
     """
@@ -285,7 +300,10 @@ def _mounts() -> str:
 
 
 def upper_folder(mounts: str) -> str:
-    """Return the folder that an overlay at ``/`` writes to, by the text of ``/proc/self/mountinfo``; else nothing. Pure."""
+    """Return the folder that an overlay at ``/`` writes to, or "". Pure.
+
+    *mounts* is the text of ``/proc/self/mountinfo``.
+    """
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         if before.split()[4:5] == ["/"] and after.startswith("overlay "):
@@ -295,7 +313,7 @@ def upper_folder(mounts: str) -> str:
 
 
 def _ask_container(engine: DockerClient, path: str) -> Room:
-    """Ask a container: its own file system lies where the images lie."""
+    """Run df in a container: its file system is that of the images."""
     from docker.errors import APIError
 
     tried = []
@@ -321,13 +339,16 @@ def _ask_container(engine: DockerClient, path: str) -> Room:
         else:
             if free is not None:
                 return Room(path=path, free=free, how=f"a container of {name} says")
-            tried.append(f"{name}: its df told nothing")
-    why = "; ".join(tried) or "it has no image whose container could be asked"
+            tried.append(f"{name}: its df reported nothing")
+    why = "; ".join(tried) or "it has no image whose container could report it"
     return Room(path=path, free=None, how=f"the engine is elsewhere, and {why}")
 
 
 def parse_df(text: str) -> int | None:
-    """Read the free bytes in what ``df -Pk`` wrote (POSIX): the fourth column of the second line. Pure."""
+    """Read the free bytes in what ``df -Pk`` wrote (POSIX).
+
+    The fourth column of the second line. Pure.
+    """
     lines = text.splitlines()
     columns = lines[1].split() if len(lines) > 1 else []
     return int(columns[3]) * 1024 if len(columns) > 3 and columns[3].isdigit() else None

@@ -1,4 +1,4 @@
-"""The image stage: find or build the image, verify it, and release it in the registry.
+"""The image stage: find or build the image, verify it, and release it.
 
 One digest throughout: the image that the tests ran in is, byte for byte, the one that is released. The engine pushes to a
 *candidate* repository; after the tests the same manifest bytes are put under the release tags.
@@ -109,7 +109,9 @@ def ensure_image(
 
 
 def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:
-    """Return the image of *spec* as it is in the registry, or None. Nothing is built, run or pulled.
+    """Return the image of *spec* as it is in the registry, or None.
+
+    Nothing is built, run or pulled.
 
     Its tests are not looked up: to know which job ran in it, they are not needed.
 
@@ -180,7 +182,7 @@ def _build_and_release(ctx: ImageContext, started: float, *, force: bool) -> Tes
 
 
 def _released_meanwhile(ctx: ImageContext, ours: Manifest) -> Manifest | None:
-    """Return the image of the same content that another run has released since this one began.
+    """Return the same image, if another run has released it since this one began.
 
     The first one stays: two runs of one commit train in one digest, and so submit one job.
     """
@@ -217,7 +219,10 @@ def _build_and_verify(
 
 
 def _release(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, facts: Facts) -> None:
-    """Put the image under its tags, with what is known of it. The address comes last: a reader that finds it finds everything."""
+    """Put the image under its tags, with what is known of it.
+
+    The address comes last: a reader that finds it finds everything.
+    """
     tags = (_digest_tag(manifest.digest), *ctx.release_tags)
     release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
     _lock(ctx, manifest)
@@ -233,7 +238,10 @@ def _release(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, f
 
 
 def _lock(ctx: ImageContext, manifest: Manifest) -> None:
-    """Make the tag of the digest immutable, if the registry can; a refusal is only reported."""
+    """Make the tag of the digest immutable, if the registry can.
+
+    A refusal is only reported.
+    """
     tag = _digest_tag(manifest.digest)
     if not ctx.spec.release.lock or not ctx.registry.can_lock or ctx.registry.lock_tag(ctx.repository, tag):
         return
@@ -244,7 +252,10 @@ def _lock(ctx: ImageContext, manifest: Manifest) -> None:
 
 
 def _cache(ctx: ImageContext, cli: BuildCli) -> Cache:
-    """Return where the build finds earlier ones: the image that was released last, or the layers that a build left."""
+    """Return where the build finds earlier ones.
+
+    The image that was released last, or the layers that a build left.
+    """
     kind = engine_cache_kind(ctx.engine, buildx=cli.buildx)
     tag = CACHE_TAG if kind == "inline" else LAYERS_TAG
     return Cache(
@@ -257,7 +268,7 @@ def _cache(ctx: ImageContext, cli: BuildCli) -> Cache:
 
 
 class _Candidate:
-    """The tag of an image that is built but not released, on the engine and in the registry."""
+    """The tag of an image that is not yet released, on the engine and in the registry."""
 
     def __init__(self, ctx: ImageContext, tag: str) -> None:
         self.name = f"{ctx.location.push_name}/{ctx.candidates}"
@@ -284,7 +295,10 @@ class _Candidate:
         return manifest
 
     def remove(self) -> None:
-        """Remove its tag from the engine and, if it was pushed, from the registry. A failure is only reported."""
+        """Remove its tag from the engine and, if it was pushed, from the registry.
+
+        A failure is only reported.
+        """
         from docker.errors import APIError
 
         try:
@@ -299,7 +313,10 @@ class _Candidate:
             self._untag()
 
     def _untag(self) -> None:
-        """Remove its tag from the registry. If the identity lacks a role for it, one notice names the role."""
+        """Remove its tag from the registry.
+
+        If the identity lacks a role for it, one notice names the role.
+        """
         import requests
 
         ctx = self._ctx
@@ -347,5 +364,5 @@ def _tested(
 
 
 def _digest_tag(digest: str) -> str:
-    """Return the tag that keeps a used digest for ever, whatever happens to the others."""
+    """Return the tag that keeps a used digest for ever, whatever happens to others."""
     return f"dig-{digest.removeprefix('sha256:')}"

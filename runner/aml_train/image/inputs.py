@@ -1,4 +1,6 @@
-"""Read what an image is made of in addition to its configuration: files of the project, the base's distribution, other images.
+"""Read what an image is made of in addition to its configuration.
+
+Files of the project, the base's distribution, other images.
 
 Nothing is changed. :func:`aml_train.pipeline.resolve.resolve` calls it.
 """
@@ -39,7 +41,9 @@ PROTECT: Final = "protect.py"
 
 @dataclass(frozen=True, kw_only=True)
 class BaseImage:
-    """The image to build FROM, resolved. Made by :func:`aml_train.image.base.resolve_base`.
+    """The image to build FROM, resolved.
+
+    Made by :func:`aml_train.image.base.resolve_base`.
 
     Attributes:
         reference: the reference as the user wrote it.
@@ -69,14 +73,20 @@ class BaseImage:
 
     @property
     def pinned(self) -> str:
-        """The name for ``FROM``: ``name@sha256:…``, or the tag of an image that only this engine has."""
+        """The name for ``FROM``.
+
+        ``name@sha256:…``, or the tag of an image that only this engine has.
+        """
         if self.digest is not None:
             return self.reference.with_digest(self.digest).familiar
         return self.reference.familiar
 
     @property
     def identity(self) -> str:
-        """What the content address covers: the manifest's digest, or the image id where there is none."""
+        """The part of the base that the content address covers.
+
+        The manifest's digest, or the image id where there is none.
+        """
         identity = self.digest or self.image_id
         if identity is None:  # pragma: no cover - excluded by __post_init__
             raise ValueError(f"the base {self.reference.familiar} has no identity")
@@ -98,7 +108,7 @@ class OwnDockerfile:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageInputs:
-    """What the world said; made by :func:`aml_train.image.inputs.collect_inputs`.
+    """The inputs of an image; made by :func:`collect_inputs`.
 
     Attributes:
         files: path in the build context → contents. Their mode is always 0644.
@@ -119,7 +129,10 @@ class ImageInputs:
     own: OwnDockerfile | None = None
 
     def digests(self) -> dict[str, list[str]]:
-        """Return what the content address covers of the files: path → mode and SHA-256. Reads the trees."""
+        """Return what the content address covers of the files: path → mode and SHA-256.
+
+        Reads the trees.
+        """
         return {
             **{name: ["100644", hashlib.sha256(content).hexdigest()] for name, content in self.files.items()},
             **{name: ["tree", tree.digest()] for name, tree in self.trees.items()},
@@ -150,7 +163,7 @@ def collect_inputs(
 
     Args:
         config: the ``image:`` of the configuration.
-        project: the project folder, which paths are told relative to.
+        project: the project folder, which reported paths are relative to.
         platform: what is built for.
         resolve_base: finds the digests of base and other images.
         read_os: finds the base's distribution; None where it must have been given.
@@ -158,7 +171,7 @@ def collect_inputs(
         own: files that this process writes to, which are no part of the image.
 
     Raises:
-        ImageError: if an image is nowhere to be found, or the base does not tell its distribution.
+        ImageError: if an image is not found, or the base does not name its distribution.
         InvalidError: if a file cannot be read, or cannot be used.
     """
     if config.dockerfile is not None:
@@ -197,7 +210,10 @@ def collect_inputs(
 
 
 def unresolved(reference: ImageRef, _platform: str) -> BaseImage:
-    """Return *reference* as a base that nobody was asked about: its name stands as it is written. For looking at only."""
+    """Return *reference* as a base that is not looked up.
+
+    Its name stays as it is written. For display only.
+    """
     if reference.digest is not None:
         return BaseImage(reference=reference, digest=reference.digest)
     return BaseImage(reference=reference, image_id=f"sha256:{'0' * 64}", local_only=True)
@@ -209,7 +225,10 @@ def protect_script() -> bytes:
 
 
 def refreshed(period: float | None, now: datetime.datetime) -> str | None:
-    """Return the start of the period of *period* seconds that *now* lies in, in UTC to the minute; None for no period."""
+    """Return the start of the current period of *period* seconds; None for no period.
+
+    In UTC, to the minute.
+    """
     if period is None:
         return None
     start = now.timestamp() // period * period
@@ -229,12 +248,14 @@ def read_file(path: Path) -> bytes:
 
 
 def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]:
-    """Return where in the build context a requirements file is, and its contents with those of the files that it includes.
+    """Return a requirements file's place in the context, and all files of it.
+
+    These are the file and those that it includes.
 
     The contents are normalised (:mod:`aml_train.image.requirements_file`): the build gets what the address covers. Next to them is a file of the large packages that they pin, if there are any.
 
     Raises:
-        InvalidError: if a file cannot be read, lies outside the project, or names a local package.
+        InvalidError: if a file cannot be read, is outside the project, or names a local package.
     """
     found: dict[Path, bytes] = {}
     required = {path}  # what `-r` leads to; the others are constraints
@@ -256,7 +277,7 @@ def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]
                 continue
             inner = Path(os.path.normpath(file.parent / match[2]))
             if not inner.resolve().is_relative_to(project.resolve()):
-                what = f"`{match[2]}` lies outside the project"
+                what = f"`{match[2]}` is outside the project"
                 raise InvalidError([Fault(where=where, what=what, remedy="move it into the project's folder")])
             waiting.append(inner)
             if match[1] and file in required:
@@ -315,7 +336,7 @@ def _literal(name: str) -> str:
 def _own(
     config: DockerfileConfig, platform: str, resolve_base: BaseResolver, own: Collection[FileId]
 ) -> tuple[BaseImage, ImageInputs]:
-    """Read a Dockerfile of the user's own and its context, and resolve every image that it names."""
+    """Read a user's Dockerfile and its context, and resolve every image that it names."""
     text = read_file(config.file).decode("utf-8", "replace")
     parsed = parse_dockerfile(text, args=config.args, target=config.target, name=config.file.name)
     bases = {image.reference: resolve_base(image.reference, platform) for image in parsed.images}
@@ -328,7 +349,10 @@ def _own(
 
 
 def _without_ignore_files(context: FileSet, config: DockerfileConfig) -> tuple[FileSet, dict[str, bytes]]:
-    """Return *context* without its ignore files, and these normalised: their comments are no part of an image."""
+    """Return *context* without its ignore files, and these normalised.
+
+    Their comments are no part of an image.
+    """
     names = {".dockerignore", f"{os.path.relpath(config.file, config.context)}.dockerignore"}
     ours = {entry.path for entry in context.entries if entry.path in names and entry.link is None}
     files = {name: normalised_ignore_file(read_file(context.root / name)) for name in sorted(ours)}
@@ -336,9 +360,11 @@ def _without_ignore_files(context: FileSet, config: DockerfileConfig) -> tuple[F
 
 
 def collect_context(config: DockerfileConfig, own: Collection[FileId] = ()) -> FileSet:
-    """Return what Docker would send of the context: everything but what its ignore file leaves out, and never ``.git`` or *own*.
+    """Return what Docker would send of the context.
 
-    The ignore file is ``NAME.dockerignore`` beside the Dockerfile, else ``.dockerignore`` in the context.
+    Everything but what its ignore file leaves out, and never ``.git`` or *own*.
+
+    The ignore file is ``NAME.dockerignore`` next to the Dockerfile, else ``.dockerignore`` in the context.
 
     Raises:
         InvalidError: if there are devices, sockets or pipes, something cannot be read, or a pattern is none.

@@ -1,4 +1,6 @@
-"""Remove what killed runs left on the engine: test containers and candidate images.
+"""Remove what killed runs left on the engine.
+
+Test containers and candidate images.
 
 Containers carry owner and lease in labels, candidate images in their tag. The owner is a process
 (:mod:`aml_train.core.temporary`); the lease is the time after which no process can be using the thing.
@@ -48,7 +50,7 @@ def this_owner(engine: DockerClient) -> Owner:
 
 
 def container_labels(engine: DockerClient, kind: str, seconds: float) -> dict[str, str]:
-    """Return the labels of a temporary container, by which a later sweep recognises what a killed process left.
+    """Return the labels of a temporary container, for a later sweep.
 
     Args:
         engine: where it will be.
@@ -63,26 +65,32 @@ def container_labels(engine: DockerClient, kind: str, seconds: float) -> dict[st
 
 
 def candidate_tag(engine: DockerClient, seconds: float) -> str:
-    """Return a new tag for a candidate image, which tells its owner and lease; *seconds* as in :func:`container_labels`."""
+    """Return a new tag for a candidate image, which holds its owner and lease.
+
+    *seconds* as in :func:`container_labels`.
+    """
     return f"candidate-{this_owner(engine)}.{int(time.time() + seconds)}.{secrets.token_hex(6)}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lease:
-    """The claim on a temporary thing: whose it is (None where that cannot be read), and until when (seconds since 1970)."""
+    """The claim on a temporary thing.
+
+    Whose it is (None where that cannot be read), and until when (seconds since 1970).
+    """
 
     owner: Owner | None
     until: int
 
 
 def lease_of_labels(labels: Mapping[str, str]) -> Lease | None:
-    """Return the lease that a container's labels tell, or None where they tell none."""
+    """Return the lease in a container's labels, or None without one."""
     until = labels.get(LABEL_LEASE, "")
     return Lease(owner=Owner.parse(labels.get(LABEL_OWNER, "")), until=int(until)) if until.isdecimal() else None
 
 
 def lease_of_image(name: str) -> Lease | None:
-    """Return the lease that the name of a candidate image tells, or None for any other name."""
+    """Return the lease in the name of a candidate image, or None for any other name."""
     repository, _, tag = name.rpartition(":")
     match = _TAG.fullmatch(tag)
     if match is None or not repository.endswith("-candidate"):
@@ -92,7 +100,7 @@ def lease_of_image(name: str) -> Lease | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Swept:
-    """What a sweep removed: containers by what they were for, images by name."""
+    """The things that a sweep removed: containers by kind, images by name."""
 
     containers: tuple[str, ...]
     images: tuple[str, ...]
@@ -108,14 +116,14 @@ class Swept:
 
 
 def sweep(engine: DockerClient, listener: Listener) -> Swept:
-    """Remove the temporary containers and candidate images whose owner is dead, or unknown with a lease that has expired.
+    """Remove the containers and candidates of dead owners, and of expired leases.
 
-    What a living process owns stays, so that runs on one engine do not hurt each other. What the engine refuses is told as a
+    Things of a living process stay, so that runs on one engine do not hurt each other. A refusal of the engine is reported as a
     warning, and left to the next sweep.
 
     Args:
         engine: the engine.
-        listener: told what was removed.
+        listener: receives a notice of the removed things.
 
     Returns:
         what was removed.
@@ -126,7 +134,7 @@ def sweep(engine: DockerClient, listener: Listener) -> Swept:
     try:
         swept = _sweep(engine, listener)
     except (DockerException, requests.RequestException) as error:
-        listener(Notice(text=f"What killed runs may have left on the engine is not listed: {error}", level="warning"))
+        listener(Notice(text=f"Leftovers of killed runs on the engine cannot be listed: {error}", level="warning"))
         return Swept(containers=(), images=())
     if swept.containers or swept.images:
         listener(Notice(text=f"Removed what a killed run had left on the engine: {swept}"))
@@ -134,7 +142,7 @@ def sweep(engine: DockerClient, listener: Listener) -> Swept:
 
 
 def _sweep(engine: DockerClient, listener: Listener) -> Swept:
-    # What there is first, and then who runs: in the other order an owner that starts in between would count as dead.
+    # Things first, and then running containers: in the other order an owner that starts in between would count as dead.
     containers = [
         (item, lease)
         for item in engine.api.containers(all=True, filters={"label": [LABEL_OWNER]})
@@ -175,7 +183,7 @@ def _sweep(engine: DockerClient, listener: Listener) -> Swept:
 
 
 def _removed(what: str, remove: Callable[[], object], listener: Listener) -> bool:
-    """Call *remove*, and tell whether it did it.
+    """Call *remove*, and return whether it removed the thing.
 
     Nothing is said where there is nothing to be done: another run's sweep was or is about to be quicker, or a container
     still uses the image; the next sweep sees.

@@ -1,4 +1,4 @@
-"""Push an image from the engine, release it under its tags, and check that the registry has all of a released image."""
+"""Push an image, release it under its tags, and check a released one's parts."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def push_image(
     listener: Listener,
     token: CancelToken | None = None,
 ) -> str:
-    """Push ``repository:tag``; return the manifest's digest as the engine tells it.
+    """Push ``repository:tag``; return the manifest's digest as the engine reports it.
 
-    The engine breaks a push off when the connection of whoever asked for it closes: so does *token*, and so does the end of
-    this process, however it comes. docker-py's own ``push`` gives nobody the connection to close.
+    The engine aborts a push when its client's connection closes: so does *token*, and so does the end of
+    this process, however it comes. docker-py's own ``push`` gives no access to the connection.
 
     Args:
-        engine: the engine that has it.
+        engine: the engine with the image.
         repository: with the registry's name as the engine knows it.
         tag: the tag.
         auth: credentials, or None for what the engine's client is configured with.
-        listener: told the bytes that were sent.
-        token: breaks the push off.
+        listener: receives the number of bytes sent.
+        token: aborts the push.
 
     Raises:
         BrokenOffError: if the push fails: the engine reports that in the stream, not as an exception.
@@ -89,11 +89,11 @@ def push_image(
             return follow_push((json.loads(line) for line in lines if line), name, tell)
     except (requests.RequestException, ValueError) as error:
         token.raise_if_cancelled()
-        raise _push_failed(name, f"the engine's answer broke off: {error}") from error
+        raise _push_failed(name, f"the engine's answer was interrupted: {error}") from error
 
 
 def _hang_up(response: requests.Response) -> None:
-    """Close the connection of *response* under the thread that reads from it, which sees the end of it at once."""
+    """Close the connection of *response*: the thread that reads from it returns."""
     connection = response.raw.connection
     if connection is not None and connection.sock is not None:
         with contextlib.suppress(OSError):  # it has just been closed by the engine
@@ -123,14 +123,16 @@ def follow_push(stream: Iterable[Mapping[str, Any]], name: str, listener: Listen
     if layers:
         _tell({key: (total, total) for key, (_, total) in layers.items()}, name, listener)
     if digest is None or not is_digest(digest):
-        raise _push_failed(name, "the engine told no digest")
+        raise _push_failed(name, "the engine reported no digest")
     return digest
 
 
 def pull_image(
     engine: DockerClient, repository: str, digest: str, *, auth: RegistryAuth | None, listener: Listener
 ) -> str:
-    """Have ``repository@digest`` in the engine; return its image id. Nothing is asked of the registry where it is there.
+    """Have ``repository@digest`` in the engine; return its image id.
+
+    The registry is not queried if the engine holds the image.
 
     Raises:
         BrokenOffError: if it cannot be pulled.
@@ -156,7 +158,9 @@ def pull_image(
 
 
 def _engine_login(auth: RegistryAuth | None) -> dict[str, str] | None:
-    """Return credentials as the engine takes them with one request; it keeps none of them.
+    """Return credentials as the engine takes them with one request.
+
+    It keeps none of them.
 
     Source: https://docs.docker.com/reference/api/engine/#section/Authentication (``X-Registry-Auth``).
     """
@@ -173,7 +177,7 @@ def _tell(layers: Mapping[str, tuple[int, int]], name: str, listener: Listener) 
 
 
 def read_back(registry: Registry, repository: str, digest: str, image_id: str) -> Manifest:
-    """Return the pushed manifest after checking that it is the image that the engine has.
+    """Return the pushed manifest, checked to be that of the engine's image.
 
     A classic engine's image id is the digest of the image's configuration; on the containerd store it is the digest of the
     manifest or index itself (https://docs.docker.com/engine/storage/containerd/).
@@ -194,7 +198,7 @@ def read_back(registry: Registry, repository: str, digest: str, image_id: str) -
 
 
 def release(registry: Registry, manifest: Manifest, *, source: str, repository: str, tags: Sequence[str]) -> None:
-    """Put *manifest*, which is in the repository *source*, into *repository* under *tags*: the very same bytes.
+    """Put *manifest* of the repository *source* into *repository* under *tags*.
 
     An index's manifests go first, each with its blobs.
     """
@@ -217,7 +221,7 @@ _Answer = TypeVar("_Answer")
 
 
 def lost_part(registry: Registry, repository: str, manifest: Manifest) -> str | None:
-    """Return the digest of a part of *manifest* that *repository* does not have, or None if all of it is there.
+    """Return the digest of a missing part of *manifest*, or None if it is complete.
 
     Asked for are the manifests that an index lists, and each image's configuration and layers, by HEAD and in parallel. Layers that
     are kept elsewhere (``urls``) are not the registry's.
@@ -241,7 +245,10 @@ def lost_part(registry: Registry, repository: str, manifest: Manifest) -> str | 
 def _each(
     pool: ThreadPoolExecutor, ask: Callable[[_Item], _Answer], items: Iterable[_Item]
 ) -> Iterable[tuple[_Item, _Answer]]:
-    """Yield each item with its answer, as they come; what has not begun is given up when the caller has enough."""
+    """Yield each item with its answer, as they come.
+
+    Calls that have not begun are cancelled when the caller has enough.
+    """
     asked: dict[Future[_Answer], _Item] = {pool.submit(ask, item): item for item in items}
     try:
         for future in as_completed(asked):

@@ -1,4 +1,6 @@
-"""What the registry keeps with an image: small documents, each under a separate tag; among them the record of its tests.
+"""Documents that the registry keeps with an image.
+
+Small documents, each under a separate tag; among them the record of its tests.
 
 A record says that certain tests passed in the image of a certain manifest digest. Its tag is computed from both, so that it is
 found without a list. Registries answer a HEAD of an unknown tag with 404.
@@ -27,7 +29,9 @@ _SUBJECT: Final = "org.aml-train.subject"
 def store_document(
     registry: Registry, repository: str, tag: str, *, media_type: str, content: bytes, subject: str
 ) -> str:
-    """Write *content* into *repository* under *tag*; return the digest of its manifest.
+    """Write *content* into *repository* under *tag*.
+
+    Return the digest of its manifest.
 
     Args:
         media_type: what *content* is.
@@ -91,7 +95,7 @@ def store_record(registry: Registry, repository: str, record: TestRecord) -> str
 
 
 def load_record(registry: Registry, repository: str, digest: str, key: str) -> TestRecord | None:
-    """Return the record of the tests *key* in the image *digest*, or None where there is none.
+    """Return the record of the tests *key* in the image *digest*, or None.
 
     Raises:
         ImageError: if there is something under the record's tag that is not that record; it never counts as tested.

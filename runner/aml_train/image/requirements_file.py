@@ -1,4 +1,6 @@
-"""Requirements files and ignore files: their normal form, and the large packages that requirements pin. Pure.
+"""Requirements files and ignore files.
+
+Their normal form, and the large packages that requirements pin. Pure.
 
 The build gets the normalised bytes, and the content address covers them: two files with one address are one file to pip and to
 Docker.
@@ -21,7 +23,9 @@ _BEFORE_HASH: Final = re.compile(r"\s+(?=--hash[=\s])")
 
 
 def logical_lines(text: str) -> Iterator[str]:
-    """Yield the lines that pip reads: continued ones joined, without comments, surrounding space and empty lines.
+    """Yield the lines that pip reads.
+
+    Continued ones joined, without comments, surrounding space and empty lines.
 
     Source: pip's ``req_file.py``, ``join_lines`` and ``ignore_comments`` (24.2), whose order of steps decides what a comment after
     a continued line is.
@@ -44,13 +48,15 @@ def _cleaned(line: str) -> Iterator[str]:
 
 
 def normalised_requirements(content: bytes) -> bytes:
-    """Return a requirements file of the same meaning: options in their order, then requirements in the order of their text.
+    """Return a requirements file of the same meaning.
+
+    Options in their order, then requirements in the order of their text.
 
     pip reads all of a file before it looks for any package, so an option's place among requirements means nothing. Among
-    options it does: a later ``--index-url`` replaces an earlier one, and ``-r`` and ``-c`` bring options of their own. Requirements
+    options it does: a later ``--index-url`` replaces an earlier one, and ``-r`` and ``-c`` bring further options. Requirements
     are a set; their order is at most a preference while pip looks for versions that go together.
 
-    What cannot be normalised safely is returned as it is: an encoding other than UTF-8, other characters than ASCII outside comments
+    Lines that cannot be normalised safely are returned as they are: an encoding other than UTF-8, other characters than ASCII outside comments
     (which pips read by their locale), and lines that would be read otherwise once they have been rewritten.
     """
     try:
@@ -64,7 +70,9 @@ def normalised_requirements(content: bytes) -> bytes:
 
 
 def ignore_patterns(content: bytes) -> dict[int, str]:
-    """Return the patterns of an ignore file of Docker's, in order: line number → pattern.
+    """Return the patterns of an ignore file of Docker's, in order.
+
+    Line number → pattern.
 
     Source: https://docs.docker.com/build/concepts/context/#dockerignore-files; a ``#`` makes a comment in the first column only, and
     space around a pattern is cut off.
@@ -74,12 +82,15 @@ def ignore_patterns(content: bytes) -> dict[int, str]:
 
 
 def normalised_ignore_file(content: bytes) -> bytes:
-    """Return an ignore file with the same patterns, without comments and empty lines; one that is not UTF-8 as it is."""
+    """Return an ignore file with the same patterns, without comments and empty lines.
+
+    One that is not UTF-8 as it is.
+    """
     try:
         content.decode()
     except UnicodeDecodeError:
         return content
-    # A pattern may begin with `#` where space stands before it.
+    # A pattern may begin with `#` if space is before it.
     patterns = ignore_patterns(content).values()
     return "".join(f" {one}\n" if one.startswith("#") else f"{one}\n" for one in patterns).encode()
 
@@ -93,7 +104,7 @@ _NAMES: Final = """
 LARGE: Final = frozenset(_NAMES.split())
 """Names, normalised, of packages of tens of megabytes and more that come as wheels.
 
-What is built from source is not among them: it often needs others to be there first.
+Packages that are built from source are not among them: these often need others to be there first.
 """
 
 _LARGE_FAMILIES: Final = ("cupy-", "jax-cuda", "nvidia-", "polars-runtime-", "tensorrt")
@@ -104,7 +115,7 @@ _HASHES: Final = re.compile(r"\s--hash[=\s].*$")
 
 
 def large_pins(files: Iterable[bytes]) -> bytes | None:
-    """Return a requirements file of the large packages that *files* pin, or None if they pin none.
+    """Return a requirements file of the large packages that *files* pin, or None.
 
     Args:
         files: contents of requirements files (pip's "Requirements File Format"), without those that are only constraints.
@@ -123,7 +134,7 @@ def large_pins(files: Iterable[bytes]) -> bytes | None:
 
 
 def _pinned(line: str) -> str | None:
-    """Return the normalised name of a requirement that allows exactly one version of an index, else None."""
+    """Return the normalised name of a requirement with one exact version, else None."""
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 

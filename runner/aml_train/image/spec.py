@@ -1,4 +1,6 @@
-"""What an image is made of, what is tested in it, and what a job may run in. Values only; nothing is asked of the world.
+"""The values of an image: its parts, its tests, and what a job may run in.
+
+Nothing is queried.
 
 :func:`plan_image` turns configuration and a resolved base into an :class:`ImageSpec`; :mod:`aml_train.image.ensure` makes it real.
 """
@@ -29,12 +31,14 @@ TEST_FORMAT: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class CheckPolicy:
-    """What is wanted of an image beyond its being built; see :mod:`aml_train.image.readiness.judge`. Enters no address.
+    """The requirements of an image beyond a successful build.
+
+    See :mod:`aml_train.image.readiness.judge`. Enters no address.
 
     Attributes:
         ignore: names of checks whose errors and warnings are allowed.
         packages: Python distributions that must be there.
-        infiniband: InfiniBand drivers were asked for, so their absence is an error.
+        infiniband: InfiniBand drivers were configured, so their absence is an error.
         installs_ofed: ``image.ofed`` installs drivers, so those of the base are not the only ones.
         several_nodes: the job runs on several nodes, so their absence is a warning.
         mpi: the job's processes are started by mpirun, so its absence is an error.
@@ -52,7 +56,7 @@ class CheckPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What becomes of an image after push and tests, beside its address and its digest. Enters no address.
+    """The names of an image after push and tests. They enter no address.
 
     Attributes:
         tags: more tags, see :mod:`aml_train.core.release_tags`.
@@ -73,14 +77,14 @@ class ImageSpec:
         repository: the repository it is released to.
         dockerfile: the Dockerfile's text: rendered, or the user's own with its images pinned.
         address: the content address, 64 hexadecimal digits.
-        checks: what the readiness checks want of it; not covered by the address.
+        checks: the requirements of the readiness checks; not covered by the address.
         release: more names for it; not covered by the address.
-        files: files of the build context beside the Dockerfile: path → contents.
+        files: files of the build context in addition to the Dockerfile: path → contents.
         trees: folders of the build context: path → files; the whole context where the path is empty.
-        secrets: what the build may read: name → where the runner has it. The address covers neither.
+        secrets: the secrets that the build may read: name → its place on the runner. The address covers neither.
         secret_access: which of them the runner gives; not covered by the address.
         build_args, target: of a Dockerfile of the user's own.
-        protect: what the build of a Dockerfile of the user's own must leave as the base has it; None where the
+        protect: the packages that the build of a user's Dockerfile must leave as in the base; None if the
             rendered text sees to it.
     """
 
@@ -105,17 +109,22 @@ class ImageSpec:
         return f"addr-{self.address[:40]}"
 
     def proposed(self) -> ImageSpec:
-        """Return the same image for a commit that is only proposed: its build reads only secrets that ``--set`` names."""
+        """Return the same image for a commit that is only proposed.
+
+        Its build reads only secrets that ``--set`` names.
+        """
         return dataclasses.replace(self, secret_access=dataclasses.replace(self.secret_access, proposed=True))
 
 
 def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None, platform: str) -> ImageSpec:
-    """Describe the image that *config* asks for, on *base*. Changes nothing; reads the files of the inputs' trees.
+    """Describe the image that *config* asks for, on *base*.
+
+    Changes nothing; reads the files of the inputs' trees.
 
     Args:
         config: the ``image:`` of the configuration.
         base: its base, resolved.
-        inputs: what the build needs beside it; None for nothing.
+        inputs: further needs of the build; None for none.
         platform: what to build for; ``config.platform``, or the engine's own.
 
     Raises:
@@ -238,7 +247,9 @@ class TestSpec:
     keep: bool = False
 
     def key(self, digest: str) -> str:
-        """Return the key of the record of these tests in the image of manifest *digest*: 64 hexadecimal digits.
+        """Return the key of the record of these tests in the image of manifest *digest*.
+
+        64 hexadecimal digits.
 
         It covers the digest, the command, paths, contents and modes of the files, the settings, and
         :data:`TEST_FORMAT`. Reads the files.
@@ -261,7 +272,9 @@ class TestSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class TestRecord:
-    """That tests passed in an image; kept in the registry beside it, see :mod:`aml_train.image.records`.
+    """That tests passed in an image.
+
+    Kept in the registry with it, see :mod:`aml_train.image.records`.
 
     Attributes:
         digest: manifest digest of the image.
@@ -271,7 +284,7 @@ class TestRecord:
         seconds: how long the tests ran.
         at: when they ended, ISO 8601 in UTC.
         commit: the commit whose tests ran, where known.
-        facts: what the probe of the readiness checks told of the image, see :mod:`aml_train.image.readiness.facts`.
+        facts: the facts of the image by the probe of the readiness checks, see :mod:`aml_train.image.readiness.facts`.
         probe: which probe that was.
         format: version of this record.
     """
@@ -292,7 +305,10 @@ class TestRecord:
 
     @property
     def packages(self) -> dict[str, str]:
-        """What was really installed: ``pip:name`` or ``apt:name`` → version; ``apt`` stands for rpm, too."""
+        """The versions that were installed: ``pip:name`` or ``apt:name`` → version.
+
+        ``apt`` stands for rpm, too.
+        """
         kinds = {"pip": "python_packages", "apt": "system_packages"}
         return {
             f"{kind}:{name}": version
@@ -303,14 +319,14 @@ class TestRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Tested:
-    """An image of ours that is in the registry under an immutable tag and whose tests, where configured, passed in it.
+    """An image of ours, in the registry under an immutable tag, tested.
 
     Attributes:
         reference: the name that jobs and records carry, pinned to *digest*.
         digest: the manifest's digest.
         address: the content address.
         how: whether this run built it or found it.
-        record: the record of the tests; None only where no tests are configured.
+        record: the record of the tests; None only if no tests are configured.
         compressed_bytes: sum of the layers' sizes in the registry.
     """
 
@@ -324,7 +340,9 @@ class Tested:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """No image of ours: the job's own environment is submitted as it stands, and reported as given, not tested.
+    """No image of ours.
+
+    The job's own environment is submitted unchanged, and reported as given, not tested.
 
     Attributes:
         environment: what the job's document says: ``azureml:name:version``, a mapping, or None where it says nothing.
@@ -334,4 +352,4 @@ class Given:
 
 
 JobImage = Tested | Given
-"""What a job may run in."""
+"""The environment of a job."""

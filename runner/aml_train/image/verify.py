@@ -1,4 +1,7 @@
-"""Verify an image before it is released: readiness checks and tests, run in it or known from an earlier run."""
+"""Verify an image before it is released.
+
+Readiness checks and tests, run in it or known from an earlier run.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,10 @@ def verify_found(ctx: ImageContext, found: Manifest) -> TestRecord | None:
 
 
 def make_record(ctx: ImageContext, digest: str, results: TestResults | None, facts: Facts) -> TestRecord | None:
-    """Return the record of tests that have passed in the image of manifest *digest*; None without tests."""
+    """Return the record of tests that have passed in the image of manifest *digest*.
+
+    None without tests.
+    """
     if results is None or ctx.tests is None:
         return None
     return TestRecord(

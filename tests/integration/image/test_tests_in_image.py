@@ -138,7 +138,7 @@ def test_limits_hold(engine: DockerClient, tests: MakeTests, recorder: Recorder)
         # The kernel tells the engine of the end and of its reason apart: where the end comes first, the reason is lost.
         if "SIGKILL" not in (caught.value.hint or ""):
             break
-    assert caught.value.message == "the tests were killed for want of memory"
+    assert caught.value.message == "the tests were killed for lack of memory"
     assert caught.value.hint == "Raise tests.memory."
 
 

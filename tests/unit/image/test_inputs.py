@@ -122,7 +122,7 @@ def test_large_packages_that_are_required_have_a_file_of_their_own(tmp_path: Pat
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("-r ../../out.txt", r"r\.txt:2: `../../out.txt` lies outside the project"),
+        ("-r ../../out.txt", r"r\.txt:2: `../../out.txt` is outside the project"),
         ("-e .", r"r\.txt:2: `-e \.` is a package of the project: only the requirements are in the build"),
         ("./dist/a.whl", r"r\.txt:2: `\./dist/a\.whl` is a package of the project"),
         ("-r missing.txt", r"missing\.txt: cannot be read: No such file"),

@@ -181,7 +181,7 @@ def test_an_engine_that_does_not_answer_is_told_of() -> None:
     assert (swept.containers, swept.images) == ((), ())
     (warning,) = told
     assert isinstance(warning, Notice)
-    assert "is not listed: 500" in warning.text
+    assert "cannot be listed: 500" in warning.text
 
 
 def test_labels_and_tags_carry_owner_and_lease(monkeypatch: pytest.MonkeyPatch) -> None:

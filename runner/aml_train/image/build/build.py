@@ -40,10 +40,10 @@ BUILD_TIMEOUT: Final = 7200.0
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-    """What a build is told beside its files.
+    """The options of a build in addition to its files.
 
     Attributes:
-        no_cache: build every step anew, whatever the engine has.
+        no_cache: build every step again, whatever the engine has.
         build_args, target: of a Dockerfile of the user's own.
         secrets: what the steps may read.
         cache: where earlier builds are looked for, and this one left.
@@ -68,7 +68,7 @@ def build_argv(
 ) -> list[str]:
     """Return the command. Pure.
 
-    Without ``--provenance=false`` buildx would make an index with an attestation of its own; and only Docker's own builder
+    Without ``--provenance=false`` buildx would make an index with an attestation; and only Docker's own builder
     (``default``) sees the engine's images.
     """
     argv = [cli.path]
@@ -101,15 +101,17 @@ def build_image(
     cache: Cache = Cache(),  # noqa: B008 - frozen
     timeout: float = BUILD_TIMEOUT,
 ) -> str:
-    """Build *spec* in the engine under *tag*; return the image id as the engine knows it.
+    """Build *spec* in the engine under *tag*.
+
+    Return the image id as the engine knows it.
 
     Args:
         spec: the image.
         cli: the command that builds.
         engine: its engine.
         tag: the name to give the image.
-        listener: told the progress; no secret's value is among it.
-        no_cache: build every step anew.
+        listener: receives the progress, with no secret's value in it.
+        no_cache: build every step again.
         cache: where earlier builds are in a registry.
         timeout: seconds.
 
@@ -146,7 +148,7 @@ def build_image(
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:
-    """Runs builds, each in a folder of its own."""
+    """Runs builds, each in a separate folder."""
 
     cli: BuildCli
     listener: Listener
@@ -190,7 +192,10 @@ class _Run:
 
 
 def _remove(engine: DockerClient, image_id: str) -> None:
-    """Remove the image of a check, which has no name. It may be the very image that was checked."""
+    """Remove the image of a check, which has no name.
+
+    It may be the very image that was checked.
+    """
     from docker.errors import APIError, ImageNotFound
 
     try:
@@ -201,9 +206,11 @@ def _remove(engine: DockerClient, image_id: str) -> None:
 
 
 def _built(engine: DockerClient, image_id: str, tag: str) -> Image:
-    """Return the image that was built: by the id that the build told, else by its tag, which is nobody else's.
+    """Return the image that was built.
 
-    On the containerd store buildx tells the digest of the configuration, while the engine knows images by their manifest's.
+    By the id that the build reported, else by its tag, which no other build has.
+
+    On the containerd store buildx reports the digest of the configuration, while the engine knows images by their manifest's.
     """
     from docker.errors import ImageNotFound
 
@@ -214,9 +221,9 @@ def _built(engine: DockerClient, image_id: str, tag: str) -> Image:
 
 
 def verify_base(image: dict[str, Any], base: BaseImage, engine: DockerClient) -> None:
-    """Raise ImageError unless the built image's first layers are those of the base that was resolved.
+    """Raise ImageError unless the built image begins with the layers of its base.
 
-    A tag may have been moved between resolving and building; the layers cannot lie.
+    A tag may have been moved between resolving and building; the layers show it.
     """
     from docker.errors import ImageNotFound
 
@@ -230,7 +237,7 @@ def verify_base(image: dict[str, Any], base: BaseImage, engine: DockerClient) ->
 
 
 def _run(argv: Sequence[str], environ: Mapping[str, str], masker: Masker, listener: Listener, timeout: float) -> None:
-    """Run the command, telling the listener what it prints."""
+    """Run the command, passing its output to the listener."""
     progress = PlainProgress()
     timed_out = threading.Event()
     try:
@@ -272,7 +279,7 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], masker: Masker, listen
 
 
 def _follow(output: IO[bytes], progress: PlainProgress, masker: Masker, listener: Listener) -> None:
-    """Tell *listener* what the command prints, as soon as it does, until it prints no more; never a secret."""
+    """Pass the command's output to *listener* as it comes, without secrets."""
     reader, ended, held = LinePieces(), False, ""
     while not ended:
         data = os.read(output.fileno(), _CHUNK)
@@ -293,7 +300,10 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def write_context(folder: Path, files: Mapping[str, bytes], trees: Mapping[str, FileSet]) -> None:
-    """Write the build context into *folder*, which is made: the files with mode 0644, the trees with their own modes."""
+    """Write the build context into *folder*, which is made.
+
+    The files with mode 0644, the trees with their own modes.
+    """
     for name, tree in trees.items():
         tree.copy_to(folder / name)
     folder.mkdir(exist_ok=True)
@@ -305,9 +315,11 @@ def write_context(folder: Path, files: Mapping[str, bytes], trees: Mapping[str, 
 
 
 def docker_config(folder: Path, environ: Mapping[str, str], logins: Mapping[str, RegistryAuth]) -> Path:
-    """Write a configuration folder for the ``docker`` command: the user's own, and *logins* by registry; return it.
+    """Write a configuration folder for the ``docker`` command.
 
-    The user's plugins and credential helpers go on to count, but for these, whose credentials are in the file itself. Only
+    The user's own, and *logins* by registry; return it.
+
+    The user's plugins and credential helpers stay in force, but for these, whose credentials are in the file itself. Only
     the owner may read it, and it is gone with the build's folder.
     """
     source = docker_configuration_file(environ).parent

@@ -1,4 +1,7 @@
-"""The cache of builds in the registry: an engine without any images goes on from what another has built."""
+"""The cache of builds in the registry.
+
+An engine without any images continues from the builds of another.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,10 @@ LAYERS_TAG: Final = "cache-layers"
 
 @dataclass(frozen=True, kw_only=True)
 class Cache:
-    """Where a build looks for earlier ones, and what it leaves.
+    """The places in which a build looks for earlier ones, and leaves its own.
 
     Attributes:
-        kind: ``inline``: in the image itself, which every BuildKit can; ``registry``: an artefact beside it, which needs a
+        kind: ``inline``: in the image itself, which every BuildKit can; ``registry``: a separate artefact, which needs a
             builder on containerd's image store; None for neither.
         repository: the released images' repository, as the engine names it.
         found: whether there is anything there to look at.
@@ -48,7 +51,9 @@ class Cache:
 
 
 def cache_kind(buildx: bool, driver_status: Sequence[Sequence[Any]] | None) -> Literal["inline", "registry"]:
-    """Return what a builder can leave: Docker's own exports to a registry only on containerd's image store, through buildx.
+    """Return what a builder can leave.
+
+    Docker's own exports to a registry only on containerd's image store, through buildx.
 
     Args:
         buildx: whether the buildx plugin builds.

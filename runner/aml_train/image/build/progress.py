@@ -1,4 +1,7 @@
-"""Read what a BuildKit build prints with ``--progress=plain`` (moby/buildkit, ``util/progress/progressui``)."""
+"""Read the output of a build with ``--progress=plain``.
+
+Source: moby/buildkit, ``util/progress/progressui``.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _TAIL: Final = 25
 _WIDEST: Final = 2000
 _ERROR: Final = "aml-train: error: "
 _REMEDY: Final = "aml-train: remedy: "
-# What an engine answers a client of an older API (moby, api/server/middleware/version.go, ``versionUnsupportedError``).
+# The answer to a client of an older API (moby, api/server/middleware/version.go, ``versionUnsupportedError``).
 _TOO_OLD: Final = re.compile(
     r"client version (?P<client>[\d.]+) is too old\. Minimum supported API version is (?P<engine>[\d.]+)"
 )
@@ -36,7 +39,7 @@ class _Step:
 
 
 class PlainProgress:
-    """Turns the lines of a build into events, and remembers what an error message needs."""
+    """Turns the lines of a build into events, and keeps lines for an error message."""
 
     def __init__(self) -> None:
         self._steps: dict[str, _Step] = {}
@@ -50,7 +53,10 @@ class PlainProgress:
         self._own: defaultdict[str, dict[str, list[str]]] = defaultdict(lambda: {_ERROR: [], _REMEDY: []})
 
     def feed(self, line: str, *, more: bool = False) -> Iterator[Event]:
-        """Yield the events that one line means, and the line itself; *more* where it goes on with the next call."""
+        """Yield the events that one line means, and the line itself.
+
+        *more* if it continues in the next call.
+        """
         going_on, self._going_on = self._going_on, more
         if going_on:
             yield from _shown(line if more else line.rstrip(), self._origin, more=more)

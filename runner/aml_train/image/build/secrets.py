@@ -1,4 +1,6 @@
-"""The secrets of a build: which files and variables it may read, and how they reach its steps.
+"""The secrets of a build.
+
+Which files and variables it may read, and how they reach its steps.
 
 A secret reaches a build step as a file that BuildKit mounts (``RUN --mount=type=secret``): it is in no layer, no history and no
 cache key. The arguments of the ``docker`` command name variables, never a value.
@@ -24,7 +26,7 @@ WORKSPACE_VARIABLE: Final = "AML_TRAIN_WORKSPACE"
 
 _KERNEL: Final = (Path("/proc"), Path("/sys"), Path("/dev"))
 _RUNNER: Final = Path("/github")
-"""Where a container action finds its home, the event, the file commands and the runner's temporary folder (actions/runner,
+"""In a container action: its home, the event, the file commands and the runner's temporary folder (actions/runner,
 ``ContainerActionHandler.cs``; the last since https://github.com/actions/runner/pull/4011). The workspace is there, too."""
 
 _LARGEST: Final = 128 * 1024 - 1024
@@ -38,7 +40,7 @@ _REMEDY: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class SecretAccess:
-    """What of the runner a build may read as a secret.
+    """The files of the runner that a build may read as a secret.
 
     Attributes:
         workspace: the checkout; files in it are allowed. None for no such folder.
@@ -64,7 +66,7 @@ class SecretAccess:
 
 
 def secret_access(environment: Mapping[str, str], project: Path) -> SecretAccess:
-    """Return what the process's *environment* allows for the *project* folder, which is absolute."""
+    """Return the access that *environment* allows for the absolute *project* folder."""
     given = environment.get(WORKSPACE_VARIABLE)
     allowed = environment.get(SECRET_PATH_VARIABLE, "").split(os.pathsep)
     return SecretAccess(
@@ -127,7 +129,9 @@ def _judge(path: Path, real: Path, access: SecretAccess, name: str, where: str) 
 
 
 def _read(real: Path) -> bytes | None:
-    """Return the contents of *real*, at most a byte more than :data:`_LARGEST`; None for what is no regular file.
+    """Return the contents of *real*, at most a byte more than :data:`_LARGEST`.
+
+    None for what is no regular file.
 
     Raises:
         OSError: if a part of the path is a link now, or it cannot be read.
@@ -165,7 +169,7 @@ def _absolute(text: str) -> Path:
 
 
 def _repository(project: Path) -> Path:
-    """Return the folder of the git repository around *project*, or *project* itself outside one."""
+    """Return the git repository around *project*, or *project* itself outside one."""
     return next((folder for folder in (project, *project.parents) if (folder / ".git").exists()), project)
 
 

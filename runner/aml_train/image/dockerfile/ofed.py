@@ -1,4 +1,6 @@
-"""The user-space part of the InfiniBand drivers: which source can serve which base, and where its files are. Pure.
+"""The user-space part of the InfiniBand drivers.
+
+Which source can serve which base, and where its files are. Pure.
 
 Sources of facts: file names and the options of ``mlnxofedinstall`` are those of NVIDIA's MLNX_OFED documentation and of the NAG
 tutorial; the layout of DOCA's apt repository and its meta-package ``doca-ofed-userspace`` those of NVIDIA's "DOCA Installation
@@ -18,16 +20,16 @@ MLNX_OFED_SERVER: Final = "https://content.mellanox.com/ofed"
 DOCA_SERVER: Final = "https://linux.mellanox.com/public/repo/doca"
 
 DISTRO_PACKAGES: Final = ("ibverbs-providers", "infiniband-diags", "libibverbs1", "librdmacm1", "rdma-core")
-"""What ``distro`` installs: the verbs library with its providers (mlx5 among them), the connection manager, the tools."""
+"""Packages of ``distro``: the verbs library with its providers (mlx5 among them), the connection manager, the tools."""
 
 DOCA_PACKAGE: Final = "doca-ofed-userspace"
 
 DOCA_KEY: Final = "70454E6BF5D9C2D3B78709E8DC726C5E41B9CC50"
 """Fingerprint of the key in ``doca_keyring.gpg`` of DOCA's repositories since January 2026. Read in the public documentation of a
-cluster that checks it too; its last 16 digits stand in several others. Not taken from NVIDIA itself, and a wrong one only refuses."""
+cluster that checks it too; its last 16 digits are in several others. Not taken from NVIDIA itself, and a wrong one only refuses."""
 
 _LAST_MLNX_OFED: Final = (24, 10)
-"""The last series that stands alone: NVIDIA, "MLNX_OFED: transition to DOCA-OFED", October 2024."""
+"""The last separate series: NVIDIA, "MLNX_OFED: transition to DOCA-OFED", October 2024."""
 
 _FIRST_DOCA: Final = (2, 9)
 """The first release whose installation guide has :data:`DOCA_PACKAGE`."""
@@ -96,7 +98,10 @@ class Tarball:
 
 @dataclass(frozen=True, kw_only=True)
 class AptRepository:
-    """DOCA's repository for one distribution: its address, which ends with ``/``, and the fingerprint of its key."""
+    """DOCA's repository for one distribution.
+
+    Its address, which ends with ``/``, and the fingerprint of its key.
+    """
 
     url: str
     fingerprint: str
@@ -113,7 +118,7 @@ OfedPlan = Tarball | AptRepository | DistroPackages
 
 
 def needs_os(config: OfedConfig | None) -> bool:
-    """Tell whether the distribution of the base must be known before rendering, and is not given."""
+    """Return whether rendering needs the base's distribution, and lacks it."""
     return config is not None and config.source != "distro" and config.os is None
 
 
@@ -180,7 +185,7 @@ def _check_mlnx_ofed(config: OfedConfig, os: str, series: tuple[int, int]) -> No
 
 def _check_doca(config: OfedConfig, os: str, series: tuple[int, int]) -> None:
     if series < _FIRST_DOCA:
-        what = f"DOCA {config.version} has no {DOCA_PACKAGE}: the first release that has it is 2.9"
+        what = f"DOCA {config.version} has no {DOCA_PACKAGE}: the first release with it is 2.9"
         raise _refusal(config, what, "take 2.9 or later, or the source `mlnx_ofed`")
     _check_debian(config, os)
     if os not in DOCA_DISTRIBUTIONS and not os.startswith("debian"):
@@ -190,9 +195,9 @@ def _check_doca(config: OfedConfig, os: str, series: tuple[int, int]) -> None:
 
 
 def _check_debian(config: OfedConfig, os: str) -> None:
-    """NVIDIA names Debian by its point release, such as ``debian12.5``, and os-release does not tell that."""
+    """NVIDIA names Debian by its point release, which os-release lacks."""
     if re.fullmatch(r"debian\d+", os):
-        what = f"NVIDIA names its files for {os} by the point release they were made on, which the base does not tell"
+        what = f"NVIDIA names its files for {os} by the point release they were made on, which the base does not name"
         raise _refusal(
             config, what, f"look which there is and give it, such as `os: {os}.5`; or use the source `distro`"
         )

@@ -1,4 +1,6 @@
-"""A Dockerfile of the user's own: which images it names, and the same text with each of them pinned. Pure.
+"""A Dockerfile of the user's own.
+
+Which images it names, and the same text with each of them pinned. Pure.
 
 The syntax is that of the Dockerfile reference (https://docs.docker.com/reference/dockerfile/): escape directive, continued lines,
 comments between them, here-documents, and variables of global ARG in FROM.
@@ -25,7 +27,7 @@ _ARG: Final = re.compile(r"(?i)ARG\s+(.*)", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Instruction:
-    """One instruction: its first line (from zero), the number of its lines, and its text, joined, without comments."""
+    """One instruction: its first line (from zero), its line count, its joined text."""
 
     line: int
     lines: int
@@ -34,7 +36,10 @@ class Instruction:
 
 @dataclass(frozen=True, kw_only=True)
 class NamedImage:
-    """An image that a Dockerfile names: the instruction, the word as it stands there, and the reference that it means."""
+    """An image that a Dockerfile names.
+
+    The instruction, the word in it, and the reference that it means.
+    """
 
     instruction: Instruction
     word: str
@@ -43,7 +48,7 @@ class NamedImage:
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedDockerfile:
-    """What matters of a Dockerfile.
+    """The images of a Dockerfile.
 
     Attributes:
         text: the text.
@@ -80,7 +85,7 @@ def parse_dockerfile(text: str, *, args: Mapping[str, str], target: str | None, 
         name: the file's name, for errors.
 
     Raises:
-        InvalidError: if an image cannot be told from the text alone, there is no such stage, or it starts from nothing.
+        InvalidError: if the text alone does not name an image, there is no such stage, or it starts from nothing.
     """
     text = text.replace("\r\n", "\n")
     known: dict[str, str] = {}
@@ -129,7 +134,10 @@ def parse_dockerfile(text: str, *, args: Mapping[str, str], target: str | None, 
 
 
 def instructions(text: str) -> Iterator[Instruction]:
-    """Yield the instructions of a Dockerfile; the bodies of here-documents belong to none."""
+    """Yield the instructions of a Dockerfile.
+
+    The bodies of here-documents belong to none.
+    """
     lines = text.split("\n")
     escape = _escape(lines)
     number = 0
@@ -161,7 +169,10 @@ def instructions(text: str) -> Iterator[Instruction]:
 
 
 def _escape(lines: list[str]) -> str:
-    """Return what continues a line: a backslash, unless a directive at the top says otherwise."""
+    """Return what continues a line.
+
+    A backslash, unless a directive at the top says otherwise.
+    """
     for line in lines:
         match = _DIRECTIVE.fullmatch(line.strip())
         if match is None:

@@ -1,8 +1,8 @@
 """Render an image's Dockerfile.
 
 The text is deterministic and carries nothing that changes with the commit. It stays within what Docker 20.10's built-in
-BuildKit frontend understands: no here-documents, no ``COPY --link``, and no ``# syntax=`` line, which would need a pull. What changes
-rarely stands first, so that a change rebuilds little: certificates, drivers, apt, conda, Azure's packages, the large ones of the
+BuildKit frontend understands: no here-documents, no ``COPY --link``, and no ``# syntax=`` line, which would need a pull. Steps
+that rarely change are first, so that a change rebuilds little: certificates, drivers, apt, conda, Azure's packages, the large ones of the
 requirements (:mod:`aml_train.image.requirements_file`), all of them, packages, environment, files, commands.
 """
 
@@ -26,12 +26,12 @@ _MISSING: Final = (
     "/-END CERTIFICATE-/ && inside { inside = 0; if (file > 1 && !(found in seen)) { number++; "
     f'name = "{_BASE_AUTHORITIES}/aml-train-base-" number ".crt"; printf "%s", found > name; close(name) }} seen[found] = 1 }}'
 )
-"""For awk: writes each certificate that the first file lacks into a file of its own, as update-ca-certificates(8) wants them."""
+"""For awk: writes each certificate that the first file lacks into a separate file, as update-ca-certificates(8) wants them."""
 
 _PYTHON: Final = '"$(command -v python || command -v python3)"'
 """Jobs say ``python``; where an image has only ``python3``, that is the one."""
 
-# The configuration in Debian's images empties apt's usual archive folder after each run, so the cached one stands elsewhere.
+# The configuration in Debian's images empties apt's usual archive folder after each run, so the cached one is elsewhere.
 _APT_MOUNTS: Final = """\
     --mount=type=cache,target=/var/cache/aml-train-apt,sharing=locked \\
     --mount=type=cache,target=/var/lib/apt/lists,sharing=locked \\
@@ -53,7 +53,7 @@ _TARBALL_NEEDS: Final = (
     "perl",
     "udev",
 )
-"""What the scripts of an MLNX_OFED tarball call."""
+"""Commands that the scripts of an MLNX_OFED tarball call."""
 
 
 def render_dockerfile(
@@ -102,7 +102,10 @@ def render_dockerfile(
 
 
 def _labels(base: str) -> str:
-    """The base's own name and digest (OCI image specification, "Pre-Defined Annotation Keys"); nothing of the commit."""
+    """The base's name and digest, and nothing of the commit.
+
+    OCI image specification, "Pre-Defined Annotation Keys".
+    """
     name, _, digest = base.partition("@")
     labels = {"org.opencontainers.image.created-by": "aml-train", "org.opencontainers.image.base.name": name}
     if digest:
@@ -111,7 +114,10 @@ def _labels(base: str) -> str:
 
 
 def _since(refreshed: str | None) -> str:
-    """A command that does nothing; its text changes when what is installed has become too old."""
+    """A command that does nothing.
+
+    Its text changes when what is installed has become too old.
+    """
     return "" if refreshed is None else f'    : "installed since {refreshed}" && \\\n'
 
 
@@ -157,7 +163,7 @@ ENV {environment}"""  # noqa: S608 - it is a Dockerfile
 
 
 def _apt_run(packages: tuple[str, ...], refreshed: str | None = None) -> str:
-    """Return a RUN that installs *packages*, to be gone on with ``&&``."""
+    """Return a RUN that installs *packages*, to be continued with ``&&``."""
     pinned = all("=" in package for package in packages)
     return (
         ("" if pinned else "# hadolint ignore=DL3008\n")
@@ -182,7 +188,10 @@ def _ofed(plan: OfedPlan, refreshed: str | None) -> str:
 
 
 def _tarball(plan: Tarball) -> str:
-    """Download, check, install and remove in one layer. The tarball never is in an image."""
+    """Download, check, install and remove in one layer.
+
+    The tarball never is in an image.
+    """
     only = "=https" if plan.url.startswith("https:") else "=http,https"
     return f"""{_apt_run(_TARBALL_NEEDS)} \\
     && mkdir -p {_WORK}/ofed \\
@@ -204,7 +213,10 @@ def _tarball(plan: Tarball) -> str:
 
 
 def _repository(plan: AptRepository, refreshed: str | None) -> str:
-    """Install from NVIDIA's repository. The keyring that apt is given holds the key of the pinned fingerprint and no other."""
+    """Install from NVIDIA's repository.
+
+    The keyring that apt is given holds the key of the pinned fingerprint and no other.
+    """
     key, source = f"{_WORK}/doca.key", "/etc/apt/sources.list.d/aml-train-doca.list"
     keyring = "/usr/share/keyrings/aml-train-doca.gpg"
     return f"""{_apt_run(("ca-certificates", "curl", "gnupg"), refreshed)} \\
@@ -226,7 +238,10 @@ def _repository(plan: AptRepository, refreshed: str | None) -> str:
 
 
 def _conda(inputs: ImageInputs) -> str:
-    """Make the environment in a stage of its own: neither micromamba nor its packages get into the image."""
+    """Make the environment in a separate stage.
+
+    Neither micromamba nor its packages get into the image.
+    """
     return f"""RUN --mount=type=bind,from={inputs.micromamba},source=/bin/micromamba,target={_WORK}/micromamba \\
     --mount=type=bind,source={ENVIRONMENT},target={_WORK}/{ENVIRONMENT} \\
     --mount=type=cache,target=/var/cache/aml-train-conda,sharing=locked \\
@@ -249,7 +264,10 @@ def _azureml(name: str, version: str | None) -> list[str]:
 
 
 def _pip(config: ImageConfig, inputs: ImageInputs) -> list[str]:
-    """Return the steps of pip: Azure's packages, large ones of the requirements file, all of it, the packages."""
+    """Return the steps of pip.
+
+    Azure's packages, large ones of the requirements file, all of it, the packages.
+    """
     steps = []
     azureml = [
         *_azureml("azureml-mlflow", config.azureml_mlflow),
@@ -276,7 +294,7 @@ def _pip_run(pip: PipConfig, inputs: ImageInputs, arguments: list[str], mounts: 
     """Return one step of pip.
 
     Pythons of a distribution refuse an installation (PEP 668); inside an image that is ours to change it is wanted, and
-    older pips ignore the variable. PIP_CONSTRAINT of the base, as NGC's images have it, stays in force beside the user's
+    older pips ignore the variable. PIP_CONSTRAINT of the base, as in NGC's images, stays in force with the user's
     constraints: pip adds up what the variable and the option say.
     """
     mounts = ["--mount=type=cache,target=/root/.cache/pip,sharing=locked", *(mounts or [])]
@@ -305,7 +323,10 @@ def _pip_run(pip: PipConfig, inputs: ImageInputs, arguments: list[str], mounts: 
 
 
 def _with_secrets(url: str) -> str:
-    """Return *url* for double quotes of the shell, which reads the secrets: their values are in no argument and no text."""
+    """Return *url* for double quotes of the shell, which reads the secrets.
+
+    Their values are in no argument and no text.
+    """
     check(url)
     parts = SECRET_IN_URL.split(url)
     escaped = [
@@ -342,7 +363,7 @@ def _run(step: RunConfig) -> str:
 
 
 def render_protect(protect: ProtectConfig, base: str) -> str:
-    """Return the step that ends the build where a protected package of the stage *base* has changed."""
+    """Return the step that fails if a protected package of *base* has changed."""
     allow = f" \\\n{words(('--allow', *protect.allow))}" if protect.allow else ""
     return (
         f"RUN --mount=type=bind,from={base},target={_WORK}/base \\\n"
@@ -357,7 +378,9 @@ _PLAIN: Final = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
 def quote(word: str) -> str:
-    """Quote *word* for the shell. Double quotes where it has single ones: linters do not parse ``'"'"'``.
+    """Quote *word* for the shell.
+
+    Double quotes where it has single ones: linters do not parse ``'"'"'``.
 
     Raises:
         ValueError: if it has a line break or NUL.
@@ -371,12 +394,14 @@ def quote(word: str) -> str:
 
 
 def words(items: Iterable[str], *, indent: str = "        ") -> str:
-    """Return *items* quoted for the shell, one a line, the last without a continuation."""
+    """Return *items* quoted for the shell, one a line, all but the last continued."""
     return " \\\n".join(f"{indent}{quote(item)}" for item in items)
 
 
 def env_value(value: str) -> str:
-    """Quote *value* for ENV: inside double quotes backslash, quote and dollar keep their plain meaning.
+    """Quote *value* for ENV.
+
+    Inside double quotes backslash, quote and dollar keep their plain meaning.
 
     Raises:
         ValueError: if it has a line break or NUL.
@@ -387,6 +412,6 @@ def env_value(value: str) -> str:
 
 
 def check(text: str) -> None:
-    """Raise ValueError if *text* cannot stand in a Dockerfile."""
+    """Raise ValueError if a Dockerfile cannot express *text*."""
     if any(character in text for character in "\r\n\0"):
         raise ValueError(f"{text!r} has a line break or NUL, which a Dockerfile cannot carry")

@@ -1,4 +1,7 @@
-"""The readiness checks as a step: run the probe in a container, keep the facts with the image, judge them at each run."""
+"""The readiness checks as a step.
+
+Run the probe in a container, keep the facts with the image, judge them at each run.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ def store_facts(registry: Registry, repository: str, digest: str, facts: Facts) 
 
 
 def load_facts(registry: Registry, repository: str, digest: str) -> Facts | None:
-    """Return what this version's probe found in the image of manifest *digest*, or None where it was not looked into.
+    """Return the facts of this version's probe for an image, or None without them.
 
     Raises:
         ImageError: if there is something else under the tag.
@@ -106,7 +109,7 @@ _PLATFORM: Final = (
     "The image is for another platform than the engine's: set image.platform, or use a base for this one."
 )
 
-# The first command that is a Python of 3.6 or newer runs the probe. Without one, what a shell can tell is told.
+# The first command that is a Python of 3.6 or newer runs the probe. Without one, a shell reports a few facts.
 _SCRIPT: Final = r"""
 cd / || exit 1
 old=
@@ -126,7 +129,9 @@ printf '{"format": 1, "bash": %s, "python": null, "old_python": "%s"}' "$bash" "
 def look_into(
     engine: DockerClient, image: str, *, timeout: float = TIMEOUT, token: CancelToken | None = None
 ) -> Facts:
-    """Return the facts of an image that the engine has. It gets no network, and its entrypoint is left out.
+    """Return the facts of an image that the engine has.
+
+    It gets no network, and its entrypoint is left out.
 
     Args:
         engine: the engine.
@@ -167,7 +172,10 @@ def look_into(
 
 
 def _not_started(error: Any) -> dict[str, Any]:
-    """Return the facts of an image without a shell; raise ImageError where something else is the matter."""
+    """Return the facts of an image without a shell.
+
+    Raise ImageError where something else is the matter.
+    """
     reason = str(error.explanation or error)
     if "/bin/sh" in reason and "no such file" in reason:
         return {"format": 1, "shell": False, "bash": None, "python": None}
@@ -183,7 +191,7 @@ def _result(container: Container, timeout: float) -> bytes:
     try:
         code = container.wait(timeout=timeout)["StatusCode"]
     except requests.RequestException as error:
-        # docker-py tells a time-out in one of two ways (ReadTimeout, or ConnectionError around urllib3's).
+        # docker-py reports a time-out in one of two ways (ReadTimeout, or ConnectionError around urllib3's).
         if "timed out" not in str(error):
             raise ImageError(
                 f"the Docker engine went away during the checks of the image: {error}", hint="Run again."
@@ -209,7 +217,7 @@ def _result(container: Container, timeout: float) -> bytes:
 
 
 def _with_image(facts: dict[str, Any], attributes: dict[str, Any]) -> Facts:
-    """Add what the engine tells of the image, and check the whole."""
+    """Add the engine's facts of the image, and check the whole."""
     config = attributes["Config"]
     facts["image"] = {
         "size": attributes["Size"],

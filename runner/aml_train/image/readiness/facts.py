@@ -1,4 +1,7 @@
-"""The facts that the probe tells of an image: their form, and access to them. Pure."""
+"""The facts that the probe reports of an image: their form, and access to them.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ from aml_train.core.checks import Finding
 from aml_train.image.spec import CheckPolicy
 
 Facts = Mapping[str, Any]
-"""What :mod:`aml_train.image.readiness.probe` wrote, with ``image`` beside it: size, entrypoint and user by the engine."""
+"""The output of the probe, with ``image`` added: size, entrypoint and user by the engine."""
 
 Rule = Callable[[Facts, CheckPolicy], Iterator[Finding]]
 
 _TEXT: Final = (str, NoneType)
 _LIBRARY: Final = {"status": str, "path": _TEXT, "version": _TEXT, "error": _TEXT}
-# What every probe tells, and what only a Python can find out. A mapping is a mapping with these keys at least.
+# Facts of every probe, and facts that only a Python can find. A mapping is a mapping with these keys at least.
 _ALWAYS: Final[Mapping[str, Any]] = {"format": int, "bash": _TEXT, "python": (dict, NoneType)}
 _WITH_PYTHON: Final[Mapping[str, Any]] = {
     "python": {"version": str, "path": str, "bits": int},
@@ -77,7 +80,7 @@ def _check(value: object, shape: Any, name: str) -> None:
 
 
 def python_version(facts: Facts) -> tuple[int, ...] | None:
-    """Return the version of the image's Python, or None where it has none that can be used."""
+    """Return the version of the image's Python, or None without a usable one."""
     python = facts["python"]
     return (
         None if python is None else tuple(int(part) for part in str(python["version"]).split(".") if part.isdigit())

@@ -1,4 +1,6 @@
-"""Judge whether an image is ready for AzureML and InfiniBand: the probe's facts → findings. Pure.
+"""Judge whether an image is ready for AzureML and InfiniBand.
+
+The probe's facts → findings. Pure.
 
 The facts are kept with the image, not the verdict: rules and the user's exceptions may change without the image being looked into
 again.
@@ -32,7 +34,10 @@ def probe_script() -> bytes:
 
 @functools.cache
 def probe_key() -> str:
-    """Return what names this probe: facts of another one do not count. 16 hexadecimal digits."""
+    """Return what names this probe: facts of another one do not count.
+
+    16 hexadecimal digits.
+    """
     return hashlib.sha256(probe_script()).hexdigest()[:16]
 
 
@@ -40,7 +45,7 @@ def judge(facts: Facts, policy: CheckPolicy) -> tuple[Finding, ...]:
     """Return what there is to say of an image, the worst first.
 
     Args:
-        facts: what the probe found, with ``image`` as the engine tells it.
+        facts: the probe's, with ``image`` as the engine reports it.
         policy: what is wanted of the image, and what is allowed.
     """
     rules = ALWAYS_RULES

@@ -1,4 +1,4 @@
-"""What AzureML needs of an image. Pure rules: facts → findings."""
+"""AzureML's requirements of an image. Pure rules: facts → findings."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _packages(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
             check="azureml-packages",
             level="error",
             what=f"the image lacks {', '.join(missing)}",
-            why="the configuration asks for it, so something took it away again or another Python has it",
+            why="the configuration asks for it, so a later step removed it or another Python has the package",
             remedy=f"see whether image.pip or the base removes it, and that `{facts['python']['path']} -m pip list` shows it",
         )
     found = [
@@ -131,7 +131,10 @@ def _imports(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
 
 
 def _conflicts(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
-    """Conflicts among what the AzureML packages need are errors; others are warnings: many bases come with some."""
+    """Conflicts among what the AzureML packages need are errors.
+
+    Others are warnings: many bases come with some.
+    """
     if facts["pip_check"] is None:
         yield Finding(
             check="pip-conflicts", level="info", what="the image's Python has no pip to check its packages with"

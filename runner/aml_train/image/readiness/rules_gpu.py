@@ -1,4 +1,7 @@
-"""What GPUs and communication between them need of an image. Pure rules: facts → findings."""
+"""The requirements of GPUs and of communication between them.
+
+Pure rules: facts → findings.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def _nccl(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
             level="error",
             what=f"NCCL is there and does not load: {library['error']}",
             why="training on several GPUs would fail",
-            remedy="install NCCL anew, in the version that the image's torch or CUDA needs",
+            remedy="install NCCL again, in the version that the image's torch or CUDA needs",
         )
 
 
@@ -35,13 +38,16 @@ def _plugin(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
             check="nccl-plugin",
             level="warning",
             what=f"NCCL's network plugin {plugin['name']} does not load: {plugin['error']}",
-            why="NCCL then goes on without it, at less than the network's speed",
+            why="NCCL then continues without it, at less than the network's speed",
             remedy="install what it needs (UCX, SHARP, libibverbs), check LD_LIBRARY_PATH, or remove the plugin",
         )
 
 
 def _sockets(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
-    """Variables by NCCL's documentation, "Environment Variables": NCCL_IB_DISABLE, NCCL_NET."""
+    """Variables by NCCL's documentation, "Environment Variables".
+
+    NCCL_IB_DISABLE, NCCL_NET.
+    """
     variables = facts["environment"]
     forcing = []
     if variables.get("NCCL_IB_DISABLE", "0") not in ("", "0"):
@@ -53,7 +59,7 @@ def _sockets(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
             check="nccl-sockets",
             level="error" if policy.infiniband else "warning",
             what=f"the image sets {' and '.join(forcing)}",
-            why="NCCL uses sockets even where there is InfiniBand",
+            why="NCCL uses sockets even if there is InfiniBand",
             remedy="do not set it in the image, or set it in the job for computes without InfiniBand",
         )
 
@@ -94,7 +100,7 @@ def _mpi(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
     why = "jobs with `distribution: {type: mpi}` start their processes by it"
     if facts["commands"].get("mpirun") is None:
         if policy.mpi:
-            remedy = "install Open MPI, such as `image.apt: [openmpi-bin]`, or take a base that has it"
+            remedy = "install Open MPI, such as `image.apt: [openmpi-bin]`, or take a base with it"
             yield Finding(check="mpi", level="error", what="the image has no mpirun", why=why, remedy=remedy)
     elif facts["mpi"]:
         yield Finding(check="mpi", level="info", what=f"{facts['mpi']}, {facts['commands']['mpirun']}")
@@ -102,7 +108,7 @@ def _mpi(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
         yield Finding(
             check="mpi",
             level="warning",
-            what="mpirun is there and does not tell its version",
+            what="mpirun is there and does not report its version",
             why=why,
             remedy="run `mpirun --version` in the image and install what it asks for",
         )

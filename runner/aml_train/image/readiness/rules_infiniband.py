@@ -1,6 +1,6 @@
-"""What InfiniBand needs of an image. Pure rules: facts → findings.
+"""The requirements of InfiniBand. Pure rules: facts → findings.
 
-A build machine has no InfiniBand: "no device here" is not "broken". What can be known without a device is whether the libraries
+A build machine has no InfiniBand: "no device here" is not "broken". Without a device, it can be known whether the libraries
 load and fit together; and if they do not, NCCL and MPI fall back to sockets without a word.
 """
 
@@ -17,11 +17,14 @@ from aml_train.image.spec import CheckPolicy
 
 _SOCKETS: Final = "NCCL and MPI silently use sockets instead, which can be some forty times slower"
 _DRIVERS: Final = "write `ofed: {source: distro}` under image, or add the packages rdma-core, ibverbs-providers, libibverbs1 and librdmacm1 to image.apt"
-_REINSTALL: Final = "install the drivers anew, from one source: image.ofed, or the distribution's packages"
+_REINSTALL: Final = "install the drivers again, from one source: image.ofed, or the distribution's packages"
 
 
 def _absent(policy: CheckPolicy) -> Level:
-    """How bad it is that drivers are not there: they were asked for, several nodes will want them, or nobody does."""
+    """How bad it is that drivers are not there.
+
+    They are configured, several nodes will want them, or no job does.
+    """
     return "error" if policy.infiniband else "warning" if policy.several_nodes else "info"
 
 
@@ -155,7 +158,7 @@ def _device(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
         yield Finding(
             check="infiniband-device",
             level="info",
-            what=f"no device here{word}: nothing is broken, a machine without InfiniBand cannot tell more",
+            what=f"no device here{word}: nothing is broken, a machine without InfiniBand shows no more",
         )
 
 
@@ -170,7 +173,7 @@ def _tools(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
             check="infiniband-tools",
             level="info",
             what=f"the image lacks {', '.join(missing)}",
-            why="nothing needs them, but they tell in a job what is wrong with InfiniBand",
+            why="nothing needs them, but in a job they show what is wrong with InfiniBand",
             remedy="add ibverbs-utils and infiniband-diags to image.apt",
         )
 
@@ -212,7 +215,7 @@ def _ofed(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
 
 
 def _rdma_core(environment: Mapping[str, str]) -> str | None:
-    """Return the release of rdma-core that the base brings, such as 56.0, or None if its variables name none."""
+    """Return the base's release of rdma-core, such as 56.0, or None without one."""
     found = re.search(r"rdmacore(\d[\d.]*)", environment.get("MOFED_VERSION", ""))
     return environment.get("RDMACORE_VERSION") or (found[1] if found else None)
 

@@ -21,7 +21,7 @@ from aml_train.core.errors import ImageError
 from aml_train.core.http_client import answer_of, exchange
 
 _TOKEN_SECONDS: Final = 60.0
-"""What a token is good for at least, and where its answer does not say for how long
+"""The shortest validity of a token, and its validity if its answer does not name one
 (https://distribution.github.io/distribution/spec/auth/token/)."""
 
 _TOKEN_MARGIN: Final = 5.0
@@ -34,9 +34,11 @@ _LONGEST_TOKEN: Final = 24 * 3600.0
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryAuth:
-    """Credentials. *identity_token* is what ``docker login`` keeps of an OAuth 2 sign-in, instead of a password.
+    """Credentials of a registry.
 
-    *fetched* is told each token that is got for them, so that it can be hidden.
+    *identity_token* is what ``docker login`` keeps of an OAuth 2 sign-in, instead of a password.
+
+    *fetched* receives each token that is fetched for them, so that it can be hidden.
     """
 
     username: str
@@ -56,17 +58,20 @@ Login = Callable[[], RegistryAuth | None]
 
 @runtime_checkable
 class RenewableLogin(Protocol):
-    """A :data:`Login` that can be told that what it gave is refused."""
+    """A :data:`Login` that accepts the refusal of its credentials."""
 
     def __call__(self) -> RegistryAuth | None:
         """Return the credentials of the moment."""
 
     def renew(self) -> None:
-        """Forget what was given: the next call fetches anew."""
+        """Forget the credentials: the next call fetches them again."""
 
 
 def renew(auth: RegistryAuth | Login | None) -> bool:
-    """Have *auth* fetch anew, because it was refused; False where it has nothing else to give."""
+    """Have *auth* fetch its credentials again, because they were refused.
+
+    False where it has nothing else to give.
+    """
     if isinstance(auth, RenewableLogin):
         auth.renew()
         return True
@@ -89,12 +94,12 @@ def sign_in_hint(host: str) -> str:
 
 
 def is_acr(host: str) -> bool:
-    """Tell whether *host* is an Azure Container Registry, by the domains of Azure's clouds."""
+    """Return whether *host* is an Azure Container Registry, by its domain."""
     return host.lower().endswith((".azurecr.io", ".azurecr.us", ".azurecr.cn"))
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether *host* can only be this machine."""
+    """Return whether *host* can only be this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -104,13 +109,13 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_challenge(text: str) -> tuple[str, dict[str, str]]:
-    """Split ``Bearer realm="…",service="…"`` into its scheme, in lower case, and its parameters."""
+    """Split ``Bearer realm="…",service="…"`` into its scheme and parameters."""
     scheme, _, rest = text.strip().partition(" ")
     return scheme.lower(), dict(_PARAMETER.findall(rest))
 
 
 class Authenticator:
-    """Answers challenges of one registry and remembers the tokens, each for its scopes, as long as they are good.
+    """Answers challenges of one registry and caches the tokens by their scopes.
 
     Args:
         session: makes the requests.
@@ -144,7 +149,7 @@ class Authenticator:
         return f"Bearer {token}" if self._now() < until else None
 
     def answer(self, challenge: str, scopes: Sequence[str], tried: str | None) -> str | None:
-        """Return the header for the answer to *challenge*, or None where there is nothing (more) to try.
+        """Return the header for the answer to *challenge*, or None after the last attempt.
 
         Raises:
             BusyError: the token service has too much to do.

@@ -1,4 +1,6 @@
-"""A small client of the registry interface (OCI distribution specification 1.1, Docker registry v2).
+"""A small client of the registry API.
+
+OCI distribution specification 1.1, Docker registry v2.
 
 Only what the pipeline needs: manifests, blobs, mounts, tags. Proxies, certificates and credentials are passed in; the process's
 environment is not read.
@@ -43,7 +45,9 @@ _CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryLocation:
-    """Where images are released to. A registry has two names: the engine's and the jobs'.
+    """The registry that images are released to.
+
+    A registry has two names: the engine's and the jobs'.
 
     Attributes:
         push_name: host and port as the engine names it, such as ``localhost:7381``.
@@ -67,11 +71,17 @@ class RegistryLocation:
     engine_runs_jobs: bool = False
 
     def credentials(self) -> RegistryAuth | None:
-        """Return the credentials of the moment, for the engine. They are not kept: ask again for the next push or pull."""
+        """Return the credentials of the moment, for the engine.
+
+        They are not kept: ask again for the next push or pull.
+        """
         return self.auth() if callable(self.auth) else self.auth
 
     def logins(self, base: str) -> dict[str, RegistryAuth]:
-        """Return the credentials of the moment for a build, by registry: of this one, and of *base*, the one that the base is in."""
+        """Return the credentials of the moment for a build, by registry.
+
+        Of this one, and of *base*, the one that the base is in.
+        """
         there = self.elsewhere(base) if base != self.push_name else None
         found = {base: there() if callable(there) else there, self.push_name: self.credentials()}
         return {registry: auth for registry, auth in found.items() if auth is not None}
@@ -92,7 +102,9 @@ class RegistryLocation:
 
 
 class Registry:
-    """A client of one registry. Every method raises ImageError, with reason and remedy, where the registry refuses.
+    """A client of one registry.
+
+    Every method raises ImageError, with reason and remedy, where the registry refuses.
 
     Args:
         url: ``https://host[:port]``; ``http`` is accepted for loopback addresses only, and where *same_machine* says so.
@@ -149,7 +161,7 @@ class Registry:
             logger.debug("%s keeps an empty upload until it tires of it: %r", self.host, error)
 
     def head_manifest(self, repository: str, reference: str) -> ManifestHead | None:
-        """Return digest and type of what *reference* (tag or digest) names, or None where there is nothing."""
+        """Return digest and type of the manifest of a tag or digest, or None."""
         response = self._read("HEAD", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
         if response.status_code == 404:
             return None
@@ -165,7 +177,10 @@ class Registry:
         return ManifestHead(digest=digest, media_type=_media_type(response))
 
     def get_manifest(self, repository: str, reference: str) -> Manifest | None:
-        """Return a manifest byte for byte, its digest computed here; None where there is nothing."""
+        """Return a manifest byte for byte, its digest computed here.
+
+        None where there is nothing.
+        """
         response = self._read("GET", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
         if response.status_code == 404:
             return None
@@ -197,7 +212,10 @@ class Registry:
             raise ImageError(f"{self.host} stored {repository}:{reference} as {told}, not as {digest}")
 
     def put_tag(self, repository: str, tag: str, manifest: Manifest) -> None:
-        """Put *manifest* under *tag*. A tag that may not be written any more is left, if it names that manifest already."""
+        """Put *manifest* under *tag*.
+
+        A tag that may not be written any more is left, if it names that manifest already.
+        """
         response = self._put(repository, tag, manifest.content, manifest.media_type)
         if response.status_code in (
             400,
@@ -211,7 +229,10 @@ class Registry:
         self._check_put(response, repository, tag, manifest.content)
 
     def untag(self, repository: str, tag: str) -> bool:
-        """Remove a tag and leave what it named; False where this registry cannot (distribution before 3.0), or may not."""
+        """Remove a tag and leave what it named.
+
+        False where this registry cannot (distribution before 3.0), or may not.
+        """
         scopes = _scopes(repository, "pull", "push", "delete")
         path = f"/acr/v1/{repository}/_tags/{tag}" if is_acr(self.host) else f"/v2/{repository}/manifests/{tag}"
         response = self._request("DELETE", f"{self.url}{path}", scopes)
@@ -223,7 +244,9 @@ class Registry:
         return is_acr(self.host)
 
     def lock_tag(self, repository: str, tag: str) -> bool:
-        """Have an Azure Container Registry refuse to move or remove *tag*; False where it does not let us.
+        """Have an Azure Container Registry refuse to move or remove *tag*.
+
+        False where it does not let us.
 
         Source: https://learn.microsoft.com/azure/container-registry/container-registry-image-lock.
         """
@@ -237,14 +260,17 @@ class Registry:
         return response.status_code == 200
 
     def has_blob(self, repository: str, digest: str) -> bool:
-        """Tell whether the blob can be read in *repository*."""
+        """Return whether the blob can be read in *repository*."""
         response = self._read("HEAD", repository, f"blobs/{digest}")
         if response.status_code != 404:
             self._http.expect(response, 200, f"look up {repository}@{digest}")
         return response.status_code == 200
 
     def get_blob(self, repository: str, digest: str, *, limit: int = _MANIFEST_LIMIT) -> bytes:
-        """Return a small blob, verified; ImageError if it is not there, larger than *limit*, or not what it says."""
+        """Return a small blob, verified.
+
+        ImageError if it is not there, larger than *limit*, or not what it says.
+        """
         contents: list[bytes] = []
 
         def attempt() -> requests.Response:
@@ -262,7 +288,10 @@ class Registry:
         return content
 
     def stream_blob(self, repository: str, digest: str) -> Iterator[bytes]:
-        """Yield a blob's contents as they arrive, unverified; the connection ends with the iterator."""
+        """Yield a blob's contents as they arrive, unverified.
+
+        The connection ends with the iterator.
+        """
         try:
             with self._once("GET", repository, digest) as response:
                 self._http.expect(response, 200, f"read {repository}@{digest}")
@@ -271,7 +300,7 @@ class Registry:
             self._http.expect(error.response, 200, f"read {repository}@{digest}")
         except requests.RequestException as error:
             raise ImageError(
-                f"reading {repository}@{digest} from {self.host} broke off: {type(error).__name__}"
+                f"reading {repository}@{digest} from {self.host} was interrupted: {type(error).__name__}"
             ) from error
 
     def upload_blob(self, repository: str, content: bytes) -> str:
@@ -282,7 +311,7 @@ class Registry:
         return digest
 
     def mount_blob(self, repository: str, digest: str, source: str) -> None:
-        """Make a blob of the repository *source* readable in *repository*, by copying where the registry cannot mount."""
+        """Make a blob of *source* readable in *repository*: mount it, else copy it."""
         url = f"{self.url}/v2/{repository}/blobs/uploads/"
         scopes = [*_scopes(repository, "pull", "push"), *_scopes(source, "pull")]
         response = self._request("POST", url, scopes, params={"mount": digest, "from": source})
@@ -310,7 +339,10 @@ class Registry:
             self._upload(repository, digest, rewound)
 
     def tags(self, repository: str) -> list[str]:
-        """Return the tags of *repository*, in the registry's order; none where it does not exist."""
+        """Return the tags of *repository*, in the registry's order.
+
+        None where it does not exist.
+        """
         found: list[str] = []
         url: str | None = f"{self.url}/v2/{repository}/tags/list"
         fail = self._fail(f"list the tags of {repository}")
@@ -328,7 +360,7 @@ class Registry:
     def _fail(self, what: str) -> Callable[[str], ImageError]:
         """Return what makes the error of an answer that cannot be used to *what*."""
         return lambda problem: ImageError(
-            f"the registry {self.host} was asked to {what}, and its answer {problem}",
+            f"the answer of the registry {self.host} to {what} {problem}",
             hint="Is it a registry that answers there, and no proxy or sign-in page in front of it?",
         )
 
@@ -360,9 +392,9 @@ class Registry:
         return start
 
     def _upload(self, repository: str, digest: str, body: Callable[[], Any]) -> None:
-        """Send a blob in one piece; *body* makes the contents anew for each attempt.
+        """Send a blob in one piece; *body* makes the contents again for each attempt.
 
-        An upload that broke off is begun again: nobody knows how much of it arrived.
+        An interrupted upload is begun again: how much of it arrived is unknown.
         """
 
         def attempt() -> requests.Response:
@@ -379,7 +411,10 @@ class Registry:
         self._http.expect(self._http.repeated(attempt), 201, f"upload {digest} to {repository}")
 
     def _once(self, method: str, repository: str, digest: str) -> requests.Response:
-        """Begin to read a blob; what breaks off while it is read is the caller's to repeat."""
+        """Begin to read a blob.
+
+        The caller repeats a read that is interrupted.
+        """
         url = f"{self.url}/v2/{repository}/blobs/{digest}"
         return self._http.once(method, url, scopes=_scopes(repository, "pull"), stream=True)
 

@@ -1,4 +1,7 @@
-"""Requests to a registry: signed in, repeated where that makes sense, and told in words where they are refused."""
+"""Requests to a registry.
+
+Signed in, with retries if they make sense, and refusals in plain words.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +66,9 @@ class RegistryHttp:
         self._session.close()
 
     def repeated(self, work: Callable[[], requests.Response]) -> requests.Response:
-        """Return what *work* returns, doing it again where connection or registry fail for the moment.
+        """Return what *work* returns; retry transient failures of connection and registry.
 
-        What the registry asks to wait (``Retry-After``) is waited, within two minutes.
+        A wait that the registry asks for (``Retry-After``) is kept, within two minutes.
         """
         try:
             for attempt in stamina.retry_context(
@@ -133,12 +136,12 @@ class RegistryHttp:
         elif response.status_code == 405:
             hint = "The repository or the tag may be locked."
         elif response.status_code == 429:
-            hint = "The registry limits how often it is asked; sign in, or try later."
+            hint = "The registry limits the rate of requests; sign in, or try later."
         raise ImageError(f"the registry {self.host} refused to {what}: {_complaint(response)}", hint=hint)
 
 
 def _backoff(error: Exception) -> bool | float:
-    """Tell whether to try again, and after how many seconds where the registry said so."""
+    """Return whether to retry, or the seconds that the registry asks to wait."""
     if isinstance(error, BusyError):
         asked = retry_after(error.response.headers)
         return True if asked is None else asked <= _LONGEST_WAIT and max(asked, 0.1)
@@ -152,14 +155,14 @@ def _unless_busy(response: requests.Response) -> requests.Response:
 
 
 def _complaint(response: requests.Response) -> str:
-    """Return status and the registry's own words, which it gives as ``{"errors": [{"code", "message"}]}``."""
+    """Return status and words, of ``{"errors": [{"code", "message"}]}``."""
     asked = response.headers.get("Retry-After")
     wait = [f"(it asks to wait: Retry-After {asked[:_LONGEST_WORDS]})"] if asked else []
     return " ".join([f"HTTP {response.status_code}", *_words(response), *wait]).strip()
 
 
 def _words(response: requests.Response) -> list[str]:
-    """Return what the registry says of its errors, the beginning of its answer if that has another form; nothing is trusted here."""
+    """Return the registry's error texts, or the beginning of another answer."""
     try:
         document = decode(response.content)
     except UndecodableError:

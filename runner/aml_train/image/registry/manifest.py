@@ -1,4 +1,7 @@
-"""Manifests of images and indexes, byte for byte (OCI image specification 1.1; Docker image manifest version 2, schema 2)."""
+"""Manifests of images and indexes, byte for byte.
+
+OCI image specification 1.1; Docker image manifest version 2, schema 2.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ class Manifest:
 
     @property
     def answer(self) -> Answer:
-        """The parsed contents, to be read with care: whoever may push can write anything into it."""
+        """The parsed contents, to be read with care.
+
+        Anyone who may push can write anything into it.
+        """
 
         def fail(problem: str) -> ImageError:
             return ImageError(f"the manifest {self.digest} cannot be used: it {problem}")
@@ -54,12 +60,18 @@ class Manifest:
 
     @property
     def config_digest(self) -> str | None:
-        """Digest of the image's configuration, which classic engines call the image id; None for an index."""
+        """Digest of the image's configuration, which classic engines call the image id.
+
+        None for an index.
+        """
         return None if self.is_index else self._entries()[0].text("digest")
 
     @property
     def blobs(self) -> list[str]:
-        """Digests of configuration and layers that the registry keeps; layers kept elsewhere (``urls``) are left out."""
+        """Digests of configuration and layers that the registry keeps.
+
+        Layers kept elsewhere (``urls``) are left out.
+        """
         return (
             [] if self.is_index else [one.text("digest") for one in self._entries() if not one.list_of_texts("urls")]
         )
@@ -80,7 +92,10 @@ class Manifest:
         return [] if self.is_index else [one.whole("size") or 0 for one in self._entries()[1:]]
 
     def _entries(self) -> list[Answer]:
-        """Return what is listed: an index's manifests, or an image's configuration and then its layers."""
+        """Return what is listed.
+
+        An index's manifests, or an image's configuration and then its layers.
+        """
         document = self.answer
         wanted = ("manifests",) if self.is_index else ("config", "layers")
         if missing := [key for key in wanted if not document.has(key)]:
@@ -96,7 +111,7 @@ class Manifest:
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestHead:
-    """What HEAD says of a manifest."""
+    """The facts of a manifest in the answer to HEAD."""
 
     digest: str
     media_type: str

@@ -1,4 +1,7 @@
-"""The container that tests run in: made with its limits, run to its end, removed or kept."""
+"""The container that tests run in.
+
+Made with its limits, run to its end, removed or kept.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ KEPT: Final = "aml-train-kept"
 
 _LEASE: Final = 600.0
 _STREAMS: Final[Mapping[int, str]] = {1: "stdout", 2: "stderr"}
-# Beyond the family xunit1, which tells file and line: what failed tests printed (https://docs.pytest.org/en/stable/reference/reference.html#ini-options-ref).
+# Beyond the family xunit1, which reports file and line: the output of failed tests (https://docs.pytest.org/en/stable/reference/reference.html#ini-options-ref).
 _PYTEST: Final = "--junitxml={} -o junit_family=xunit1 -o junit_logging=all -o junit_log_passing_tests=false"
 # A report that the image or the project brings is none of these tests: only what appears after this counts.
 _WITHOUT_REPORT: Final = 'rm -rf -- "$0" && exec /bin/sh -c "$1"'
@@ -46,7 +49,7 @@ def working_folder(spec: TestSpec) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportPath:
-    """Where the tests' report appears in the container.
+    """The path of the tests' report in the container.
 
     Attributes:
         path: the file.
@@ -58,7 +61,7 @@ class ReportPath:
 
 
 def report_path(spec: TestSpec) -> ReportPath:
-    """Return where *spec* has the report, or a path outside of the project that no image has."""
+    """Return the report's path of *spec*, or a path that no image has."""
     if spec.junit is not None:
         return ReportPath(path=f"{working_folder(spec)}/{spec.junit}")
     folder = f"aml-train-report-{secrets.token_hex(8)}"
@@ -66,14 +69,17 @@ def report_path(spec: TestSpec) -> ReportPath:
 
 
 def tests_entrypoint(spec: TestSpec, report: ReportPath) -> list[str]:
-    """Return the container's entrypoint: the command, after a report of the user's own path was removed. Pure."""
+    """Return the container's entrypoint.
+
+    The command, after a report of the user's own path was removed. Pure.
+    """
     if report.folder is not None:
         return ["/bin/sh", "-c", spec.command]
     return ["/bin/sh", "-c", _WITHOUT_REPORT, report.path, spec.command]
 
 
 def has_gpus(info: Mapping[str, Any]) -> bool:
-    """Tell whether an engine has GPUs, by what it says of itself. Pure.
+    """Return whether an engine has GPUs, by its own information. Pure.
 
     NVIDIA's toolkit registers a runtime, or, since Docker 28.3, the engine lists the devices of the Container Device Interface.
     """
@@ -130,7 +136,7 @@ def create_container(image: str, spec: TestSpec, report: ReportPath, engine: Doc
         given = spec.env.get("PYTEST_ADDOPTS", own.get("PYTEST_ADDOPTS", ""))
         environment["PYTEST_ADDOPTS"] = f"{given} {_PYTEST.format(report.path)}".strip()
     gpus = spec.limits.gpus == "auto" and has_gpus(engine.info())
-    # What is kept has no owner and no lease, so that no sweep takes it away.
+    # A kept container has no owner and no lease, so that no sweep removes it.
     labels = {LABEL_KIND: "kept"} if spec.keep else container_labels(engine, "tests", spec.timeout + _LEASE)
     try:
         return engine.containers.create(
@@ -180,7 +186,10 @@ def _refused(error: Any) -> TestsFailedError:
 def run_container(
     container: Container, timeout: float, engine: DockerClient, listener: Listener
 ) -> tuple[float, bool]:
-    """Run the container to its end; return seconds and whether it had to be killed for the time."""
+    """Run the container to its end.
+
+    Return seconds and whether it had to be killed for the time.
+    """
     from docker.errors import APIError
     from docker.utils import socket as docker_socket
 
@@ -213,7 +222,10 @@ def run_container(
 
 
 def split_lines(frames: Iterable[tuple[int, bytes]]) -> Iterator[LogLine]:
-    """Turn the frames of a container's output (1 is stdout, 2 stderr) into lines; see :class:`aml_train.core.text.LineSplitter`."""
+    """Turn the frames of a container's output (1 is stdout, 2 stderr) into lines.
+
+    See :class:`aml_train.core.text.LineSplitter`.
+    """
     splitters = {number: LineSplitter() for number in _STREAMS}
     for number, chunk in frames:
         yield from _log_lines(number, splitters[number].feed(chunk))
@@ -227,7 +239,10 @@ def _log_lines(number: int, pieces: Iterable[Piece]) -> Iterator[LogLine]:
 
 
 def end_container(container: Container, spec: TestSpec) -> None:
-    """Remove the container, or stop it where it is kept. May be called again, and from another thread."""
+    """Remove the container, or stop it where it is kept.
+
+    May be called again, and from another thread.
+    """
     from docker.errors import APIError, NotFound
 
     if not spec.keep:
@@ -243,7 +258,10 @@ def end_container(container: Container, spec: TestSpec) -> None:
 
 
 def tell_kept(container: Container, spec: TestSpec, listener: Listener) -> None:
-    """Say how to look into a kept container. It has ended, so an image is made of it, as the tests left it."""
+    """Say how to look into a kept container.
+
+    It has ended, so an image is made of it, as the tests left it.
+    """
     name = container.name
     network = "" if spec.network else " --network none"
     enter = (

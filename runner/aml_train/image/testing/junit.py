@@ -1,4 +1,4 @@
-"""Read a JUnit report, as pytest and others write it, and find each failed test's place in the project."""
+"""Read a JUnit report, and find each failed test's place in the project."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Places:
 
     Attributes:
         files: their paths, relative to the project.
-        root: the folder that they lay in, in the container.
+        root: the folder that they were in, in the container.
         workdir: the folder that the tests ran in, relative to it.
     """
 
@@ -59,14 +59,14 @@ class Places:
     def locate(
         self, file: str | None, start: str | None, classname: str, traceback: str
     ) -> tuple[str | None, int | None]:
-        """Return file and line (one-based) of a failure; None for what is not told.
+        """Return file and line (one-based) of a failure; None for an unknown one.
 
         Args:
             file: the report's attribute ``file``.
             start: its attribute ``line``: where the test begins; pytest counts it from zero (_pytest/junitxml.py, family xunit1).
             classname: its attribute ``classname``.
             traceback: text of the failure. The last line that it names in the test's file is the one; where the file is
-                not told, the last line in any file of the project.
+                missing, the last line in any file of the project.
         """
         found = self.find(file) if file is not None else self.find_module(classname)
         entries = list(self._entries(traceback))
@@ -94,7 +94,7 @@ _EXPECTED: Final = "pytest.xfail"
 
 @dataclass(frozen=True, kw_only=True)
 class JUnitReport:
-    """What a report says.
+    """The contents of a report.
 
     Attributes:
         slowest: test name → seconds of the slowest few.

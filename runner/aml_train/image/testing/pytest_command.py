@@ -1,4 +1,7 @@
-"""Whether a shell command line runs pytest. Pure: the text alone is read, as a shell would cut it into words."""
+"""Whether a shell command line runs pytest.
+
+Pure: the text alone is read, as a shell would cut it into words.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _PYTEST: Final = re.compile(r"(?:.*/)?(?:pytest|py\.test)(?:-?3(?:\.\d+)?)?")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _SEPARATORS: Final = frozenset(";&|()\n")
 _SHELL_WORDS: Final = frozenset({"{", "!", "if", "then", "else", "elif", "do", "while", "until"})
-#: Commands that run the command which their arguments name, after options of their own.
+#: Commands that run the command which their arguments name, after options.
 _WRAPPERS: Final = frozenset(
     {
         "exec",
@@ -36,14 +39,17 @@ _INTRODUCERS: Final = frozenset({"-m", "run"})
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A command line: its simple commands, and what follows each of them but, mostly, the last."""
+    """A command line: its simple commands, and what follows each of them."""
 
     commands: tuple[tuple[str, ...], ...]
     separators: tuple[str, ...]
 
 
 def split_line(command: str) -> Line:
-    """Cut *command* into simple commands (POSIX 2.9.1). Quotes that do not close make one command of all words."""
+    """Cut *command* into simple commands (POSIX 2.9.1).
+
+    Quotes that do not close make one command of all words.
+    """
     lexer = shlex.shlex(command.replace("\\\n", " "), posix=True, punctuation_chars=";&|()<>\n")
     lexer.whitespace, lexer.whitespace_split = " \t\r", True
     try:
@@ -62,19 +68,25 @@ def split_line(command: str) -> Line:
 
 
 def runs_pytest(command: str) -> bool:
-    """Tell whether *command* names pytest as a program to run; one that a script or a Makefile runs is not seen."""
+    """Return whether *command* names pytest as a program to run.
+
+    One that a script or a Makefile runs is not seen.
+    """
     return any(_is_pytest(words) or _shell_runs_pytest(words) for words in split_line(command).commands)
 
 
 def ends_as_pytest(command: str) -> bool:
-    """Tell whether the exit status of *command*, where it is zero, is pytest's own: pytest comes last, joined by ``&&`` alone."""
+    """Return whether a zero exit status of *command* is pytest's own.
+
+    Pytest comes last, joined by ``&&`` alone.
+    """
     line = split_line(command)
     last = line.commands[-1] if line.commands else ()
     return _is_pytest(last) and not _SHELL_WORDS & set(last) and set(line.separators) <= {"&&"}
 
 
 def _program(words: Sequence[str]) -> Sequence[str]:
-    """Return *words* from the program on, without assignments and the shell's own words."""
+    """Return *words* from the program on, without assignments and shell keywords."""
     start = next(
         (number for number, word in enumerate(words) if not (_ASSIGNMENT.fullmatch(word) or word in _SHELL_WORDS)),
         len(words),
@@ -92,6 +104,6 @@ def _is_pytest(words: Sequence[str]) -> bool:
 
 
 def _shell_runs_pytest(words: Sequence[str]) -> bool:
-    """Tell whether *words* are a shell that runs pytest: ``bash -ec "pytest -q"``."""
+    """Return whether *words* are a shell that runs pytest: ``bash -ec "pytest -q"``."""
     pairs = itertools.pairwise(_program(words))
     return any(option.startswith("-") and option.endswith("c") and runs_pytest(text) for option, text in pairs)

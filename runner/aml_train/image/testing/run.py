@@ -34,7 +34,7 @@ _NOTHING_COLLECTED: Final = 5
 _USABLE: Final = "It must be a JUnit file of at most 50 MiB that the command writes at its end."
 _EMPTY_HINT: Final = "Check tests.command and tests.files, or allow it: `tests: {allow-empty: true}`."
 
-# What the shell and pytest mean by an exit code (POSIX 2.8.2; https://docs.pytest.org/en/stable/reference/exit-codes.html).
+# Exit codes of the shell and of pytest (POSIX 2.8.2; https://docs.pytest.org/en/stable/reference/exit-codes.html).
 _EXIT_CODES: Final[Mapping[int, tuple[str, str]]] = {
     2: (
         "were interrupted or could not be collected",
@@ -50,13 +50,15 @@ _EXIT_CODES: Final[Mapping[int, tuple[str, str]]] = {
         "could not run: the command was not found in the image",
         "Add what it needs to image.pip or image.apt, such as pytest.",
     ),
-    137: ("were killed", "Something sent SIGKILL, often for want of memory."),
+    137: ("were killed", "SIGKILL was sent, often for lack of memory."),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class TestResults:
-    """How tests that passed ended. Counts are None where no report was written (*report* is False).
+    """How tests that passed ended.
+
+    Counts are None where no report was written (*report* is False).
 
     Attributes:
         seconds: how long the container ran.
@@ -78,7 +80,7 @@ class TestResults:
 def run_tests(
     image: str, spec: TestSpec, *, engine: DockerClient, listener: Listener, token: CancelToken | None = None
 ) -> TestResults:
-    """Run *spec* in a container of *image*, which is removed afterwards, or kept where *spec* says so.
+    """Run *spec* in a container of *image*, which is removed unless kept.
 
     The image's entrypoint is left out. Files are copied into :data:`WORKSPACE`; without ``network`` there is none.
 
@@ -86,7 +88,7 @@ def run_tests(
         image: image id or name, in the engine.
         spec: the tests.
         engine: the engine that has the image.
-        listener: told each line as it comes, and the result.
+        listener: receives each line as it comes, and the result.
         token: ends the tests at once.
 
     Raises:
@@ -161,7 +163,7 @@ def judge(
 ) -> TestsFailedError | None:
     """Return the error that the tests' end means, or None where they passed. Pure.
 
-    Both must say so: the exit code and the report, which must be there where one was asked for or pytest writes it.
+    Both must say so: the exit code and the report, which must exist if it is configured or pytest writes it.
 
     Args:
         exit_code: the container's.
@@ -179,7 +181,7 @@ def judge(
     listed = _listing(report.failures) if report else ""
     if oom_killed:
         return TestsFailedError(
-            "the tests were killed for want of memory" + listed,
+            "the tests were killed for lack of memory" + listed,
             hint="Raise tests.memory." if spec.limits.memory is not None else "Give the engine more memory.",
         )
     if report is not None and report.failures:
@@ -204,7 +206,7 @@ def judge(
 
 
 def _missing(spec: TestSpec) -> TestsFailedError | None:
-    """Return the error that the lack of a report means for tests that ended with exit code 0."""
+    """Return the error of a missing report for tests that ended with exit code 0."""
     if spec.junit is not None:
         return TestsFailedError(
             f"the tests ended well but wrote no report at {spec.junit}",
@@ -215,7 +217,7 @@ def _missing(spec: TestSpec) -> TestsFailedError | None:
     return TestsFailedError(
         f"pytest ended with exit code 0 and wrote no report, so that it did not come to its end: {spec.command}",
         hint="Something may have ended its process, such as os._exit() in a test or in what it calls. "
-        "If the command has a --junitxml of its own, give the same path as tests.junit.",
+        "If the command has its own --junitxml, give the same path as tests.junit.",
     )
 
 
@@ -234,7 +236,7 @@ def _listing(failures: tuple[TestFailure, ...]) -> str:
 
 
 def _read_report(container: Container, path: str, spec: TestSpec) -> tuple[JUnitReport | None, str | None]:
-    """Return the report of tests that have ended, or why what they wrote cannot be used. An empty file is no report."""
+    """Return the report of tests that have ended, or why it cannot be used."""
     try:
         content = fetch_file(container, path)
         if not content:

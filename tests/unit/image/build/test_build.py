@@ -141,8 +141,8 @@ def test_push_is_followed() -> None:
     [
         ([{"error": "denied", "errorDetail": {"message": "denied"}}], "the push of r:t failed: denied"),
         ([{"errorDetail": {"message": "no basic auth"}}], "the push of r:t failed: no basic auth"),
-        ([{"status": "x"}], "told no digest"),
-        ([{"aux": {"Digest": "md5:1"}}], "told no digest"),
+        ([{"status": "x"}], "reported no digest"),
+        ([{"aux": {"Digest": "md5:1"}}], "reported no digest"),
     ],
 )
 def test_push_that_fails(stream: list[dict[str, object]], message: str) -> None:

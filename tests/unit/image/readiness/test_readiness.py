@@ -172,7 +172,7 @@ CASES: list[tuple[str, dict[str, Any], CheckPolicy, str, str]] = [
     ("capabilities", _facts(environment__NVIDIA_DRIVER_CAPABILITIES="video", cuda="12.6"), IB, "warning", "cuda: .*CAPABILITIES=video"),
     ("mpi", _facts(commands__mpirun="/usr/bin/mpirun", mpi="mpirun (Open MPI) 4.1.4"), IB, "info", r"mpi: mpirun \(Open MPI\) 4\.1\.4"),
     ("no mpi", _facts(), CheckPolicy(mpi=True), "error", "mpi: the image has no mpirun: jobs with `distribution"),
-    ("broken mpi", _facts(commands__mpirun="/usr/bin/mpirun", mpi=""), IB, "warning", "mpi: mpirun is there and does not tell"),
+    ("broken mpi", _facts(commands__mpirun="/usr/bin/mpirun", mpi=""), IB, "warning", "mpi: mpirun is there and does not report"),
 ]  # fmt: skip
 
 

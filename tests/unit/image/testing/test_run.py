@@ -139,7 +139,7 @@ EMPTY = {"allow_empty": True}
         (5, None, None, {}, "ran no test (exit code 5)"),
         (127, None, None, {}, "not found in the image"),
         (137, None, None, {}, "the tests were killed (exit code 137)"),
-        (137, None, None, {"oom_killed": True}, "for want of memory"),
+        (137, None, None, {"oom_killed": True}, "for lack of memory"),
         (137, None, None, {"timed_out": True}, "longer than 1800 seconds"),
     ],
 )

@@ -1,1 +1,4 @@
-"""Scripts that run inside a build, in the image's own Python. They import nothing of aml-train."""
+"""Scripts that run inside a build, in the image's own Python.
+
+They import nothing of aml-train.
+"""
