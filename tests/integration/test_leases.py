@@ -17,7 +17,7 @@ from docker.errors import NotFound
 
 from aml_train.core.events import Event, Notice
 from aml_train.core.temporary import process_start
-from aml_train.image.leftovers import LABEL_LEASE, container_labels, sweep
+from aml_train.image.leftovers import LABEL_LEASE, container_labels, sweep_leftovers
 from tests.integration.conftest import BASE, Recorder
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_what_a_killed_process_left_is_swept_and_what_a_living_one_has_is_not(
     engine: DockerClient, make: Any, recorder: Recorder
 ) -> None:
     killed, living = make(), make()
-    sweep(engine, recorder)
+    sweep_leftovers(engine, recorder)
     assert killed.there(engine) == living.there(engine) == (True, True)
 
     killed.process.kill()
@@ -94,7 +94,7 @@ def test_what_a_killed_process_left_is_swept_and_what_a_living_one_has_is_not(
     while process_start(killed.process.pid) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    swept = sweep(engine, recorder)
+    swept = sweep_leftovers(engine, recorder)
     assert killed.image in swept.images
     assert "tests" in swept.containers
     assert killed.there(engine) == (False, False)
@@ -111,7 +111,7 @@ def test_a_killed_owner_in_a_container_is_dead_when_that_ends(engine: DockerClie
     }
     owned = engine.containers.create(BASE, ["true"], labels=labels)
     try:
-        sweep(engine, recorder)
+        sweep_leftovers(engine, recorder)
         owned.reload()
         owner.kill()
         owner.wait()
@@ -120,7 +120,7 @@ def test_a_killed_owner_in_a_container_is_dead_when_that_ends(engine: DockerClie
         while owner.id in {item["Id"] for item in engine.api.containers()}:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        sweep(engine, recorder)
+        sweep_leftovers(engine, recorder)
         with pytest.raises(NotFound):
             owned.reload()
     finally:
@@ -132,7 +132,7 @@ def test_an_owner_of_another_machine_has_its_lease(engine: DockerClient, recorde
     leased = engine.containers.create(BASE, ["true"], labels=labels)
     expired = engine.containers.create(BASE, ["true"], labels={**labels, LABEL_LEASE: "1000"})
     try:
-        sweep(engine, recorder)
+        sweep_leftovers(engine, recorder)
         leased.reload()
         with pytest.raises(NotFound):
             expired.reload()
@@ -149,6 +149,6 @@ def test_sweeps_at_once_do_not_disturb_each_other(engine: DockerClient, make: An
         item.process.wait()
     told: list[Event] = []
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: sweep(engine, told.append), range(4)))
+        list(pool.map(lambda _: sweep_leftovers(engine, told.append), range(4)))
     assert [item.there(engine) for item in killed] == [(False, False)] * 3
     assert not [event for event in told if isinstance(event, Notice) and event.level == "warning"], told

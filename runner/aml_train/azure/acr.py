@@ -77,10 +77,10 @@ def location_of(
         ServiceError: one of Azure's registries refuses the identity, and there is nothing else.
         ImageError: what ``docker login`` keeps cannot be read.
     """
-    from aml_train.image import RegistryAuth, RegistryLocation, docker_login, is_acr, network, registry_url
+    from aml_train.image import RegistryAuth, RegistryLocation, docker_login, http_options, is_acr, registry_url
 
     url = registry_url(host)
-    verify, proxies = network(url, outer)
+    verify, proxies = http_options(url, outer)
     auth: RegistryAuth | Login | None
     if settings.registry_user is not None:
         fetched(password or "")
@@ -116,11 +116,11 @@ def logins_by_identity(
 
     def login(registry: str) -> Login | None:
         from aml_train.azure.acr_login import AcrLogin
-        from aml_train.image import docker_login, is_acr, network, registry_url
+        from aml_train.image import docker_login, http_options, is_acr, registry_url
 
         if not is_acr(registry) or docker_login(registry, outer) is not None:
             return None
-        session = _session(*network(registry_url(registry), outer))
+        session = _session(*http_options(registry_url(registry), outer))
         return AcrLogin(registry, lambda: sign_in().token(scope), session=session, fetched=fetched)
 
     return functools.cache(login)

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from aml_train.config import Config
     from aml_train.image import Facts, ImageSpec
 
-BUILD_LEASE: Final = 24 * 3600.0
-"""Seconds that a build and its checks may take; it counts only where their owner's life cannot be asked for."""
-
 _MARKS: Final[dict[Level, tuple[str, str]]] = {
     "error": ("✗", "red"),
     "warning": ("!", "yellow"),
@@ -87,28 +84,28 @@ def check(
     from aml_train.cli.console import printable
     from aml_train.core.docker import connect_engine
     from aml_train.core.threads import drain
-    from aml_train.image import CheckPolicy, failure, judge
+    from aml_train.image import CheckPolicy, judge_facts, readiness_error
 
     engine = connect_engine(dict(os.environ))
     with contextlib.closing(engine), drain():
         if reference is None:
-            spec, facts = _build_and_look(load(directory, config, job, target, sets), engine, secret_paths)
+            spec, facts = _build_and_probe(load(directory, config, job, target, sets), engine, secret_paths)
             name, policy = spec.repository, spec.checks
         else:
-            name, policy, facts = reference, CheckPolicy(), _look(reference, engine)
+            name, policy, facts = reference, CheckPolicy(), _probe(reference, engine)
     policy = dataclasses.replace(
         policy,
         ignore=(*policy.ignore, *ignored),
         packages=(*policy.packages, *(one.lower().replace("_", "-") for one in packages)),
         infiniband=policy.infiniband or infiniband,
     )
-    findings = judge(facts, policy)
+    findings = judge_facts(facts, policy)
     if json_file is not None:
         _write(json_file, {"image": name, "findings": [vars(finding) for finding in findings], "facts": facts})
     for finding in findings:
         mark, colour = _MARKS[finding.counts_as]
         click.echo(f"{click.style(mark, fg=colour)} {printable(str(finding))}")
-    if (failed := failure(findings)) is not None:
+    if (failed := readiness_error(findings)) is not None:
         count = sum(finding.counts_as == "error" for finding in findings)
         click.echo(f"{name} is not ready: {count} {'error' if count == 1 else 'errors'}", err=True)
         sys.exit(failed.exit_code)
@@ -119,38 +116,30 @@ def _note(text: str) -> None:
     click.echo(f"note: {text}", err=True)
 
 
-def _look(reference: str, engine: DockerClient) -> Facts:
+def _probe(reference: str, engine: DockerClient) -> Facts:
     from docker.errors import ImageNotFound
 
     from aml_train.core.errors import ImageError
-    from aml_train.image import look_into
+    from aml_train.image import probe_image
 
     try:
-        return look_into(engine, reference)
+        return probe_image(engine, reference)
     except ImageNotFound as error:
         raise ImageError(f"the engine does not have {reference}", hint=f"Pull it: docker pull {reference}") from error
 
 
-def _build_and_look(config: Config, engine: DockerClient, secret_paths: tuple[Path, ...]) -> tuple[ImageSpec, Facts]:
-    """Build the configuration's image; the engine keeps it only as its build cache does."""
+def _build_and_probe(config: Config, engine: DockerClient, secret_paths: tuple[Path, ...]) -> tuple[ImageSpec, Facts]:
+    """Build the configuration's image in the engine only, and return its facts."""
     from aml_train.cli.console import ConsoleListener
     from aml_train.core.docker import buildkit_cli
-    from aml_train.image import build_image, candidate_tag, check_disk
+    from aml_train.image import build_and_probe
     from aml_train.pipeline import Host, for_job, plan_image_only
 
     environ = with_secret_paths(os.environ, secret_paths)
     spec = for_job(plan_image_only(config, Host(environ=environ), remark=_note), config)
-    cli = buildkit_cli(environ)
-    listener = ConsoleListener(sys.stderr)
-    # Named as a candidate, so that a sweep takes away what a killed command leaves.
-    name = f"{spec.repository}-candidate:{candidate_tag(engine, BUILD_LEASE)}"
-    with contextlib.closing(listener):
-        check_disk(spec.base, spec.platform, engine=engine, environ=environ, listener=listener)
-        image_id = build_image(spec, cli=cli, engine=engine, tag=name, listener=listener)
-    try:
-        return spec, _look(image_id, engine)
-    finally:
-        engine.images.remove(name, noprune=True)
+    with contextlib.closing(ConsoleListener(sys.stderr)) as listener:
+        cli = buildkit_cli(environ)
+        return spec, build_and_probe(spec, engine=engine, cli=cli, environ=environ, listener=listener)
 
 
 @image.command("render")

@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from aml_train.image.base import MovedTags as MovedTags
+    from aml_train.image.base import BaseImages as BaseImages
     from aml_train.image.base import docker_login as docker_login
-    from aml_train.image.base import docker_registries as docker_registries
-    from aml_train.image.base import network as network
-    from aml_train.image.base import read_os as read_os
+    from aml_train.image.base import http_options as http_options
     from aml_train.image.base import registry_url as registry_url
-    from aml_train.image.base import resolve_base as resolve_base
-    from aml_train.image.build.build import build_image as build_image
     from aml_train.image.build.build import write_context as write_context
     from aml_train.image.build.secrets import SECRET_PATH_VARIABLE as SECRET_PATH_VARIABLE
     from aml_train.image.build.secrets import WORKSPACE_VARIABLE as WORKSPACE_VARIABLE
     from aml_train.image.build.secrets import secret_access as secret_access
-    from aml_train.image.disk import check_disk as check_disk
+    from aml_train.image.ensure import build_and_probe as build_and_probe
     from aml_train.image.ensure import ensure_image as ensure_image
     from aml_train.image.ensure import find_image as find_image
     from aml_train.image.inputs import BaseImage as BaseImage
@@ -28,13 +24,12 @@ if TYPE_CHECKING:
     from aml_train.image.inputs import OsReader as OsReader
     from aml_train.image.inputs import collect_inputs as collect_inputs
     from aml_train.image.inputs import read_file as read_file
-    from aml_train.image.inputs import unresolved as unresolved
-    from aml_train.image.leftovers import candidate_tag as candidate_tag
-    from aml_train.image.leftovers import sweep as sweep
-    from aml_train.image.readiness.check import look_into as look_into
+    from aml_train.image.inputs import unresolved_base as unresolved_base
+    from aml_train.image.leftovers import sweep_leftovers as sweep_leftovers
+    from aml_train.image.readiness.check import probe_image as probe_image
     from aml_train.image.readiness.facts import Facts as Facts
-    from aml_train.image.readiness.judge import failure as failure
-    from aml_train.image.readiness.judge import judge as judge
+    from aml_train.image.readiness.judge import judge_facts as judge_facts
+    from aml_train.image.readiness.judge import readiness_error as readiness_error
     from aml_train.image.records import load_record as load_record
     from aml_train.image.registry.auth import Login as Login
     from aml_train.image.registry.auth import RegistryAuth as RegistryAuth
@@ -51,19 +46,15 @@ if TYPE_CHECKING:
     from aml_train.image.spec import plan_image as plan_image
 
 _MODULES = {
-    "MovedTags": "base",
+    "BaseImages": "base",
     "docker_login": "base",
-    "docker_registries": "base",
-    "network": "base",
-    "read_os": "base",
+    "http_options": "base",
     "registry_url": "base",
-    "resolve_base": "base",
-    "build_image": "build.build",
     "write_context": "build.build",
     "SECRET_PATH_VARIABLE": "build.secrets",
     "WORKSPACE_VARIABLE": "build.secrets",
     "secret_access": "build.secrets",
-    "check_disk": "disk",
+    "build_and_probe": "ensure",
     "ensure_image": "ensure",
     "find_image": "ensure",
     "BaseImage": "inputs",
@@ -72,13 +63,12 @@ _MODULES = {
     "OsReader": "inputs",
     "collect_inputs": "inputs",
     "read_file": "inputs",
-    "unresolved": "inputs",
-    "candidate_tag": "leftovers",
-    "sweep": "leftovers",
-    "look_into": "readiness.check",
+    "unresolved_base": "inputs",
+    "sweep_leftovers": "leftovers",
+    "probe_image": "readiness.check",
     "Facts": "readiness.facts",
-    "failure": "readiness.judge",
-    "judge": "readiness.judge",
+    "judge_facts": "readiness.judge",
+    "readiness_error": "readiness.judge",
     "load_record": "records",
     "Login": "registry.auth",
     "RegistryAuth": "registry.auth",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import shlex
 import tarfile
@@ -198,6 +199,48 @@ def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> InEn
     return InEngine(base=base, digests=frozenset(digests))
 
 
+@dataclass(frozen=True, kw_only=True)
+class BaseImages:
+    """Looks up base images in the engine and in their registries.
+
+    Attributes:
+        engine: connects to the engine.
+        environ: the process's environment.
+        where: ``file:line`` of the base, or its key, for messages.
+        pull: when the registry is queried.
+        logins: gives the credentials for a registry that Docker's configuration lacks, or None.
+        remark: receives a sentence for each base that may have moved.
+    """
+
+    engine: Callable[[], DockerClient]
+    environ: Mapping[str, str]
+    where: str
+    pull: PullPolicy
+    logins: Callable[[str], RegistryAuth | Login | None]
+    remark: Callable[[str], object]
+
+    def resolve(self, reference: ImageRef, platform: str) -> BaseImage:
+        """Return the base that *reference* names for *platform*."""
+        return resolve_base(
+            reference,
+            platform=platform,
+            engine=self.engine(),
+            registries=docker_registries(self.environ, self.logins),
+            pull=self.pull,
+            check=self._moved,
+            where=self.where,
+        )
+
+    def distribution(self, base: BaseImage, platform: str) -> str:
+        """Return the distribution of *base*, such as ``ubuntu22.04``."""
+        registries = docker_registries(self.environ, self.logins)
+        return read_os(base, platform=platform, engine=self.engine(), registries=registries)
+
+    @functools.cached_property
+    def _moved(self) -> MovedTags:
+        return MovedTags(docker_registries(self.environ, self.logins, attempts=1), remark=self.remark)
+
+
 def docker_registries(
     environ: Mapping[str, str],
     elsewhere: Callable[[str], RegistryAuth | Login | None] = lambda _registry: None,
@@ -218,7 +261,7 @@ def docker_registries(
     def registry(name: str) -> Registry:
         host = _HUB_HOST if name == DOCKER_HUB else name
         url = registry_url(host)
-        verify, proxies = network(url, environ)
+        verify, proxies = http_options(url, environ)
         auth = docker_login(name, environ) or elsewhere(name)
         return Registry(url, auth=auth, verify=verify, proxies=proxies, attempts=attempts)
 
@@ -233,7 +276,7 @@ def registry_url(host: str) -> str:
     return f"http://{host}" if is_loopback(host.rsplit(":", 1)[0]) else f"https://{host}"
 
 
-def network(url: str, environ: Mapping[str, str]) -> tuple[bool | str, dict[str, str]]:
+def http_options(url: str, environ: Mapping[str, str]) -> tuple[bool | str, dict[str, str]]:
     """Return *verify* and *proxies* of requests for *url*, from *environ*."""
     from requests.utils import should_bypass_proxies
 

@@ -7,7 +7,7 @@ One digest throughout: the image that the tests ran in is, byte for byte, the on
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
@@ -24,7 +24,7 @@ from aml_train.image.context import ImageContext
 from aml_train.image.disk import check_disk
 from aml_train.image.leftovers import candidate_tag
 from aml_train.image.push import lost_part, push_image, read_back, release
-from aml_train.image.readiness.check import store_facts
+from aml_train.image.readiness.check import probe_image, store_facts
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.records import store_record
 from aml_train.image.registry.client import RegistryLocation
@@ -123,6 +123,27 @@ def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:
     if found is None:
         return None
     return _tested(spec, location, found, "found", None)
+
+
+def build_and_probe(
+    spec: ImageSpec, *, engine: DockerClient, cli: BuildCli, environ: Mapping[str, str], listener: Listener
+) -> Facts:
+    """Build the image of *spec* in the engine only, and return its facts.
+
+    The engine keeps it only in its build cache.
+
+    Raises:
+        ImageError: if it cannot be built, or the probe has no result.
+        TimedOutError: if the build takes too long.
+    """
+    # Tagged as a candidate, so that a sweep removes what a killed command leaves.
+    name = f"{spec.repository}-candidate:{candidate_tag(engine, _CANDIDATE_LEASE)}"
+    check_disk(spec.base, spec.platform, engine=engine, environ=environ, listener=listener)
+    image_id = build_image(spec, cli=cli, engine=engine, tag=name, listener=listener)
+    try:
+        return probe_image(engine, image_id)
+    finally:
+        engine.images.remove(name, noprune=True)
 
 
 def _find_or_build(ctx: ImageContext, *, force: bool) -> Tested:

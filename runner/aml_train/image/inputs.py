@@ -209,7 +209,7 @@ def collect_inputs(
     )
 
 
-def unresolved(reference: ImageRef, _platform: str) -> BaseImage:
+def unresolved_base(reference: ImageRef, _platform: str) -> BaseImage:
     """Return *reference* as a base that is not looked up.
 
     Its name stays as it is written. For display only.

@@ -115,7 +115,7 @@ class Swept:
         return " and ".join(parts)
 
 
-def sweep(engine: DockerClient, listener: Listener) -> Swept:
+def sweep_leftovers(engine: DockerClient, listener: Listener) -> Swept:
     """Remove the containers and candidates of dead owners, and of expired leases.
 
     Things of a living process stay, so that runs on one engine do not hurt each other. A refusal of the engine is reported as a

@@ -57,7 +57,7 @@ def push_image(
     Raises:
         BrokenOffError: if the push fails: the engine reports that in the stream, not as an exception.
         ImageError: if the engine refuses it.
-        StoppedError: if *token* was set meanwhile.
+        WorkCancelledError: if *token* was cancelled meanwhile.
     """
     import requests
     from docker.auth import encode_header, get_config_header, resolve_repository_name

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from aml_train.config import Config, PullPolicy, secrets_in
+from aml_train.config import Config, secrets_in
 from aml_train.core.clock import Clock, elapsed
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Event, Listener, to_json
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.azure import SignIn
-    from aml_train.core.references import ImageRef
-    from aml_train.image import BaseImage, ImageSpec, Login, MovedTags
+    from aml_train.image import BaseImages, ImageSpec, Login
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +80,9 @@ def prepare_run(
     lookup = _lookup(config, host, remarks.append)
     platform = _platform(host.engine()) if config.image is not None else ""
     read = commit or functools.partial(read_commit, branch=environ.get(BRANCH_VARIABLE) or None)
-    resolved = resolve(config, platform=platform, resolve_base=lookup.base, read_os=lookup.os, commit=read, own=own)
+    resolved = resolve(
+        config, platform=platform, resolve_base=lookup.resolve, read_os=lookup.distribution, commit=read, own=own
+    )
     resolved = dataclasses.replace(resolved, project=read_project(config.directory, environ))
     plan = make_plan(config, resolved, names, run_url=environ.get(RUN_URL_VARIABLE) or None)
     if plan.image is not None:
@@ -107,7 +108,7 @@ def plan_image_only(
         InvalidError: there is no ``image:``, or a file cannot be used.
         ImageError: an image is not found.
     """
-    from aml_train.image import collect_inputs, plan_image, unresolved
+    from aml_train.image import collect_inputs, plan_image, unresolved_base
 
     image = config.image
     if image is None:
@@ -118,8 +119,8 @@ def plan_image_only(
         image,
         project=config.directory,
         platform=platform,
-        resolve_base=unresolved if offline else lookup.base,
-        read_os=None if offline else lookup.os,
+        resolve_base=unresolved_base if offline else lookup.resolve,
+        read_os=None if offline else lookup.distribution,
         now=datetime.datetime.now(datetime.UTC),
     )
     named = image.named(read_project(config.directory, host.environ).repository)
@@ -127,49 +128,13 @@ def plan_image_only(
     return dataclasses.replace(spec, secret_access=secret_access(host.environ, config.directory))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _ImageLookup:
-    """Looks up base images in the engine and in their registries.
+def _lookup(config: Config, host: Host, remark: Callable[[str], object]) -> BaseImages:
+    from aml_train.image import BaseImages
 
-    *remark* receives a sentence for each that may have moved.
-    """
-
-    host: Host
-    where: str
-    pull: PullPolicy
-    logins: Callable[[str], Login | None]
-    remark: Callable[[str], object]
-
-    def base(self, reference: ImageRef, platform: str) -> BaseImage:
-        from aml_train.image import docker_registries, resolve_base
-
-        return resolve_base(
-            reference,
-            platform=platform,
-            engine=self.host.engine(),
-            registries=docker_registries(self.host.environ, self.logins),
-            pull=self.pull,
-            check=self._check,
-            where=self.where,
-        )
-
-    @functools.cached_property
-    def _check(self) -> MovedTags:
-        from aml_train.image import MovedTags, docker_registries
-
-        return MovedTags(docker_registries(self.host.environ, self.logins, attempts=1), remark=self.remark)
-
-    def os(self, base: BaseImage, platform: str) -> str:
-        from aml_train.image import docker_registries, read_os
-
-        registries = docker_registries(self.host.environ, self.logins)
-        return read_os(base, platform=platform, engine=self.host.engine(), registries=registries)
-
-
-def _lookup(config: Config, host: Host, remark: Callable[[str], object]) -> _ImageLookup:
     image = config.image
-    return _ImageLookup(
-        host=host,
+    return BaseImages(
+        engine=host.engine,
+        environ=host.environ,
         where=image.where if image else "image.base",
         pull=image.pull if image else "check",
         logins=_logins(config, host),
@@ -265,7 +230,7 @@ def sweep_engine(host: Host, emit: Listener) -> None:
         ImageError: the engine does not answer.
     """
     from aml_train.core.temporary import sweep_folders
-    from aml_train.image import sweep
+    from aml_train.image import sweep_leftovers
 
     sweep_folders(emit)
-    sweep(host.engine(), emit)
+    sweep_leftovers(host.engine(), emit)

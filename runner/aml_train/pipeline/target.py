@@ -111,9 +111,9 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
 
     sweep_folders(emit)
     if plan.image is not None:
-        from aml_train.image import sweep
+        from aml_train.image import sweep_leftovers
 
-        sweep(host.engine(), emit)
+        sweep_leftovers(host.engine(), emit)
     if config.target.kind == "azure":
         from aml_train.azure import find_workspace, open_azure
 

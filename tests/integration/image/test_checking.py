@@ -14,7 +14,7 @@ from aml_train.core.errors import ImageError, TestsFailedError
 from aml_train.core.events import ImageChecked, TestsFinished
 from aml_train.image import verify
 from aml_train.image.readiness import check as checking
-from aml_train.image.readiness.check import look_into
+from aml_train.image.readiness.check import probe_image
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.client import Registry
 from aml_train.image.spec import CheckPolicy, ImageSpec, Tested, TestSpec
@@ -38,13 +38,13 @@ def _never() -> BuildCli:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Image ids that were looked into."""
     seen: list[str] = []
-    real = look_into
+    real = probe_image
 
     def look(engine: DockerClient, image: str, *, token: CancelToken | None = None) -> Facts:
         seen.append(image)
         return real(engine, image, token=token)
 
-    monkeypatch.setattr(checking, "look_into", look)
+    monkeypatch.setattr(checking, "probe_image", look)
     return seen
 
 

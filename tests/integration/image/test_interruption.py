@@ -25,7 +25,7 @@ from aml_train.core.threads import CancelToken, WorkCancelledError, drain
 from aml_train.image.build.build import build_image
 from aml_train.image.ensure import ensure_image
 from aml_train.image.leftovers import LABEL_KIND, LABEL_OWNER, this_owner
-from aml_train.image.readiness.check import look_into
+from aml_train.image.readiness.check import probe_image
 from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.spec import ImageSpec, TestSpec
 from tests.integration.conftest import BASE, Recorder, tidy_up
@@ -232,7 +232,7 @@ def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.Monke
     token = CancelToken()
     thread = when_checking(engine, token.cancel)
     with pytest.raises(WorkCancelledError):
-        look_into(engine, BASE, token=token)
+        probe_image(engine, BASE, token=token)
     thread.join()
     tidy_up()
     assert nothing_left(engine)
@@ -242,7 +242,7 @@ def test_an_interruption_ends_the_checks(engine: DockerClient, monkeypatch: pyte
     monkeypatch.setattr("aml_train.image.readiness.check._SCRIPT", "exec sleep 6000")
     thread = when_checking(engine, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt), drain():
-        look_into(engine, BASE)
+        probe_image(engine, BASE)
     thread.join()
     tidy_up()
     assert nothing_left(engine)

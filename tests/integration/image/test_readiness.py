@@ -17,8 +17,8 @@ from aml_train.core.checks import Finding
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.image.leftovers import LABEL_KIND, LABEL_OWNER, this_owner
-from aml_train.image.readiness.check import look_into
-from aml_train.image.readiness.judge import failure, judge
+from aml_train.image.readiness.check import probe_image
+from aml_train.image.readiness.judge import judge_facts, readiness_error
 from aml_train.image.spec import CheckPolicy
 from tests.integration.conftest import BASE
 
@@ -80,7 +80,7 @@ def _nothing_left(engine: DockerClient) -> Iterator[None]:
 
 def _look(engine: DockerClient, image: str, policy: CheckPolicy = WANTED) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
-    for finding in judge(look_into(engine, image), policy):
+    for finding in judge_facts(probe_image(engine, image), policy):
         found.setdefault(finding.check, []).append(finding)
     return found
 
@@ -95,7 +95,7 @@ def test_an_image_with_azureml_defaults_and_the_distributions_drivers_is_ready(
     found = _look(engine, make_image(READY))
 
     everything = [finding for findings in found.values() for finding in findings]
-    assert failure(everything) is None, [str(finding) for finding in everything]
+    assert readiness_error(everything) is None, [str(finding) for finding in everything]
     assert found["libibverbs"][0].what.startswith("libibverbs loads: /usr/lib/")
     assert found["mlx5"][0].what.startswith("the mlx5 provider loads: /usr/lib/")
     assert "(ibverbs-providers " in found["mlx5"][0].what
@@ -224,7 +224,7 @@ def test_an_image_for_another_platform(engine: DockerClient, make_image: MakeIma
         f"FROM {BASE} AS a\nRUN printf '\\177ELF no' > /sh && chmod 755 /sh\nFROM scratch\nCOPY --from=a /sh /bin/sh\n"
     )
     with pytest.raises(ImageError, match=r"(?i)exec format error") as caught:
-        look_into(engine, foreign)
+        probe_image(engine, foreign)
     assert "another platform" in (caught.value.hint or "")
 
 
@@ -246,13 +246,13 @@ def test_a_probe_that_comes_to_no_result_is_never_ready(engine: DockerClient, ma
         f"FROM {BASE}\nRUN echo 'raise OSError(\"on purpose\")' > $(python3 -c 'import json; print(json.__file__)')\n"
     )
     with pytest.raises(ImageError, match=r"came to no result \(exit code 1\)\n(?s:.*)OSError: on purpose"):
-        look_into(engine, broken)
+        probe_image(engine, broken)
 
     slow = make_image(
         f"FROM {BASE}\nRUN echo 'import time; time.sleep(6000)' >> $(python3 -c 'import json; print(json.__file__)')\n"
     )
     with pytest.raises(ImageError, match="the checks of the image took longer than 3 seconds"):
-        look_into(engine, slow, timeout=3)
+        probe_image(engine, slow, timeout=3)
 
 
 def test_the_command(make_image: MakeImage, tmp_path: Path) -> None:

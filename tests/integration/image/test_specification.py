@@ -43,8 +43,8 @@ from aml_train.image.build.cache import Cache
 from aml_train.image.build.secrets import SecretAccess
 from aml_train.image.inputs import BaseImage, collect_inputs
 from aml_train.image.push import push_image
-from aml_train.image.readiness.check import look_into
-from aml_train.image.readiness.judge import failure, judge
+from aml_train.image.readiness.check import probe_image
+from aml_train.image.readiness.judge import judge_facts, readiness_error
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, TestSpec, plan_image
 from tests.integration.conftest import BASE, Recorder
@@ -557,8 +557,8 @@ def test_azureml_defaults_and_drivers_are_ready(make: Make, build: Build, engine
         BASE, ofed=OfedConfig(source="distro"), azureml_defaults="latest", apt=("libfuse2", "ca-certificates")
     )
     image = build(spec)
-    findings = judge(look_into(engine, image), spec.checks)
-    assert failure(findings) is None
+    findings = judge_facts(probe_image(engine, image), spec.checks)
+    assert readiness_error(findings) is None
     found = {finding.check: finding.what for finding in findings}
     assert found["azureml-packages"].startswith("azureml-defaults 1.")
     assert "the mlx5 provider loads" in found["mlx5"]

@@ -16,7 +16,7 @@ from aml_train.core.docker import BuildCli, pack_files
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Event, LogLine, Notice, TestsFinished
 from aml_train.image.build.build import build_image
-from aml_train.image.leftovers import LABEL_OWNER, sweep, this_owner
+from aml_train.image.leftovers import LABEL_OWNER, sweep_leftovers, this_owner
 from aml_train.image.spec import ImageSpec, TestSpec
 from aml_train.image.testing.container import has_gpus
 from aml_train.image.testing.run import run_tests
@@ -206,7 +206,7 @@ def test_a_kept_container_can_be_entered(engine: DockerClient, tests: MakeTests,
         shell = enter.replace("docker run --rm -it", "docker run --rm") + " -c 'pwd; ls; cat /tmp/behind'"
         done = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[1:] == ["/workspace", "tests", "left"]
-        sweep(engine, recorder)
+        sweep_leftovers(engine, recorder)
         assert engine.containers.get(enter.split()[2]).status == "exited"
     finally:
         subprocess.run(["/bin/sh", "-c", remove], capture_output=True, check=True)

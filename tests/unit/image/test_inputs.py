@@ -24,7 +24,7 @@ from aml_train.image.inputs import (
     collect_inputs,
     refreshed,
     requirement_files,
-    unresolved,
+    unresolved_base,
 )
 from aml_train.image.spec import plan_image
 
@@ -257,11 +257,11 @@ def test_refreshed(period: float | None, start: str | None) -> None:
 
 def test_nobody_is_asked_offline() -> None:
     assert (
-        unresolved(ImageRef.parse("nvcr.io/nvidia/pytorch:21.02-py3"), "linux/amd64").pinned
+        unresolved_base(ImageRef.parse("nvcr.io/nvidia/pytorch:21.02-py3"), "linux/amd64").pinned
         == "nvcr.io/nvidia/pytorch:21.02-py3"
     )
     pinned = ImageRef.parse("a@sha256:" + "b" * 64)
-    assert unresolved(pinned, "linux/amd64").pinned == pinned.familiar
+    assert unresolved_base(pinned, "linux/amd64").pinned == pinned.familiar
 
 
 @pytest.mark.parametrize(
@@ -317,5 +317,5 @@ def test_unknown_distribution_needs_to_be_given(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidError, match=r"f:3: `image\.ofed\.os` is missing: the base is not looked at; give it"):
         collect_inputs(
-            config, project=tmp_path, platform="linux/amd64", resolve_base=unresolved, read_os=None, now=NOW
+            config, project=tmp_path, platform="linux/amd64", resolve_base=unresolved_base, read_os=None, now=NOW
         )

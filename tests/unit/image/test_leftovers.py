@@ -15,7 +15,7 @@ from aml_train.image.leftovers import (
     container_labels,
     lease_of_image,
     lease_of_labels,
-    sweep,
+    sweep_leftovers,
     this_owner,
 )
 
@@ -127,7 +127,7 @@ def test_the_dead_and_the_expired_are_swept_and_never_the_living() -> None:
         f"localhost:1/a-candidate:my-candidate-{DEAD}.{FUTURE}.abc",
     ]
     engine, told = Engine(containers, images, RUNNING), list[Event]()
-    swept = sweep(engine, told.append)  # type: ignore[arg-type]
+    swept = sweep_leftovers(engine, told.append)  # type: ignore[arg-type]
     assert engine.removed == ["dead", "expired", images[0], images[2]]
     assert swept.images == (images[0], images[2])
     (notice,) = told
@@ -139,7 +139,7 @@ def test_the_dead_and_the_expired_are_swept_and_never_the_living() -> None:
 
 def test_nothing_is_told_of_nothing() -> None:
     engine, told = Engine({}, ["python:3.11"], RUNNING), list[Event]()
-    sweep(engine, told.append)  # type: ignore[arg-type]
+    sweep_leftovers(engine, told.append)  # type: ignore[arg-type]
     assert (engine.removed, told) == ([], [])
 
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_removed_is_told_and_the_rest_is_removed() -> None:
         "going": RefusalError(409, "removal of container going is already in progress"),
         "stuck": RefusalError(500, "device or resource busy"),
     }
-    swept = sweep(engine, told.append)  # type: ignore[arg-type]
+    swept = sweep_leftovers(engine, told.append)  # type: ignore[arg-type]
     assert engine.removed == ["last"]
     assert swept.containers == ("tests",)
     warning, notice = told
@@ -177,7 +177,7 @@ def test_an_engine_that_does_not_answer_is_told_of() -> None:
         raise APIError("500", explanation="no")
 
     engine, told = SimpleNamespace(api=SimpleNamespace(containers=refuse)), list[Event]()
-    swept = sweep(engine, told.append)  # type: ignore[arg-type]
+    swept = sweep_leftovers(engine, told.append)  # type: ignore[arg-type]
     assert (swept.containers, swept.images) == ((), ())
     (warning,) = told
     assert isinstance(warning, Notice)

@@ -12,7 +12,7 @@ from aml_train.config.model import Config
 from aml_train.config.sections.image_model import DockerfileConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileId
-from aml_train.image.inputs import collect_context, unresolved
+from aml_train.image.inputs import collect_context, unresolved_base
 from aml_train.pipeline.resolve import Resolved, resolve
 from aml_train.pipeline.run_files import own_output
 
@@ -28,7 +28,7 @@ def _project(folder: Path, files: Mapping[str, str]) -> Path:
 
 
 def _resolved(config: Config, own: frozenset[FileId] = frozenset()) -> Resolved:
-    return resolve(config, platform="linux/amd64", resolve_base=unresolved, commit=lambda _: None, own=own)
+    return resolve(config, platform="linux/amd64", resolve_base=unresolved_base, commit=lambda _: None, own=own)
 
 
 def _sent(config: Config) -> list[str]:

@@ -17,7 +17,7 @@ from aml_train.core.events import ImageChecked, Listener, StageFinished, StageSt
 from aml_train.core.threads import CancelToken, temporary
 from aml_train.image.leftovers import container_labels
 from aml_train.image.readiness.facts import Facts, check_facts, parse_facts
-from aml_train.image.readiness.judge import failure, judge, probe_key, probe_script, summary
+from aml_train.image.readiness.judge import judge_facts, probe_key, probe_script, readiness_error, summary
 from aml_train.image.records import load_document, store_document
 from aml_train.image.registry.client import Registry
 from aml_train.image.spec import CheckPolicy
@@ -40,7 +40,7 @@ def check_image(
         WorkCancelledError: if *token* was cancelled meanwhile.
     """
     started = _start(listener)
-    facts = look_into(engine, image_id, token=token)
+    facts = probe_image(engine, image_id, token=token)
     _judge(facts, policy, listener, started, cached=False)
     return facts
 
@@ -56,9 +56,9 @@ def _start(listener: Listener) -> float:
 
 
 def _judge(facts: Facts, policy: CheckPolicy, listener: Listener, started: float, *, cached: bool) -> None:
-    findings = judge(facts, policy)
+    findings = judge_facts(facts, policy)
     listener(ImageChecked(findings=findings, cached=cached, where=policy.where))
-    if (error := failure(findings)) is not None:
+    if (error := readiness_error(findings)) is not None:
         raise error
     text = summary(findings) + (", as it was found before" if cached else "")
     seconds = time.monotonic() - started
@@ -126,7 +126,7 @@ printf '{"format": 1, "bash": %s, "python": null, "old_python": "%s"}' "$bash" "
 """
 
 
-def look_into(
+def probe_image(
     engine: DockerClient, image: str, *, timeout: float = TIMEOUT, token: CancelToken | None = None
 ) -> Facts:
     """Return the facts of an image that the engine has.
@@ -140,7 +140,7 @@ def look_into(
         token: ends it at once.
 
     Raises:
-        StoppedError: if *token* was set meanwhile.
+        WorkCancelledError: if *token* was cancelled meanwhile.
         ImageError: if the image cannot be run or the probe came to no result: that is never taken for "ready".
     """
     from docker.errors import APIError

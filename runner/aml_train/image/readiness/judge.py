@@ -41,7 +41,7 @@ def probe_key() -> str:
     return hashlib.sha256(probe_script()).hexdigest()[:16]
 
 
-def judge(facts: Facts, policy: CheckPolicy) -> tuple[Finding, ...]:
+def judge_facts(facts: Facts, policy: CheckPolicy) -> tuple[Finding, ...]:
     """Return what there is to say of an image, the worst first.
 
     Args:
@@ -59,7 +59,7 @@ def judge(facts: Facts, policy: CheckPolicy) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.counts_as)))
 
 
-def failure(findings: Sequence[Finding]) -> ImageError | None:
+def readiness_error(findings: Sequence[Finding]) -> ImageError | None:
     """Return the error that *findings* mean, or None where the image is ready."""
     errors = [finding for finding in findings if finding.counts_as == "error"]
     if not errors:

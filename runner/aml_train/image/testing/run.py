@@ -92,7 +92,7 @@ def run_tests(
         token: ends the tests at once.
 
     Raises:
-        StoppedError: if *token* was set meanwhile.
+        WorkCancelledError: if *token* was cancelled meanwhile.
         TestsFailedError: if a test failed, the command failed or took too long, or a report that must exist does not.
     """
     container: Container | None = None

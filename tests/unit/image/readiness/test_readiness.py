@@ -15,7 +15,7 @@ import pytest
 from aml_train.core.checks import CHECKS
 from aml_train.image.readiness import probe as readiness_probe
 from aml_train.image.readiness.facts import parse_facts
-from aml_train.image.readiness.judge import failure, judge, probe_key, probe_script, summary
+from aml_train.image.readiness.judge import judge_facts, probe_key, probe_script, readiness_error, summary
 from aml_train.image.spec import CheckPolicy
 
 LIB = "/usr/lib/x86_64-linux-gnu"
@@ -81,9 +81,9 @@ def _library(name: str, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_good_image_has_nothing_but_infos() -> None:
-    findings = judge(GOOD, CheckPolicy(packages=("azureml-defaults",), infiniband=True))
+    findings = judge_facts(GOOD, CheckPolicy(packages=("azureml-defaults",), infiniband=True))
 
-    assert failure(findings) is None
+    assert readiness_error(findings) is None
     assert summary(findings) == "ready"
     assert {finding.level for finding in findings} == {"info"}
     texts = [str(finding) for finding in findings]
@@ -180,9 +180,9 @@ CASES: list[tuple[str, dict[str, Any], CheckPolicy, str, str]] = [
     ("facts", "policy", "level", "text"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
 def test_what_is_said(facts: dict[str, Any], policy: CheckPolicy, level: str, text: str) -> None:
-    found = [finding for finding in judge(facts, policy) if re.match(text, str(finding), re.DOTALL)]
+    found = [finding for finding in judge_facts(facts, policy) if re.match(text, str(finding), re.DOTALL)]
 
-    assert [finding.level for finding in found] == [level], [str(finding) for finding in judge(facts, policy)]
+    assert [finding.level for finding in found] == [level], [str(finding) for finding in judge_facts(facts, policy)]
     if level != "info":
         assert found[0].why
         assert found[0].remedy
@@ -190,7 +190,9 @@ def test_what_is_said(facts: dict[str, Any], policy: CheckPolicy, level: str, te
 
 
 def test_every_check_has_a_case_and_every_finding_a_name() -> None:
-    tested = {text.split(":")[0] for *_, text in CASES} | {finding.check for finding in judge(GOOD, CheckPolicy())}
+    tested = {text.split(":")[0] for *_, text in CASES} | {
+        finding.check for finding in judge_facts(GOOD, CheckPolicy())
+    }
     assert tested == set(CHECKS)
 
 
@@ -198,8 +200,8 @@ def test_errors_come_first_and_name_the_way_to_allow_them() -> None:
     facts = _facts(
         bash=None, certificates__bundle=None, pip_check=["azureml-defaults 1 requires x, which is not installed."]
     )
-    findings = judge(facts, CheckPolicy())
-    error = failure(findings)
+    findings = judge_facts(facts, CheckPolicy())
+    error = readiness_error(findings)
 
     assert [finding.level for finding in findings[:3]] == ["error", "error", "warning"]
     assert summary(findings) == "2 errors, 1 warning"
@@ -210,9 +212,9 @@ def test_errors_come_first_and_name_the_way_to_allow_them() -> None:
 
 
 def test_what_is_ignored_counts_as_info_and_is_still_said() -> None:
-    findings = judge(_facts(bash=None), CheckPolicy(ignore=("shell",)))
+    findings = judge_facts(_facts(bash=None), CheckPolicy(ignore=("shell",)))
 
-    assert failure(findings) is None
+    assert readiness_error(findings) is None
     assert summary(findings) == "ready"
     assert [(f.level, f.ignored) for f in findings if f.check == "shell"] == [("error", True)]
     assert any("the image has no bash (ignored): AzureML runs" in str(finding) for finding in findings)
