@@ -1,4 +1,4 @@
-"""The command ``aml-train``: the one boundary at which errors become messages and exit codes."""
+"""The command ``aml-train``: the boundary where errors become exit codes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import sys
 from aml_train.core.errors import AmlTrainError, InvalidError
 
 
-def _told(error: AmlTrainError) -> str:
-    """Return what is printed of an expected error. Faults stand at the beginning of their lines, as editors want them."""
+def _message(error: AmlTrainError) -> str:
+    """Return the text that is printed for an expected error."""
+    # Editors find faults at the beginning of their lines.
     faults = error.faults if isinstance(error, InvalidError) else ()
     if faults:
         number = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
@@ -33,15 +34,15 @@ def main() -> None:
     else:
         code = 0
     try:
-        code = _delivered(code)
+        code = _flushed(code)
     finally:
-        # The interpreter's last collection walks through all of the SDK's objects: a second for nothing.
+        # The interpreter's last collection would walk through all of the SDK's objects for a second.
         gc.freeze()
     exit_process(code if isinstance(code, int) else 0 if code is None else 1)
 
 
-def _delivered(code: object) -> object:
-    """Return the exit code after the last of the output: 1 instead of 0 where it cannot be delivered, which is reported."""
+def _flushed(code: object) -> object:
+    """Return the exit code after flushing the output: 1 instead of 0 if that fails."""
     from aml_train.core.streams import discard, failure_of
 
     error = failure_of(sys.stdout)
@@ -54,7 +55,7 @@ def _delivered(code: object) -> object:
 
 
 def _of_the_output(error: OSError) -> bool:
-    """Tell whether it was raised where a command prints its result."""
+    """Return whether the error was raised while a command printed its result."""
     import traceback
 
     import click
@@ -79,7 +80,7 @@ def _main() -> None:
     try:
         cli(prog_name="aml-train", standalone_mode=False)
     except AmlTrainError as error:
-        _report(_told(error))
+        _report(_message(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         _report("aml-train: interrupted\n")
@@ -95,7 +96,7 @@ def _main() -> None:
             _report(f"aml-train: the output cannot be written: {error.strerror}\n")
             sys.exit(1)
         if (limit := expected(error)) is not None:
-            _report(_told(limit))
+            _report(_message(limit))
             sys.exit(limit.exit_code)
         if isinstance(error, click.exceptions.Exit):
             sys.exit(error.exit_code)
@@ -105,7 +106,7 @@ def _main() -> None:
         if isinstance(error, click.Abort):
             sys.exit(7)
         _report(
-            "aml-train: this is a fault of aml-train, not of your configuration. Please report it with what follows:\n"
+            "aml-train: this is a fault of aml-train, not of your configuration. Please report it with this traceback:\n"
         )
         raise
 

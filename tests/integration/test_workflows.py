@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.cli.scaffold.samples import WORKFLOW
+from aml_train.cli.scaffold.draft import WORKFLOW
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted(

@@ -24,8 +24,12 @@ WRITTEN = Path(__file__).with_name("public_surface.json")
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each command's name with its options and arguments."""
     yield name, sorted(spelled(parameter) for parameter in command.params)
-    for below, each in sorted(getattr(command, "commands", {}).items()):
-        yield from commands(each, f"{name} {below}")
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for below in sorted(command.list_commands(context)):
+            each = command.get_command(context, below)
+            assert each is not None
+            yield from commands(each, f"{name} {below}")
 
 
 def spelled(parameter: click.Parameter) -> str:

@@ -1,15 +1,15 @@
-"""The console: a listener that shows a run to people. Rich on a terminal, plain lines everywhere else."""
+"""The console: a listener that shows a run, on a terminal or as plain lines."""
 
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
+from aml_train.cli.text import printable, printable_line, printable_lines
 from aml_train.core.events import (
     AttemptEnded,
     BaselineCompared,
@@ -33,7 +33,7 @@ from aml_train.core.events import (
     StageStarted,
     TestsFinished,
 )
-from aml_train.core.text import duration, is_plain, size, slowest
+from aml_train.core.text import duration, size, slowest
 from aml_train.jobs import headline
 
 if TYPE_CHECKING:
@@ -43,10 +43,6 @@ if TYPE_CHECKING:
     from aml_train.core.comparison import Comparison
     from aml_train.core.tables import Table
 
-#: Foreign text may hold escape sequences that would take the terminal over: only its printable part is shown.
-_ESCAPES: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-)
 _PROGRESS_EVERY: Final = datetime.timedelta(seconds=15)
 _NAME_WIDTH: Final = 9
 _LABEL: Final = 80
@@ -61,21 +57,11 @@ _RULES: Final = {
 _VERDICTS: Final = {0: "green", 6: "yellow", 7: "yellow"}
 
 
-def printable(text: str) -> str:
-    """Return *text* without escape sequences and control characters other than the tab.
-
-    Nor does it command GitHub's runner, which obeys ``##[`` anywhere in a line (actions/runner, ``ActionCommand.cs``), where the
-    command line runs in a workflow's ``run:``.
-    """
-    shown = text if is_plain(text) else _ESCAPES.sub("", text)
-    return shown.replace("##[", "##\N{ZERO WIDTH SPACE}[")
-
-
 class ConsoleListener:
     """Shows events on *file*.
 
     Args:
-        file: where to write; a terminal gets colours and moving bars.
+        file: where to write; a terminal gets colours and progress bars.
         color: None decides by the terminal (and NO_COLOR); False never colours.
     """
 
@@ -124,16 +110,16 @@ class ConsoleListener:
                 self._remember(event)
 
     def close(self) -> None:
-        """Take moving bars off the terminal."""
+        """Remove progress bars from the terminal."""
         if self._bars is not None:
             self._bars.stop()
             self._bars = None
 
     def _lines(self, event: LogLines) -> None:
-        """Show lines of a log as they are, many at a time: rendered one by one they would take longer than the job."""
+        """Show many lines of a log at a time: rendering each takes longer than the job."""
         self._streamed.add(event.origin)
         label = f"{printable(event.label)}: " if event.label else ""
-        # An escape sequence without an end must not take the next lines with it.
+        # An escape sequence without an end must not swallow the next lines.
         text = printable_lines(event.text) if "\x1b" in event.text else printable(event.text)
         if self._bars is not None:
             for line in text.split("\n"):
@@ -183,7 +169,7 @@ class ConsoleListener:
                 self._metrics = event.metrics
                 self._tables, self._more_tables = event.tables, event.more_tables
             case LogsEnded():
-                # The lines of several logs are mixed, so that their ends are worth a second look.
+                # The lines of several logs are mixed: their last lines are shown again.
                 self._log_is_above = len(event.tails) == 1 and event.tails[0].origin in self._streamed
                 if len(event.tails) > 1:
                     self._facts["logs"] = f"{len(event.tails)} logs, {size(sum(tail.size for tail in event.tails))}"
@@ -249,9 +235,9 @@ class ConsoleListener:
             more = len(self._metrics) - _MOST_METRICS
             self._row("metrics", shown + (f"  and {more} more" if more > 0 else ""))
         if self._tables:
-            from aml_train.cli.tables_text import lines_of
+            from aml_train.cli.tables import logged_tables
 
-            for line in lines_of(self._tables, self._more_tables):
+            for line in logged_tables(self._tables, self._more_tables):
                 self._console.print(Text(f"  {line}"))
         if self._comparison is not None:
             self._compare(self._comparison)
@@ -265,18 +251,13 @@ class ConsoleListener:
             self._console.print(Text(printable_lines(event.hint), style="cyan"))
 
     def _compare(self, comparison: Comparison) -> None:
-        from aml_train.cli.comparison_table import table
+        from aml_train.cli.tables import comparison_table
 
-        title = printable(" ".join(comparison.right.title.split()))
-        self._console.print(Text.assemble(("beside the baseline", "bold"), f", {title}"))
+        title = printable_line(comparison.right.title)
+        self._console.print(Text.assemble(("compared with the baseline", "bold"), f", {title}"))
         head = ("", "this job", "baseline", "difference")
-        for line in table(comparison, head=head, shown=printable, most=_MOST_METRICS):
+        for line in comparison_table(comparison, head=head, most=_MOST_METRICS):
             self._console.print(Text(f"  {line}"))
 
     def _row(self, name: str, text: str) -> None:
         self._console.print(Text.assemble((f"{name:<{_NAME_WIDTH + 2}}", "bold"), printable(text)))
-
-
-def printable_lines(text: str) -> str:
-    """Return *text* made printable line by line."""
-    return "\n".join(printable(line) for line in text.split("\n"))

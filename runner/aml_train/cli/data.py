@@ -1,25 +1,31 @@
-"""The commands ``aml-train data …``: what a workspace's datastores hold."""
+"""The commands ``aml-train data …``: list, transfer and remove a workspace's data."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import click
 
-from aml_train.cli.options import target_options
-from aml_train.cli.running import terminate_like_interrupt
+from aml_train.cli.options import ProjectOptions, gather, sigterm_as_interrupt, target_options
+from aml_train.core.text import duration, size
 
 if TYPE_CHECKING:
-    from aml_train.azure import DataWorkspace, Entry, Place, Remote
+    from aml_train.azure import DataWorkspace, Entry, Place, Remote, Tally
     from aml_train.pipeline import DataTargets
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Result = TypeVar("_Result")
+_LINE_SECONDS: Final = 10.0
+_BAR_SECONDS: Final = 0.2
 _NO_REMOTE: Final = (
     "Name it as azureml://datastores/NAME/paths/PATH, azureml:NAME:VERSION or azureml://jobs/JOB/outputs/NAME."
 )
@@ -27,44 +33,63 @@ _NO_REMOTE: Final = (
 
 @click.group()
 def data() -> None:
-    """Data of a workspace: list, upload, download, copy and remove.
+    """List, upload, download, copy and remove data of a workspace.
 
     \b
     Addresses:
-      azureml://datastores/NAME/paths/PATH      a blob or a folder; a slash at the end tells a folder
+      azureml://datastores/NAME/paths/PATH      a blob or a folder; a slash at the end means a folder
       azureml:NAME:VERSION, azureml:NAME@latest  a data asset, to read
       azureml://jobs/JOB/outputs/NAME           an output of a job, to read
       TARGET::ADDRESS                           the same of another target than the default one
     Wildcards (* ? [abc] within a folder, ** for any folders) go in quotes.
 
-    What was sent or received before is not sent again: after an interruption, run the same command once more.
+    Files that were transferred before are skipped: after an interruption, run the same command again.
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class AssetOptions:
+    """The data asset to register the transferred files as; none without a name."""
+
+    name: str | None
+    version: str | None
+    type_: str | None
+
+    def __post_init__(self) -> None:
+        if self.name is None and (self.version or self.type_):
+            raise click.UsageError("--version and --type describe a data asset: which --name?")
+
+    def check_new(self, workspace: DataWorkspace) -> None:
+        """Refuse a version that exists, before anything is sent: versions are immutable."""
+        from aml_train.core.errors import InvalidError
+
+        if self.name is not None and self.version is not None and workspace.has_asset(self.name, self.version):
+            raise InvalidError(
+                f"The data asset {self.name}:{self.version} is registered already, and versions are immutable.",
+                hint="Give another --version, or none for the next number.",
+            )
+
+
 def _asset_options(command: _Command) -> _Command:
-    options = (
-        click.option("--name", help="Register it as a data asset of this name."),
-        click.option("--version", help="The asset's version.  [default: the next number]"),
-        click.option(
+    options = {
+        "name": click.option("--name", help="Register it as a data asset of this name."),
+        "version": click.option("--version", help="The asset's version.  [default: the next number]"),
+        "type_": click.option(
             "--type",
             "type_",
             type=click.Choice(["uri_folder", "uri_file", "mltable"]),
             help="The asset's type.  [default: uri_file for a single file, else uri_folder]",
         ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    }
+    return gather(command, "asset", AssetOptions, options)
 
 
-def open_targets(directory: Path, config: Path | None, target: str | None) -> DataTargets:
-    """Return the targets that the options of the command line mean."""
+def open_targets(project: ProjectOptions) -> DataTargets:
+    """Return the targets that the options of the command line select."""
     from aml_train.cli.console import ConsoleListener
-    from aml_train.config import load_targets
     from aml_train.pipeline import DataTargets, Host
 
-    targets = load_targets(config, directory=directory)
-    return DataTargets(Host(environ=dict(os.environ)), targets, target, ConsoleListener(sys.stderr))
+    return DataTargets(Host(environ=dict(os.environ)), project.targets(), project.target, ConsoleListener(sys.stderr))
 
 
 def _remote(text: str) -> Remote:
@@ -78,7 +103,7 @@ def _remote(text: str) -> Remote:
 
 
 def _place(targets: DataTargets, text: str) -> Place:
-    """Return what is read from."""
+    """Return the place to read from."""
     from aml_train.azure import Place
 
     address = _remote(text)
@@ -87,8 +112,39 @@ def _place(targets: DataTargets, text: str) -> Place:
     return Place(storage=workspace.storage(where.datastore), path=where.path, address=text)
 
 
-def _written(targets: DataTargets, text: str) -> tuple[Place, DataWorkspace, str]:
-    """Return what is written to, its workspace, and the datastore's name."""
+@dataclass(frozen=True, kw_only=True)
+class _Destination:
+    """A place in a datastore that is written to."""
+
+    place: Place
+    workspace: DataWorkspace
+    datastore: str
+
+    def register(self, asset: AssetOptions, *, single: bool, file: str | None, has_mltable: bool) -> None:
+        """Print the address of the written files; register them if the asset has a name.
+
+        Args:
+            asset: the asset.
+            single: whether a single file was written.
+            file: that file's name, if the destination is a folder.
+            has_mltable: whether there is a file MLTable.
+        """
+        from aml_train.azure import DatastorePath, asset_type
+
+        path = f"{self.place.folder}{file or ''}" if file or not single else self.place.path.strip("/")
+        click.echo(f"azureml://datastores/{self.datastore}/paths/{path}")
+        if asset.name is None:
+            return
+        made = self.workspace.register(
+            asset.name,
+            asset.version or self.workspace.next_version(asset.name),
+            type_=asset_type(asset.type_, single=single, has_mltable=has_mltable),
+            where=DatastorePath(datastore=self.datastore, path=path),
+        )
+        click.echo(f"azureml:{made.name}:{made.version}")
+
+
+def _destination(targets: DataTargets, text: str) -> _Destination:
     from aml_train.azure import DatastorePath, Place
     from aml_train.core.errors import InvalidError
 
@@ -100,19 +156,17 @@ def _written(targets: DataTargets, text: str) -> tuple[Place, DataWorkspace, str
         )
     workspace = targets.workspace(address.target)
     where = workspace.locate(address)
-    storage = workspace.storage(where.datastore)
-    return Place(storage=storage, path=where.path, address=text), workspace, where.datastore
+    place = Place(storage=workspace.storage(where.datastore), path=where.path, address=text)
+    return _Destination(place=place, workspace=workspace, datastore=where.datastore)
 
 
 @data.command("ls")
 @click.argument("address", required=False)
 @target_options
-@click.option("-r", "--recursive", is_flag=True, help="Everything below, not only the folder itself.")
+@click.option("-r", "--recursive", is_flag=True, help="List everything below, not only the folder itself.")
 @click.option("--json", "as_json", is_flag=True, help="One line of JSON for each: name, size, md5, modified.")
-def ls(
-    address: str | None, directory: Path, config: Path | None, target: str | None, *, recursive: bool, as_json: bool
-) -> None:
-    """List a folder, or what a pattern names; without ADDRESS, the datastores.
+def ls(address: str | None, project: ProjectOptions, *, recursive: bool, as_json: bool) -> None:
+    """List a folder or the matches of a pattern; without ADDRESS, the datastores.
 
     \b
     aml-train data ls
@@ -121,7 +175,7 @@ def ls(
     """
     from aml_train.azure import listing
 
-    targets = open_targets(directory, config, target)
+    targets = open_targets(project)
     if address is None:
         for one in targets.workspace(None).datastores():
             line = {"name": one.name, "type": one.kind, "place": one.place, "credentials": one.credentials}
@@ -136,8 +190,7 @@ def ls(
 
 
 def _line(name: str, entry: Entry | None) -> str:
-    from aml_train.cli.console import printable
-    from aml_train.core.text import size
+    from aml_train.cli.text import printable
 
     if entry is None:
         return f"{'':>10}  {'':<20}  {printable(name)}"
@@ -156,18 +209,8 @@ def _json_line(name: str, entry: Entry | None) -> str:
 @click.argument("address", required=False)
 @_asset_options
 @target_options
-def upload(
-    source: str,
-    address: str | None,
-    *,
-    name: str | None,
-    version: str | None,
-    type_: str | None,
-    directory: Path,
-    config: Path | None,
-    target: str | None,
-) -> None:
-    """Send a file or a folder's contents; with --name, register it as a data asset.
+def upload(source: str, address: str | None, project: ProjectOptions, asset: AssetOptions) -> None:
+    """Upload a file or a folder's contents; with --name, register a data asset.
 
     Without ADDRESS it goes to data/NAME/VERSION of the default datastore.
 
@@ -179,32 +222,33 @@ def upload(
     from aml_train.azure import upload as send
     from aml_train.core.errors import InvalidError
 
-    targets = open_targets(directory, config, target)
-    _check_asset_options(name, version, type_)
+    targets = open_targets(project)
     if address is None:
-        if name is None:
+        if asset.name is None:
             raise InvalidError("Where to? Neither an address nor --name is given.", hint=_NO_REMOTE)
         workspace = targets.workspace(None)
-        version = version or workspace.next_version(name)
+        asset = replace(asset, version=asset.version or workspace.next_version(asset.name))
         folder = "" if os.path.isdir(source) else "/"  # noqa: PTH112
-        address = f"azureml://datastores/{workspace.default_datastore()}/paths/data/{name}/{version}{folder}"
+        address = (
+            f"azureml://datastores/{workspace.default_datastore()}/paths/data/{asset.name}/{asset.version}{folder}"
+        )
     has_mltable = os.path.isfile(Path(source) / "MLTable")  # noqa: PTH113 - too long a name is no file
-    asset_type(type_, single=os.path.isfile(source), has_mltable=has_mltable)  # noqa: PTH113
-    place, workspace, datastore = _written(targets, address)
-    _check_new(workspace, name, version)
-    single = moved("sent", lambda tally: send(source, place, tally))
-    file = Path(source).name if single and place.path.endswith("/") else None
-    _register(workspace, datastore, place, name, version, type_, single=single, file=file, has_mltable=has_mltable)
+    asset_type(asset.type_, single=os.path.isfile(source), has_mltable=has_mltable)  # noqa: PTH113
+    to = _destination(targets, address)
+    asset.check_new(to.workspace)
+    single = moved("sent", lambda tally: send(source, to.place, tally))
+    file = Path(source).name if single and to.place.path.endswith("/") else None
+    to.register(asset, single=single, file=file, has_mltable=has_mltable)
 
 
 @data.command("download")
 @click.argument("address")
 @click.argument("local", required=False, default=".")
 @target_options
-def download(address: str, local: str, directory: Path, config: Path | None, target: str | None) -> None:
-    """Fetch a blob, a folder's contents, or what a pattern names, to LOCAL (the current folder).
+def download(address: str, local: str, project: ProjectOptions) -> None:
+    """Download a blob, a folder's contents, or the matches of a pattern.
 
-    A file has its name only when it is complete and its checksum was found right.
+    They go to LOCAL, by default the current folder. A file gets its name when it is complete and its checksum is verified.
 
     \b
     aml-train data download azureml:digits@latest data/
@@ -212,7 +256,7 @@ def download(address: str, local: str, directory: Path, config: Path | None, tar
     """
     from aml_train.azure import download as fetch
 
-    place = _place(open_targets(directory, config, target), address)
+    place = _place(open_targets(project), address)
     moved(
         "received",
         lambda tally: fetch(place, Path(local), tally, folder_wanted=local.endswith("/")),
@@ -224,18 +268,10 @@ def download(address: str, local: str, directory: Path, config: Path | None, tar
 @click.argument("address")
 @_asset_options
 @target_options
-def cp(
-    source: str,
-    address: str,
-    *,
-    name: str | None,
-    version: str | None,
-    type_: str | None,
-    directory: Path,
-    config: Path | None,
-    target: str | None,
-) -> None:
-    """Copy within a target or from one to another, by way of this machine; with --name, register the copy.
+def cp(source: str, address: str, project: ProjectOptions, asset: AssetOptions) -> None:
+    """Copy within a target or between targets.
+
+    The data pass through this machine. With --name, the copy is registered as a data asset.
 
     \b
     aml-train data cp azureml:digits:3 azure::azureml://datastores/workspaceblobstore/paths/digits/3 --name digits
@@ -243,35 +279,33 @@ def cp(
     """
     from aml_train.azure import asset_type, copy, find
 
-    targets = open_targets(directory, config, target)
-    _check_asset_options(name, version, type_)
+    targets = open_targets(project)
     read = _place(targets, source)
-    if name is not None:
-        asset_type(type_, single=find(read).single, has_mltable=True)
-    place, workspace, datastore = _written(targets, address)
-    _check_new(workspace, name, version)
-    single = moved("copied", lambda tally: copy(read, place, tally))
-    file = read.path.rstrip("/").rpartition("/")[2] if single and place.path.endswith("/") else None
-    has_mltable = name is not None and place.storage.find(f"{place.folder}MLTable") is not None
-    _register(workspace, datastore, place, name, version, type_, single=single, file=file, has_mltable=has_mltable)
+    if asset.name is not None:
+        asset_type(asset.type_, single=find(read).single, has_mltable=True)
+    to = _destination(targets, address)
+    asset.check_new(to.workspace)
+    single = moved("copied", lambda tally: copy(read, to.place, tally))
+    file = read.path.rstrip("/").rpartition("/")[2] if single and to.place.path.endswith("/") else None
+    has_mltable = asset.name is not None and to.place.storage.find(f"{to.place.folder}MLTable") is not None
+    to.register(asset, single=single, file=file, has_mltable=has_mltable)
 
 
 @data.command("rm")
 @click.argument("address")
 @target_options
-@click.option("-r", "--recursive", is_flag=True, help="Also folders with everything in them.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-def rm(address: str, directory: Path, config: Path | None, target: str | None, *, recursive: bool, yes: bool) -> None:
-    """Delete blobs of a datastore, after asking.
+@click.option("-r", "--recursive", is_flag=True, help="Delete folders, too, with everything in them.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+def rm(address: str, project: ProjectOptions, *, recursive: bool, yes: bool) -> None:
+    """Delete blobs of a datastore, after a confirmation.
 
     \b
     aml-train data rm azureml://datastores/workspaceblobstore/paths/old.csv
     aml-train data rm --recursive azureml://datastores/workspaceblobstore/paths/images/
     """
     from aml_train.azure import check_removal, count, remove
-    from aml_train.core.text import size
 
-    place, _, _ = _written(open_targets(directory, config, target), address)
+    place = _destination(open_targets(project), address).place
     check_removal(place, recursive=recursive)
     if not yes:
         files, volume = count(place, recursive=recursive)
@@ -280,63 +314,79 @@ def rm(address: str, directory: Path, config: Path | None, target: str | None, *
     moved("deleted", lambda tally: remove(place, tally, recursive=recursive))
 
 
-_Result = TypeVar("_Result")
-
-
 def moved(verb: str, work: Callable[[Any], _Result]) -> _Result:
-    """Do the work with its progress on stderr; say on stdout what was done."""
+    """Do the work with its progress on stderr; print the result on stdout."""
     from aml_train.azure import Tally
-    from aml_train.cli.data_progress import amount, shown, summary
     from aml_train.core.errors import CancelledError
 
     tally = Tally()
     began = time.monotonic()
     try:
-        with terminate_like_interrupt(), shown(verb, tally, sys.stderr):
+        with sigterm_as_interrupt(), _shown(verb, tally, sys.stderr):
             result = work(tally)
     except KeyboardInterrupt:
         raise CancelledError(
-            f"Interrupted: {verb} {amount(tally)}.", hint="Run the same command again: it goes on from here."
+            f"Interrupted: {verb} {_amount(tally)}.", hint="Run the same command again: it continues from here."
         ) from None
-    click.echo(summary(verb, tally, time.monotonic() - began))
+    click.echo(_summary(verb, tally, time.monotonic() - began))
     return result
 
 
-def _check_asset_options(name: str | None, version: str | None, type_: str | None) -> None:
-    if name is None and (version or type_):
-        raise click.UsageError("--version and --type are of a data asset: which --name?")
+def _amount(tally: Tally) -> str:
+    """Return the progress in a few words, such as ``3 of 4 files, 1 MB of 2 MB``."""
+    done = tally.sent_files + tally.same_files
+    total = f" of {tally.files:,}" if tally.counted else f" of {tally.files:,} so far"
+    moved = tally.sent_bytes + tally.same_bytes + tally.kept_bytes
+    return f"{done:,}{total} files, {size(moved)} of {size(tally.size)}"
 
 
-def _check_new(workspace: DataWorkspace, name: str | None, version: str | None) -> None:
-    """Refuse a version that is there already, before anything is sent: what it holds must not change."""
-    from aml_train.core.errors import InvalidError
+def _summary(verb: str, tally: Tally, seconds: float) -> str:
+    """Return the result in one line, such as ``sent 12 files (3.4 MB) in 1.2 s``."""
+    noun = "file" if tally.sent_files == 1 else "files"
+    text = f"{verb} {tally.sent_files:,} {noun} ({size(tally.sent_bytes)}) in {duration(seconds)}"
+    if tally.same_files:
+        text += f"; {tally.same_files:,} {'was' if tally.same_files == 1 else 'were'} there already"
+    if tally.kept_bytes:
+        text += f"; {size(tally.kept_bytes)} had arrived earlier"
+    if tally.unchecked:
+        text += f"; {tally.unchecked:,} without a stored checksum, checked by size alone"
+    return text
 
-    if name is not None and version is not None and workspace.has_asset(name, version):
-        raise InvalidError(
-            f"The data asset {name}:{version} is registered already, and a version never changes what it holds.",
-            hint="Give another --version, or none for the next number.",
-        )
+
+@contextlib.contextmanager
+def _shown(verb: str, tally: Tally, file: TextIO) -> Iterator[None]:
+    """Show the progress on *file*, while the context lasts."""
+    ended = threading.Event()
+    thread = threading.Thread(
+        target=_bar if file.isatty() else _lines, args=(verb, tally, file, ended), name="progress", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
-def _register(
-    workspace: DataWorkspace,
-    datastore: str,
-    place: Place,
-    name: str | None,
-    version: str | None,
-    type_: str | None,
-    *,
-    single: bool,
-    file: str | None,
-    has_mltable: bool,
-) -> None:
-    from aml_train.azure import DatastorePath, asset_type
+def _lines(verb: str, tally: Tally, file: TextIO, ended: threading.Event) -> None:
+    while not ended.wait(_LINE_SECONDS):
+        file.write(f"· {verb}: {_amount(tally)}\n")
+        file.flush()
 
-    path = f"{place.folder}{file or ''}" if file or not single else place.path.strip("/")
-    click.echo(f"azureml://datastores/{datastore}/paths/{path}")
-    if name is None:
-        return
-    kind = asset_type(type_, single=single, has_mltable=has_mltable)
-    where = DatastorePath(datastore=datastore, path=path)
-    made = workspace.register(name, version or workspace.next_version(name), type_=kind, where=where)
-    click.echo(f"azureml:{made.name}:{made.version}")
+
+def _bar(verb: str, tally: Tally, file: TextIO, ended: threading.Event) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"))
+    began = time.monotonic()
+    with Progress(*columns, console=Console(file=file), transient=True, auto_refresh=False) as bars:
+        task = bars.add_task(verb, total=None, amount="")
+        while True:
+            done = tally.sent_bytes + tally.same_bytes + tally.kept_bytes
+            speed = f"{size(done / max(time.monotonic() - began, 0.001))}/s"
+            total = max(tally.size, 1) if tally.counted else None
+            bars.update(task, completed=min(done, tally.size), total=total, amount=f"{_amount(tally)}, {speed}")
+            bars.refresh()
+            if ended.wait(_BAR_SECONDS):
+                return

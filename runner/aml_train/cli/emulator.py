@@ -1,130 +1,170 @@
-"""The commands ``aml-train emulator fault …``, ``requests`` and ``clean``: the local AzureML as a service that one looks into."""
+"""The commands ``aml-train emulator …``: the local AzureML, faults, page."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import click
 
 if TYPE_CHECKING:
     from aml_train.local import EmulatorSettings
 
-_KINDS: Final = ("status", "delay", "truncate", "reset", "outage")
+_FAULTS: Final = ("status", "delay", "truncate", "reset", "outage")
 _FOLLOW_SECONDS: Final = 0.5
 _CLEAN_SECONDS: Final = 600.0
 
 
-def asked(
-    path: str, query: Mapping[str, object] | None = None, *, method: str = "GET", seconds: float = 60.0
-) -> dict[str, Any]:
-    """Return what the running local AzureML answers to an admin request; what is None in *query* is left out.
-
-    Raises:
-        InvalidError: it refuses what was asked.
-        ServiceError: it does not run, or fails.
-    """
-    from aml_train.core.errors import InvalidError, ServiceError
-    from aml_train.local import EmulatorSettings, ask
-
-    settings: EmulatorSettings = EmulatorSettings.from_environment(dict(os.environ))
-    given = {name: value for name, value in (query or {}).items() if value is not None}
-    answer = ask(settings, f"{path}?{urlencode(given)}" if given else path, method=method, seconds=seconds)
-    if answer is None:
-        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
-    status, value = answer
-    if status in (400, 404):
-        raise InvalidError(f"{settings.name} refused it: {value.get('error', status)}.")
-    if status >= 400:
-        raise ServiceError(f"{settings.name} failed: {value.get('error', status)}.", hint="aml-train emulator logs")
-    return value
-
-
 @click.group()
-def fault() -> None:
-    """Have requests to the local AzureML go wrong on purpose, to see what your code makes of it.
+def emulator() -> None:
+    """Manage the local AzureML, an emulator in a container.
 
     \b
-    aml-train emulator fault add status --probability 0.1 --seed 7          a tenth of all answers is 503
-    aml-train emulator fault add status --status 429 --retry-after 2 --path '*/jobs/*' --count 3
-    aml-train emulator fault add reset --after --method PUT --path '*/jobs/*' --count 1
-    aml-train emulator fault add outage --host '*.blob.core.windows.net' --seconds 20
+    aml-train emulator start
+    eval "$(aml-train emulator env)"       connects azure-ai-ml and MLflow in this shell
+    python my_azure_ml_script.py
     """
 
 
-@fault.command("add")
-@click.argument("kind", type=click.Choice(_KINDS))
-@click.option("--method", help="Pattern of the HTTP method.  [default: *]")
-@click.option("--host", help="Pattern of the host, such as *.blob.core.windows.net.  [default: *]")
-@click.option("--path", help="Pattern of the path, or of path and query: */jobs/*, *comp=block&*.  [default: *]")
-@click.option("--status", type=click.IntRange(400, 599), help="What `status` answers.  [default: 503]")
-@click.option("--code", help="The error's code, where the service's own for the status does not do.")
-@click.option("--retry-after", type=float, metavar="SECONDS", help="Answer with this Retry-After.")
-@click.option("--delay", type=float, metavar="SECONDS", help="Wait before anything else.")
-@click.option("--after", is_flag=True, help="Let the request take effect; only its answer is lost, or late.")
-@click.option("--probability", type=click.FloatRange(0, 1), help="Of each request that fits.  [default: 1]")
-@click.option("--seed", type=int, help="Of the draws: the same seed, the same requests.  [default: 0]")
-@click.option("--skip", type=click.IntRange(0), metavar="N", help="Let N requests that fit through first.")
-@click.option("--count", type=click.IntRange(0), metavar="N", help="At most N faults.")
-@click.option("--seconds", type=float, metavar="SECONDS", help="For so long; else until it is cleared.")
-def fault_add(kind: str, *, after: bool, **given: Any) -> None:
-    """Add a fault.
+@emulator.command("start")
+@click.option(
+    "--environment",
+    "environments",
+    multiple=True,
+    metavar="PATTERN=IMAGE",
+    help="Local image that replaces curated environments; may be repeated.",
+)
+def emulator_start(environments: tuple[str, ...]) -> None:
+    """Start the local AzureML, if it does not run.
 
-    KIND is `status` (an error is answered), `delay` (the right answer, late), `truncate` (half of an answer), `reset`
-    (the connection breaks), or `outage` (the host cannot be connected to). Azure's hosts alone have faults, and
-    outages any host. Open connections are broken off once when faults change.
+    Its state is kept in a Docker volume.
     """
-    answer = asked("faults", {"kind": kind, "after": "true" if after else None, **given}, method="POST")
-    click.echo(f"fault {answer['id']} is at work; clear it: aml-train emulator fault clear {answer['id']}")
+    from aml_train.cli.console import ConsoleListener
+    from aml_train.local import name_environments, start
+
+    images = _images_by_pattern(environments)
+    settings = _settings()
+    info = start(settings, ConsoleListener(sys.stderr))
+    name_environments(info, images)
+    click.echo(f"{settings.name} is ready: workspace {info.workspace}, resource group {info.resource_group}")
+    click.echo(f"Its page: {settings.page_origin}/ui/", err=True)
+    click.echo('Next: eval "$(aml-train emulator env)"', err=True)
 
 
-@fault.command("list")
-def fault_list() -> None:
-    """Print the faults that are at work, and how many requests each has hit, as JSON."""
-    click.echo(json.dumps(asked("faults")["faults"], indent=2))
+@emulator.command("status")
+def emulator_status() -> None:
+    """Show the state of the local AzureML.
+
+    Prints as JSON whether it runs, its jobs by state, and requests that it did not support.
+    """
+    from aml_train.local import status
+
+    click.echo(json.dumps(status(_settings()), indent=2))
 
 
-@fault.command("clear")
-@click.argument("number", type=int, required=False)
-def fault_clear(number: int | None) -> None:
-    """Remove fault NUMBER, or all of them."""
-    removed = asked("faults", {"id": number}, method="DELETE")["removed"]
-    click.echo(f"{removed} removed")
+@emulator.command("stop")
+def emulator_stop() -> None:
+    """Stop the local AzureML. Jobs, models and data are kept."""
+    from aml_train.local import stop
+
+    settings = _settings()
+    click.echo(f"{settings.name} is stopped" if stop(settings) else f"{settings.name} was not running")
 
 
-@click.command("requests")
-@click.option("-f", "--follow", is_flag=True, help="Go on as requests come in.")
+@emulator.command("reset")
+@click.confirmation_option("--yes", prompt="Remove the container and all its jobs, models, images and data?")
+def emulator_reset() -> None:
+    """Remove the local AzureML with everything in it."""
+    from aml_train.local import reset
+
+    settings = _settings()
+    reset(settings)
+    click.echo(f"{settings.name} and its data are removed")
+
+
+@emulator.command("logs")
+@click.option("-f", "--follow", is_flag=True, help="Continue as the log grows.")
+def emulator_logs(*, follow: bool) -> None:
+    """Print the log of the local AzureML."""
+    from aml_train.local import logs
+
+    for line in logs(_settings(), follow=follow):
+        click.echo(line)
+
+
+@emulator.command("env")
+def emulator_env() -> None:
+    """Print variables that connect Azure SDKs, as shell exports."""
+    from aml_train.core.errors import ServiceError
+    from aml_train.local import client_environment, info, shell_exports
+
+    settings = _settings()
+    found = info(settings)
+    if found is None:
+        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
+    click.echo(shell_exports(client_environment(found, dict(os.environ))))
+
+
+@emulator.command("open")
+@click.argument("job", metavar="[JOB]", required=False)
+@click.option("--print", "only_print", is_flag=True, help="Print the address; open no browser.")
+def open_page(job: str | None, *, only_print: bool) -> None:
+    """Open the local AzureML's page: runs, charts, logs, models.
+
+    Prints its address and, on a terminal, opens it in a browser; with JOB, the page of that job. Only browsers on this machine have
+    access; from elsewhere, forward the port: ssh -L 7380:127.0.0.1:7380 HOST.
+    """
+    from aml_train.core.errors import ServiceError
+    from aml_train.local import info
+
+    settings = _settings()
+    if info(settings) is None:
+        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
+    address = f"{settings.page_origin}/ui/" + (f"runs/{quote(job, safe='')}" if job else "")
+    click.echo(address)
+    if sys.stdout.isatty() and not only_print and click.launch(address) != 0:
+        click.echo("No browser could be opened: open the address yourself.", err=True)
+
+
+@emulator.command("requests")
+@click.option("-f", "--follow", is_flag=True, help="Continue as requests come in.")
 @click.option("-n", "--lines", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each.")
 def requests(*, follow: bool, lines: int, as_json: bool) -> None:
-    """Print the last requests to the local AzureML's service: when, what, the answer, how long."""
-    answer = asked("requests", {"limit": lines})
+    """Print the last requests to the local AzureML.
+
+    Each line has the time, the answer's status, the duration, and the request.
+    """
+    answer = _request("requests", {"limit": lines})
     while True:
         for entry in answer["requests"]:
             click.echo(json.dumps(entry) if as_json else _line(entry))
         if not follow:
             return
         time.sleep(_FOLLOW_SECONDS)
-        answer = asked("requests", {"since": answer["total"]})
+        answer = _request("requests", {"since": answer["total"]})
 
 
-@click.command("clean")
+@emulator.command("clean")
 @click.option("--older-than", default="7d", show_default=True, metavar="TIME", help="Such as 90s, 30m, 12h, 7d.")
-@click.option("--keep", type=click.IntRange(0), default=0, metavar="N", help="Keep the N newest runs, however old.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option(
+    "--keep", type=click.IntRange(0), default=0, metavar="N", help="Keep the N newest runs, whatever their age."
+)
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 def clean(*, older_than: str, keep: int, dry_run: bool) -> None:
-    """Remove jobs and runs that ended long ago, with their logs, outputs and metrics, and code that none uses any more.
+    """Remove old runs with their logs, outputs and metrics.
 
-    Jobs whose outputs a model or a data asset names stay, and so does what you stored in a datastore yourself, and the
-    images. The disk has the room back within ten minutes, when the storage collects what was removed.
+    Code uploads and unnamed data that no run uses are removed, too. Jobs whose outputs a model or a data asset names stay, and so do
+    images and the files that you stored in a datastore yourself. The storage frees the disk within ten minutes.
     """
     from aml_train.core.text import size
 
-    answer = asked(
+    answer = _request(
         "clean",
         {"older_than": _seconds(older_than), "keep": keep, "dry_run": "1" if dry_run else None},
         method="POST",
@@ -139,6 +179,185 @@ def clean(*, older_than: str, keep: int, dry_run: bool) -> None:
     )
 
 
+@emulator.group()
+def fault() -> None:
+    """Inject faults into requests, to test your error handling.
+
+    \b
+    aml-train emulator fault add status --probability 0.1 --seed 7          one answer in ten is 503
+    aml-train emulator fault add status --status 429 --retry-after 2 --path '*/jobs/*' --count 3
+    aml-train emulator fault add reset --after --method PUT --path '*/jobs/*' --count 1
+    aml-train emulator fault add outage --host '*.blob.core.windows.net' --seconds 20
+    """
+
+
+@fault.command("add")
+@click.argument("kind", type=click.Choice(_FAULTS))
+@click.option("--method", help="Pattern of the HTTP method.  [default: *]")
+@click.option("--host", help="Pattern of the host, such as *.blob.core.windows.net.  [default: *]")
+@click.option("--path", help="Pattern of the path, or of path and query: */jobs/*, *comp=block&*.  [default: *]")
+@click.option("--status", type=click.IntRange(400, 599), help="Status of the answer of `status`.  [default: 503]")
+@click.option("--code", help="The error's code, instead of the service's code for the status.")
+@click.option("--retry-after", type=float, metavar="SECONDS", help="Answer with this Retry-After.")
+@click.option("--delay", type=float, metavar="SECONDS", help="Wait before anything else.")
+@click.option("--after", is_flag=True, help="The request takes effect; only its answer is lost, or late.")
+@click.option(
+    "--probability", type=click.FloatRange(0, 1), help="Of a fault, for each matching request.  [default: 1]"
+)
+@click.option("--seed", type=int, help="Seed of the draws: the same seed hits the same requests.  [default: 0]")
+@click.option("--skip", type=click.IntRange(0), metavar="N", help="Skip the first N matching requests.")
+@click.option("--count", type=click.IntRange(0), metavar="N", help="Inject at most N faults.")
+@click.option("--seconds", type=float, metavar="SECONDS", help="End after this time; else when it is cleared.")
+def fault_add(kind: str, *, after: bool, **given: Any) -> None:
+    """Add a fault.
+
+    KIND is `status` (an error is answered), `delay` (the right answer, late), `truncate` (half of an answer), `reset`
+    (the connection breaks), or `outage` (the host cannot be connected to). Outages can hit any host, the other faults
+    only Azure's hosts. When faults change, open connections are closed once.
+    """
+    answer = _request("faults", {"kind": kind, "after": "true" if after else None, **given}, method="POST")
+    click.echo(f"fault {answer['id']} is active; clear it: aml-train emulator fault clear {answer['id']}")
+
+
+@fault.command("list")
+def fault_list() -> None:
+    """Print the active faults, with the number of requests that each has hit, as JSON."""
+    click.echo(json.dumps(_request("faults")["faults"], indent=2))
+
+
+@fault.command("clear")
+@click.argument("number", type=int, required=False)
+def fault_clear(number: int | None) -> None:
+    """Remove fault NUMBER, or all of them."""
+    removed = _request("faults", {"id": number}, method="DELETE")["removed"]
+    click.echo(f"{removed} removed")
+
+
+@emulator.group("job")
+def job() -> None:
+    """Preempt or fail a job, or change the state that it shows.
+
+    \b
+    aml-train emulator job preempt NAME                   its nodes are taken back: it fails with PreemptionError
+    aml-train emulator job fail NAME --code ServiceError  it fails by a fault of AzureML
+    aml-train emulator job show NAME NotResponding        it shows that state until `job show NAME`, or its end
+    """
+
+
+@job.command("preempt")
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Also on a cluster whose nodes are dedicated.")
+def preempt(name: str, *, force: bool) -> None:
+    """Preempt job NAME, which waits or runs on a cluster of low priority."""
+    _request(f"jobs/{quote(name, safe='')}/preempt", {"force": "1" if force else None}, method="POST")
+    click.echo(f"{name} is preempted")
+
+
+@job.command("fail")
+@click.argument("name")
+@click.option("--code", help="The error's code, such as UserError.  [default: SystemError]")
+@click.option("--message", help="The error's message.")
+def fail(name: str, *, code: str | None, message: str | None) -> None:
+    """Fail job NAME."""
+    _request(f"jobs/{quote(name, safe='')}/fail", {"code": code, "message": message}, method="POST")
+    click.echo(f"{name} fails")
+
+
+@job.command("show")
+@click.argument("name")
+@click.argument("status", required=False)
+def show(name: str, status: str | None) -> None:
+    """Let job NAME show STATUS instead of its state; without STATUS, its state again."""
+    answer = _request(f"jobs/{quote(name, safe='')}/show", {"status": status}, method="POST")
+    click.echo(f"{name} shows {answer['status']}")
+
+
+@emulator.group()
+def environment() -> None:
+    """Replace Azure's curated environments by local images.
+
+    \b
+    aml-train emulator environment add 'AzureML-acpt-*' my-image:1
+    aml-train emulator environment add 'sklearn-1.5:*' my-sklearn:1
+
+    Patterns are compared with the environment's NAME and NAME:VERSION; the latest match counts.
+    """
+
+
+@environment.command("add")
+@click.argument("pattern")
+@click.argument("image")
+def environment_add(pattern: str, image: str) -> None:
+    """Use IMAGE for the curated environments that match PATTERN."""
+    found = _request("environments", {"pattern": pattern, "image": image}, method="POST")
+    click.echo(json.dumps(found["environments"], indent=2))
+
+
+@environment.command("list")
+def environment_list() -> None:
+    """Show the images by pattern; the first match counts."""
+    click.echo(json.dumps(_request("environments")["environments"], indent=2))
+
+
+@environment.command("clear")
+def environment_clear() -> None:
+    """Remove all images from the list."""
+    found = _request("environments", method="DELETE")
+    click.echo(json.dumps(found["environments"], indent=2))
+
+
+def _settings() -> EmulatorSettings:
+    from aml_train.local import EmulatorSettings
+
+    return EmulatorSettings.from_environment(dict(os.environ))
+
+
+def _request(
+    path: str, query: Mapping[str, object] | None = None, *, method: str = "GET", seconds: float = 60.0
+) -> dict[str, Any]:
+    """Send an admin request to the running local AzureML; return its answer.
+
+    Entries of *query* that are None are left out.
+
+    Raises:
+        InvalidError: it refuses the request.
+        ServiceError: it does not run, or fails.
+    """
+    from aml_train.core.errors import InvalidError, ServiceError
+    from aml_train.local import ask
+
+    settings = _settings()
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    answer = ask(settings, f"{path}?{urlencode(given)}" if given else path, method=method, seconds=seconds)
+    if answer is None:
+        raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
+    status, value = answer
+    if status in (400, 404):
+        raise InvalidError(f"{settings.name} refused the request: {value.get('error', status)}.")
+    if status >= 400:
+        raise ServiceError(f"{settings.name} failed: {value.get('error', status)}.", hint="aml-train emulator logs")
+    return value
+
+
+def _images_by_pattern(texts: Sequence[str]) -> dict[str, str]:
+    """Return images by pattern, of texts such as ``PATTERN=IMAGE``.
+
+    Raises:
+        InvalidError: a text is something else.
+    """
+    from aml_train.core.errors import InvalidError
+
+    found = {}
+    for text in texts:
+        pattern, _, image = text.partition("=")
+        if not pattern.strip() or not image.strip():
+            raise InvalidError(
+                f"--environment: {text!r} is not PATTERN=IMAGE.", hint="Such as 'AzureML-acpt-*=my-image:1'."
+            )
+        found[pattern.strip()] = image.strip()
+    return found
+
+
 def _seconds(text: str) -> int:
     units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
     if not (text[:-1].isascii() and text[:-1].isdecimal() and text[-1] in units):
@@ -149,7 +368,7 @@ def _seconds(text: str) -> int:
 def _line(entry: dict[str, Any]) -> str:
     moment = time.strftime("%H:%M:%S", time.localtime(entry["time"]))
     status = "---" if entry["status"] is None else str(entry["status"])
-    told = f" {entry['error']}" if entry.get("error") else ""
+    error = f" {entry['error']}" if entry.get("error") else ""
     hit = f" (fault {entry['fault']})" if entry.get("fault") else ""
-    line = f"{moment} {status} {entry['ms']:8.1f} ms  {entry['method']} {entry['host']}{entry['path']}{told}{hit}"
+    line = f"{moment} {status} {entry['ms']:8.1f} ms  {entry['method']} {entry['host']}{entry['path']}{error}{hit}"
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)

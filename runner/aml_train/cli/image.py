@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from aml_train.cli.options import configuration, load, secret_path, with_secret_paths
+from aml_train.cli.options import ProjectOptions, project_options, secret_path, with_secret_paths
 from aml_train.core.checks import CHECKS, Level
 
 if TYPE_CHECKING:
@@ -30,39 +30,35 @@ _MARKS: Final[dict[Level, tuple[str, str]]] = {
 
 @click.group()
 def image() -> None:
-    """The training image, without a job."""
+    """Check and render the training image, without a job."""
 
 
 @image.command("check")
 @click.argument("reference", metavar="[IMAGE]", required=False)
-@configuration
+@project_options
 @click.option(
     "--ignore",
     "ignored",
     multiple=True,
     type=click.Choice(list(CHECKS)),
     metavar="CHECK",
-    help="Allow what a check finds; may be repeated.",
+    help="Ignore the findings of a check; may be repeated.",
 )
 @click.option(
     "--require",
     "packages",
     multiple=True,
     metavar="PACKAGE",
-    help="A Python package that must be there, such as azureml-defaults; may be repeated.",
+    help="Require a Python package, such as azureml-defaults; may be repeated.",
 )
-@click.option("--infiniband", is_flag=True, help="InfiniBand drivers must be there.")
+@click.option("--infiniband", is_flag=True, help="Require InfiniBand drivers.")
 @secret_path
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write findings and facts as JSON."
 )
 def check(
     reference: str | None,
-    directory: Path,
-    config: Path | None,
-    job: Path | None,
-    target: str | None,
-    sets: tuple[str, ...],
+    project: ProjectOptions,
     *,
     ignored: tuple[str, ...],
     packages: tuple[str, ...],
@@ -70,18 +66,18 @@ def check(
     secret_paths: tuple[Path, ...],
     json_file: Path | None,
 ) -> None:
-    """Tell whether an image is ready for AzureML and InfiniBand.
+    """Check whether an image is ready for AzureML and InfiniBand.
 
-    IMAGE is one that the Docker engine has. Without it the configuration's image is built in the engine and looked into; nothing is
-    pushed, and what the configuration ignores is ignored. The image is run once, without a network and without its entrypoint.
-    Exit code 3 if a check fails.
+    IMAGE must be available in the Docker engine. Without IMAGE, the configuration's image is built in the engine and checked; nothing
+    is pushed, and `image.checks` applies. The image is run once, without a network and without its entrypoint. Exit code 3 if a check
+    fails.
 
     \b
     aml-train image check                                                   the image of aml-train.yml
     aml-train image check nvcr.io/nvidia/pytorch:24.10-py3 --infiniband
     aml-train image check myregistry.azurecr.io/digits@sha256:… --require azureml-defaults
     """
-    from aml_train.cli.console import printable
+    from aml_train.cli.text import printable
     from aml_train.core.docker import connect_engine
     from aml_train.core.threads import drain
     from aml_train.image import CheckPolicy, judge_facts, readiness_error
@@ -89,7 +85,7 @@ def check(
     engine = connect_engine(dict(os.environ))
     with contextlib.closing(engine), drain():
         if reference is None:
-            spec, facts = _build_and_probe(load(directory, config, job, target, sets), engine, secret_paths)
+            spec, facts = _build_and_probe(project.load(), engine, secret_paths)
             name, policy = spec.repository, spec.checks
         else:
             name, policy, facts = reference, CheckPolicy(), _probe(reference, engine)
@@ -143,8 +139,8 @@ def _build_and_probe(config: Config, engine: DockerClient, secret_paths: tuple[P
 
 
 @image.command("render")
-@configuration
-@click.option("--offline", is_flag=True, help="Ask nobody for digests: FROM names the images as they are written.")
+@project_options
+@click.option("--offline", is_flag=True, help="Query no registry: FROM names the images as they are written.")
 @click.option(
     "--write",
     "folder",
@@ -153,16 +149,12 @@ def _build_and_probe(config: Config, engine: DockerClient, secret_paths: tuple[P
     help="Write Dockerfile and build context into a new folder, to build by hand.",
 )
 def render(
-    directory: Path,
-    config: Path | None,
-    job: Path | None,
-    target: str | None,
-    sets: tuple[str, ...],
+    project: ProjectOptions,
     *,
     offline: bool,
     folder: Path | None,
 ) -> None:
-    """Print the Dockerfile that the configuration means; build nothing.
+    """Print the Dockerfile of the configuration's image; build nothing.
 
     \b
     aml-train image render                                 base and other images by their digests
@@ -173,7 +165,7 @@ def render(
     from aml_train.image import write_context
     from aml_train.pipeline import Host, plan_image_only
 
-    loaded = load(directory, config, job, target, sets)
+    loaded = project.load()
     spec = plan_image_only(loaded, Host(environ=dict(os.environ)), remark=_note, offline=offline)
     click.echo(spec.dockerfile, nl=False)
     if not offline:

@@ -28,30 +28,27 @@ MOST_NAMED = 20
     default=Path(),
     help="The project folder.  [default: .]",
 )
-@click.option(
-    "--job", metavar="PATH", help="The job that is meant: a command job, a runconfig of SDK v1, or a script."
-)
-@click.option("--workflow", is_flag=True, help="Write .github/workflows/train.yml, too.")
+@click.option("--job", metavar="PATH", help="The job: a command job, a runconfig of SDK v1, or a script.")
+@click.option("--workflow", is_flag=True, help="Also write .github/workflows/train.yml.")
 @click.option("--example", is_flag=True, help="Write a small project that trains, to start from.")
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing.")
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 def init(directory: Path, *, job: str | None, workflow: bool, example: bool, dry_run: bool, force: bool) -> None:
-    """Write a first aml-train.yml from what a repository holds.
+    """Write a first aml-train.yml for a repository.
 
-    Looks at job YAMLs, run configurations, requirements, conda files, Dockerfiles, tests and workflows, and says behind each line where
-    it comes from. Of several jobs none is taken unasked. What is written passes `aml-train validate`.
+    Reads job YAMLs, run configurations, requirements, conda files, Dockerfiles, tests and workflows, and writes the origin of each value
+    as a comment. With several jobs, it lets you choose. The result passes `aml-train validate`.
 
     \b
-    aml-train init --dry-run              look at it first
-    aml-train init --job jobs/train.yml   where there are several jobs
-    aml-train init --example              where there is nothing yet
+    aml-train init --dry-run              print it, write nothing
+    aml-train init --job jobs/train.yml   choose one of several jobs
+    aml-train init --example              start without a job
     """
+    from aml_train.cli.scaffold.draft import EXAMPLE, WORKFLOW, WORKFLOW_PATH, write_files
     from aml_train.cli.scaffold.ignore import lines_of as ignore_lines
-    from aml_train.cli.scaffold.samples import EXAMPLE, WORKFLOW, WORKFLOW_PATH
-    from aml_train.cli.scaffold.write import write_files
 
     if example and job is not None:
-        raise click.UsageError("--example writes a job of its own: leave --job out.")
+        raise click.UsageError("--example writes its own job: leave --job out.")
     guesses: Sequence[Line] = ()
     notes: Sequence[str] = ()
     ignore: IgnoreFile | None = None
@@ -83,7 +80,7 @@ def init(directory: Path, *, job: str | None, workflow: bool, example: bool, dry
 
 
 def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Sequence[str], IgnoreFile | None]:
-    """Return the configuration's text, its guesses and notes, and an .amlignore; the configuration has been checked."""
+    """Return a valid configuration's text, its guesses and notes, and an .amlignore."""
     from aml_train.cli.scaffold.draft import render
     from aml_train.cli.scaffold.guess import propose
     from aml_train.cli.scaffold.ignore import propose_ignore
@@ -99,9 +96,7 @@ def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Seq
     try:
         config = check_text(text, NAME, directory=directory)
     except InvalidError as error:
-        raise InvalidError(
-            error.faults, hint="These are to be mended before there can be a configuration; nothing was written."
-        ) from error
+        raise InvalidError(error.faults, hint="Correct these first; nothing was written.") from error
     return text, guesses, draft.notes, propose_ignore(directory, config, project)
 
 
@@ -146,7 +141,9 @@ def _nothing(project: Project) -> Exception:
     from aml_train.core.errors import InvalidError
 
     if project.faults:
-        return InvalidError(project.faults, hint="This looks like a job, and cannot be read; nothing was written.")
+        return InvalidError(
+            project.faults, hint="These files look like jobs and cannot be read; nothing was written."
+        )
     other = [
         f"{one.path}:1: "
         + ("a component" if one.kind == "component" else f"a job of the type {one.said('type') or 'unknown'}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from aml_train.cli.options import target_options
-from aml_train.cli.running import terminate_like_interrupt
+from aml_train.cli.options import ProjectOptions, sigterm_as_interrupt, tag_filter, target_options
+from aml_train.cli.text import print_facts, printable, printable_lines
 
 if TYPE_CHECKING:
     from aml_train.azure import AzureV2, Place
@@ -26,24 +25,13 @@ _FOLLOW_PAUSE: Final = 0.5
 
 @click.group()
 def jobs() -> None:
-    """Jobs of a workspace: list, show, logs, cancel, resubmit, download.
+    """List, show, follow, cancel, resubmit and download jobs.
 
     \b
     aml-train jobs list --status running
     aml-train jobs logs -f JOB
     aml-train jobs download JOB 'outputs/**/*.pt' -o models
     """
-
-
-def _open(directory: Path, config: Path | None, target: str | None) -> AzureV2:
-    from aml_train.cli.console import ConsoleListener
-    from aml_train.config import load_targets
-    from aml_train.pipeline import Host, open_workspace
-
-    targets = load_targets(config, directory=directory)
-    return open_workspace(
-        Host(environ=dict(os.environ)), targets.named(target), targets.directory, ConsoleListener(sys.stderr)
-    ).service
 
 
 def _clock() -> Clock:
@@ -54,19 +42,23 @@ def _clock() -> Clock:
 
 @jobs.command("list")
 @target_options
-@click.option("--status", "statuses", multiple=True, metavar="STATUS", help="Such as running; may be repeated.")
-@click.option("--experiment", metavar="NAME", help="Of this experiment.")
-@click.option("--name", metavar="PATTERN", help="Of this name or display name; * and ? are wildcards.")
-@click.option("--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="With this tag; may be repeated.")
-@click.option("--archived", is_flag=True, help="Also jobs that were archived.")
 @click.option(
-    "-n", "--lines", type=click.IntRange(min=0), default=20, help="At most so many; 0 for all.  [default: 20]"
+    "--status",
+    "statuses",
+    multiple=True,
+    metavar="STATUS",
+    help="Only jobs in this state, such as running; may be repeated.",
 )
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each.")
+@click.option("--experiment", metavar="NAME", help="Only jobs of this experiment.")
+@click.option("--name", metavar="PATTERN", help="Only jobs of this name or display name; * and ? are wildcards.")
+@click.option("--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="Only jobs with this tag; may be repeated.")
+@click.option("--archived", is_flag=True, help="Include archived jobs.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(min=0), default=20, help="List at most this many; 0 for all.  [default: 20]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each job.")
 def list_(
-    directory: Path,
-    config: Path | None,
-    target: str | None,
+    project: ProjectOptions,
     *,
     statuses: tuple[str, ...],
     experiment: str | None,
@@ -82,7 +74,7 @@ def list_(
     from aml_train.jobs import list_jobs
 
     wanted = _filter(statuses, experiment, name, tags, archived=archived)
-    rows = itertools.islice(list_jobs(_open(directory, config, target), wanted), lines or None)
+    rows = itertools.islice(list_jobs(project.open_workspace(), wanted), lines or None)
     if as_json:
         for row in rows:
             click.echo(json.dumps(row.facts(), ensure_ascii=False))
@@ -103,19 +95,18 @@ def _filter(
             near = nearest(word, tuple(status.value for status in JobStatus))
             hint = f" Did you mean {near}?" if near else f" Known are {', '.join(s.value for s in JobStatus)}."
             raise click.UsageError(f"--status {word}: AzureML has no such status.{hint}")
-    pairs = (text.partition("=") for text in tags)
     return Filter(
         statuses=frozenset(known[word.lower()] for word in statuses),
         experiment=experiment,
         name=name,
-        tags={key: value if sign else None for key, sign, value in pairs},
+        tags=tag_filter(tags),
         archived=archived,
     )
 
 
 def _table(rows: Sequence[JobRow]) -> Iterator[str]:
     """Yield the lines of a table of jobs."""
-    from aml_train.cli.table import table
+    from aml_train.cli.tables import table
 
     cells = [
         (
@@ -134,53 +125,46 @@ def _table(rows: Sequence[JobRow]) -> Iterator[str]:
 @jobs.command("show")
 @click.argument("job")
 @target_options
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def show(job: str, directory: Path, config: Path | None, target: str | None, *, as_json: bool) -> None:
-    """Show what a job is, what became of it, and its metrics."""
-    import yaml
-
-    from aml_train.cli.console import printable
-    from aml_train.cli.tables_text import lines_of
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(job: str, project: ProjectOptions, *, as_json: bool) -> None:
+    """Show a job's settings, its state and its metrics."""
+    from aml_train.cli.tables import logged_tables
     from aml_train.core.masking import Masker
     from aml_train.core.secrets import known_secrets
     from aml_train.core.tables import masked
     from aml_train.jobs import describe_job, table_facts, tables_of_job
 
-    service = _open(directory, config, target)
-    told = describe_job(service, job)
-    found, more, remark = tables_of_job(service, job, told.get("metrics", {}))
+    service = project.open_workspace()
+    facts = describe_job(service, job)
+    found, more, remark = tables_of_job(service, job, facts.get("metrics", {}))
     masker = Masker(known_secrets(os.environ, identifiers=False))
     tables = [masked(one, masker.mask) for one in found]
     if remark:
         click.echo(f"note: {printable(remark)}", err=True)
+    if as_json and tables:
+        facts |= {"tables": [table_facts(one) for one in tables], "more_tables": more}
+    print_facts(facts, as_json=as_json)
     if as_json:
-        told |= {"tables": [table_facts(one) for one in tables], "more_tables": more} if tables else {}
-        click.echo(json.dumps(told, ensure_ascii=False, indent=2))
         return
-    text = yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=120)
-    click.echo("\n".join(printable(line) for line in text.rstrip("\n").split("\n")))
-    for line in lines_of(tables, more):
+    for line in logged_tables(tables, more):
         click.echo(line)
 
 
 @jobs.command("logs")
 @click.argument("job")
 @target_options
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended; its end is that of the command.")
+@click.option("-f", "--follow", is_flag=True, help="Follow until the job ends; the exit code is that of its end.")
 @click.option("--file", "pattern", metavar="PATTERN", help="Only these logs, such as 'user_logs/std_log_process_0*'.")
-def logs(
-    job: str, directory: Path, config: Path | None, target: str | None, *, follow: bool, pattern: str | None
-) -> None:
-    """Print a job's logs: what its command wrote, unless --file says otherwise.
+def logs(job: str, project: ProjectOptions, *, follow: bool, pattern: str | None) -> None:
+    """Print a job's logs: by default the output of its command.
 
     Ctrl-C leaves the job alone. With -f the exit code is 0 if the job completes, 5 if it fails, 7 if it is cancelled.
     """
-    service = _open(directory, config, target)
+    service = project.open_workspace()
     _print_logs(service, job, pattern or "user_logs/*", follow=follow)
 
 
 def _remark(event: Event) -> None:
-    from aml_train.cli.console import printable
     from aml_train.core.events import Notice
 
     if isinstance(event, Notice):
@@ -195,7 +179,6 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     """
     import fnmatch
 
-    from aml_train.cli.console import printable_lines
     from aml_train.core.masking import Masker
     from aml_train.core.secrets import known_secrets
     from aml_train.jobs import LogFollower, LogReader, addresses, failure_of, log_name, read_job
@@ -241,12 +224,12 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
 @jobs.command("cancel")
 @click.argument("names", metavar="JOB...", nargs=-1, required=True)
 @target_options
-def cancel(names: tuple[str, ...], directory: Path, config: Path | None, target: str | None) -> None:
-    """Cancel jobs, and wait until they have ended. A job that has ended stays as it is."""
+def cancel(names: tuple[str, ...], project: ProjectOptions) -> None:
+    """Cancel jobs, and wait until they have ended; jobs that have ended stay as is."""
     from aml_train.core.errors import ServiceError
     from aml_train.jobs import await_end, parse_status, read_job, tell_to_cancel
 
-    service, clock = _open(directory, config, target), _clock()
+    service, clock = project.open_workspace(), _clock()
     before = {name: parse_status(read_job(service, name).optional_text("properties.status")) for name in names}
     live = [name for name, status in before.items() if not status.terminal]
     for name in live:
@@ -257,7 +240,9 @@ def cancel(names: tuple[str, ...], directory: Path, config: Path | None, target:
             continue
         view = await_end(service, name, clock=clock)
         if not view.status.terminal:
-            raise ServiceError(f"AzureML has taken note, but the job {name} is still {view.status.value}.")
+            raise ServiceError(
+                f"AzureML acknowledged the cancellation, but the job {name} is still {view.status.value}."
+            )
         click.echo(f"{name} is {view.status.value}")
 
 
@@ -269,20 +254,21 @@ def cancel(names: tuple[str, ...], directory: Path, config: Path | None, target:
 @click.option("-f", "--follow", is_flag=True, help="Print its log until it has ended.")
 def resubmit(
     job: str,
-    directory: Path,
-    config: Path | None,
-    target: str | None,
+    project: ProjectOptions,
     *,
     name: str | None,
     compute: str | None,
     follow: bool,
 ) -> None:
-    """Submit a job once more, as it was: the same code, environment and inputs, whatever has changed here since."""
+    """Submit a job again, with the same code, environment and inputs.
+
+    Local changes have no effect: AzureML has everything that the job needs.
+    """
     import secrets
 
-    service = _open(directory, config, target)
+    service = project.open_workspace()
     new = name or f"{job[:200]}-{secrets.token_hex(3)}"
-    with terminate_like_interrupt():
+    with sigterm_as_interrupt():
         view = service.resubmit(job, new, compute=compute)
     click.echo(view.name)
     if follow:
@@ -300,17 +286,15 @@ def resubmit(
 def download(
     job: str,
     patterns: tuple[str, ...],
-    directory: Path,
-    config: Path | None,
-    target: str | None,
+    project: ProjectOptions,
     *,
     to: Path | None,
     outputs: tuple[str, ...],
 ) -> None:
-    """Fetch what a job wrote: its artefacts (outputs/, logs), or those that PATTERNs name; or its named outputs.
+    """Download a job's artefacts (outputs/, logs), or its named outputs.
 
-    * and ? stay within a folder, ** stands for any folders. A file has its name only when it is complete and its checksum was found right;
-    after an interruption the same command goes on.
+    PATTERNs select artefacts: * and ? match within a folder, ** matches any folders. A file gets its name when it is complete and its
+    checksum is verified; after an interruption the same command continues.
 
     \b
     aml-train jobs download JOB                          everything
@@ -321,7 +305,7 @@ def download(
     from aml_train.azure import download as fetch
     from aml_train.cli.data import moved, open_targets
 
-    workspace = open_targets(directory, config, target).workspace(None)
+    workspace = open_targets(project).workspace(None)
     folder = to or Path(job)
     wanted = [(name, pattern) for name in outputs or ("default",) for pattern in patterns or ("",)]
     places: list[tuple[Place, Path]] = []
@@ -341,7 +325,7 @@ def download(
 
 
 def _kept(place: Place, pattern: str) -> str:
-    """Return the folders of *pattern* that files keep here: those before a wildcard, and of a file its folder."""
+    """Return the folders that downloaded files keep: those before a wildcard."""
     from aml_train.core.globs import has_wildcards, select
 
     if not has_wildcards(pattern) and not pattern.endswith("/") and place.storage.find(place.path) is not None:

@@ -1,25 +1,42 @@
-"""The commands ``aml-train model …``: the registered models of a workspace, their stages, and where they come from."""
+"""The commands ``aml-train model …``, ``promote`` and ``rollback``."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
-from aml_train.cli.options import target_options
+from aml_train.cli.options import (
+    OutputOptions,
+    ProjectOptions,
+    gather,
+    output_options,
+    sigterm_as_interrupt,
+    tag_filter,
+    target_options,
+)
+from aml_train.cli.text import print_facts, printable
 
 if TYPE_CHECKING:
-    from aml_train.models import ModelFilter, ModelRow, Promoter
+    from aml_train.config import TargetConfig
+    from aml_train.models import ModelRow, Promoter, Promotion, PromotionRequest
+
+#: Who promotes: the action and workflows set it.
+ACTOR_VARIABLE: Final = "AML_TRAIN_ACTOR"
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @click.group()
 def model() -> None:
-    """Registered models: list, show, lineage. `aml-train promote` changes their stages.
+    """List and show registered models, and trace their lineage.
+
+    `aml-train promote` changes their stages.
 
     \b
     aml-train model list
@@ -29,21 +46,20 @@ def model() -> None:
     """
 
 
-def _open(directory: Path, config: Path | None, target: str | None) -> Promoter:
+def _open(project: ProjectOptions) -> Promoter:
     from aml_train.cli.console import ConsoleListener
-    from aml_train.config import load_targets
     from aml_train.pipeline import Host, open_promoter
 
-    targets = load_targets(config, directory=directory)
+    targets = project.targets()
     return open_promoter(
-        Host(environ=dict(os.environ)), targets.named(target), targets.directory, ConsoleListener(sys.stderr)
+        Host(environ=dict(os.environ)), targets.named(project.target), targets.directory, ConsoleListener(sys.stderr)
     )
 
 
 @model.command("list")
 @click.argument("pattern", metavar="[MODEL]", required=False)
 @target_options
-@click.option("--versions", is_flag=True, help="A line for each version, the newest first.")
+@click.option("--versions", is_flag=True, help="List versions, the newest first.")
 @click.option("--stage", metavar="STAGE", help="Only versions in this stage, such as production.")
 @click.option(
     "--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="Only versions with this tag; may be repeated."
@@ -52,14 +68,12 @@ def _open(directory: Path, config: Path | None, target: str | None) -> Promoter:
     "--metric", "metrics", multiple=True, metavar="NAME", help="Show this metric; may be repeated.  [default: all]"
 )
 @click.option(
-    "-n", "--lines", type=click.IntRange(min=0), default=20, help="At most so many; 0 for all.  [default: 20]"
+    "-n", "--lines", type=click.IntRange(min=0), default=20, help="List at most this many; 0 for all.  [default: 20]"
 )
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each.")
 def list_(
     pattern: str | None,
-    directory: Path,
-    config: Path | None,
-    target: str | None,
+    project: ProjectOptions,
     *,
     versions: bool,
     stage: str | None,
@@ -71,11 +85,16 @@ def list_(
     """List models with their stages, or their versions. MODEL may have * and ?."""
     import itertools
 
-    from aml_train.models import list_models, version_facts
+    from aml_train.models import ModelFilter, list_models, version_facts
 
-    promoter = _open(directory, config, target)
+    promoter = _open(project)
     versions = versions or bool(metrics)
-    rows = list_models(promoter.service, promoter.catalogue, pattern, _filter(stage, tags))
+    rows = list_models(
+        promoter.service,
+        promoter.catalogue,
+        pattern,
+        ModelFilter(stage=stage.lower() if stage else None, tags=tag_filter(tags)),
+    )
     if not versions:
         found = list(itertools.islice(rows, lines or None))
         for line in [json.dumps(row.facts(), ensure_ascii=False) for row in found] if as_json else _models(found):
@@ -86,7 +105,7 @@ def list_(
         for one in each:
             click.echo(json.dumps(version_facts(one), ensure_ascii=False))
         return
-    from aml_train.cli.table import table
+    from aml_train.cli.tables import table
     from aml_train.models import metrics_of
 
     cells = []
@@ -108,18 +127,8 @@ def list_(
         click.echo(line)
 
 
-def _filter(stage: str | None, tags: Sequence[str]) -> ModelFilter:
-    from aml_train.models import ModelFilter
-
-    pairs = (tag.partition("=") for tag in tags)
-    return ModelFilter(
-        stage=stage.lower() if stage else None,
-        tags={key: value if equals else None for key, equals, value in pairs},
-    )
-
-
 def _models(rows: Sequence[ModelRow]) -> list[str]:
-    from aml_train.cli.table import table
+    from aml_train.cli.tables import table
 
     cells = [
         (
@@ -136,48 +145,44 @@ def _models(rows: Sequence[ModelRow]) -> list[str]:
 @model.command("show")
 @click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
 @target_options
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def show(address: str, directory: Path, config: Path | None, target: str | None, *, as_json: bool) -> None:
-    """Show a version: its stage, metrics, parameters, tags, and its promotions. The newest one by default."""
-    import yaml
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(address: str, project: ProjectOptions, *, as_json: bool) -> None:
+    """Show a model version, by default the newest one.
 
-    from aml_train.cli.console import printable
+    Prints its stage, metrics, parameters, tags and promotions.
+    """
     from aml_train.core.errors import ServiceError
     from aml_train.models import describe_model, find_model
 
-    promoter = _open(directory, config, target)
+    promoter = _open(project)
     found = find_model(promoter.service, address)
     try:
         record = promoter.record(found.name)
     except ServiceError as error:
-        click.echo(f"note: its promotions cannot be told: {error.message}", err=True)
+        click.echo(f"note: its promotions cannot be read: {error.message}", err=True)
         record = None
-    told = describe_model(found, record)
-    if as_json:
-        click.echo(json.dumps(told, ensure_ascii=False, indent=2))
-        return
-    text = yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=120)
-    click.echo("\n".join(printable(line) for line in text.rstrip("\n").split("\n")))
+    print_facts(describe_model(found, record), as_json=as_json)
 
 
 @model.command("lineage")
 @click.argument("address", metavar="MODEL[:VERSION|@STAGE]")
 @target_options
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def lineage(address: str, directory: Path, config: Path | None, target: str | None, *, as_json: bool) -> None:
-    """Show where a version comes from, each step looked up: job, image, tests, base, commit, data.
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def lineage(address: str, project: ProjectOptions, *, as_json: bool) -> None:
+    """Trace a model version to its job, image, tests, base, commit and data.
+
+    Each step is looked up:
 
     \b
-    ✓ verified: it is there, and is what is written down     · recorded: nothing here can confirm it
-    ✗ broken: it is gone, or is something else                ? unknown: it could not be looked up
+    ✓ verified: it exists and matches the record     · recorded: nothing here can confirm it
+    ✗ broken: it is gone, or does not match          ? unknown: the look-up failed
 
     Exit codes: 0, 6 if a step is broken, 8 the service.
     """
-    from aml_train.cli.console import printable
     from aml_train.core.errors import GateFailedError
     from aml_train.models import find_model, render_lineage
 
-    promoter = _open(directory, config, target)
+    promoter = _open(project)
     traced = promoter.tracer.trace(find_model(promoter.service, address))
     if as_json:
         click.echo(json.dumps(traced.facts(), ensure_ascii=False, indent=2))
@@ -187,3 +192,150 @@ def lineage(address: str, directory: Path, config: Path | None, target: str | No
     if traced.broken:
         broken = "; ".join(f"{step.kind} {step.name}: {step.detail}" for step in traced.broken)
         raise GateFailedError(f"The lineage of {traced.name} is broken: {broken}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeOptions:
+    """The options that promote and rollback share."""
+
+    stage: str
+    expect: str | None
+    reason: str
+    actor: str | None
+    dry_run: bool
+    yes: bool
+
+    def request(self, model: str, **more: Any) -> PromotionRequest:
+        """Return the request for a change of the model's stage."""
+        from aml_train.models import PromotionRequest
+
+        return PromotionRequest(
+            model=model,
+            stage=self.stage,
+            actor=self.actor or _actor(),
+            expect=self.expect,
+            reason=self.reason,
+            run_url=os.environ.get("AML_TRAIN_RUN_URL") or None,
+            dry_run=self.dry_run,
+            **more,
+        )
+
+    def confirm(self, question: str) -> None:
+        """Ask the user, unless the answer is given or nothing will change."""
+        from aml_train.core.errors import InvalidError
+
+        if self.yes or self.dry_run:
+            return
+        if not sys.stdin.isatty():
+            raise InvalidError(
+                "Confirmation needed, but stdin is not a terminal: pass --yes.", hint="Or look first: --dry-run."
+            )
+        click.confirm(question, abort=True)
+
+
+def _change_options(command: _Command) -> _Command:
+    options = {
+        "stage": click.option("--to", "stage", required=True, metavar="STAGE", help="The stage, such as production."),
+        "expect": click.option(
+            "--expect",
+            metavar="VERSION",
+            help="The version that must be in the stage now, or `none`; else nothing is changed (exit code 6).",
+        ),
+        "reason": click.option(
+            "--reason", default="", metavar="TEXT", help="The reason; it is stored with the model."
+        ),
+        "actor": click.option(
+            "--actor",
+            metavar="NAME",
+            help=f"Who promotes.  [default: {ACTOR_VARIABLE}, else the user of this process]",
+        ),
+        "dry_run": click.option("--dry-run", is_flag=True, help="Decide everything, and change nothing."),
+        "yes": click.option("-y", "--yes", is_flag=True, help="Do not ask; required without a terminal."),
+    }
+    return target_options(gather(output_options(command), "change", ChangeOptions, options))
+
+
+@click.command()
+@click.argument("model", metavar="[MODEL[:VERSION]]", required=False)
+@_change_options
+def promote(
+    model: str | None,
+    project: ProjectOptions,
+    change: ChangeOptions,
+    output: OutputOptions,
+) -> None:
+    """Promote a model version if it passes the stage's gate.
+
+    By default, MODEL is that of aml-train.yml, and VERSION the newest candidate that passed the gate of its run. The lineage is
+    verified, and the rules of `promote.STAGE.gate` (else of `gate`) are decided again, with the stage's present version as the baseline;
+    that version is archived. Only tags change. Of two concurrent promotions, at most one succeeds.
+
+    \b
+    aml-train promote --to production --dry-run
+    aml-train promote digits:7 --to production --reason "better on night images" --yes
+    aml-train promote digits:7 --to production --expect 5 --yes
+
+    Exit codes: 0 it is in the stage (also if it was already), 2 invalid, 6 refused, 8 the service.
+    """
+    from aml_train.config import load_promotion
+    from aml_train.core.errors import InvalidError
+
+    found = load_promotion(project.config, directory=project.directory, target=project.target)
+    name, _, version = (model or found.model or "").partition(":")
+    if not name:
+        raise InvalidError(
+            "Which model? aml-train.yml has no `model`.", hint="aml-train promote MODEL:VERSION --to …"
+        )
+    request = change.request(name, version=version or None, policy=found.policy(change.stage))
+    change.confirm(f"Promote {name}{':' + version if version else ''} to {change.stage}?")
+    _carry_out(lambda promoter: promoter.promote(request), found.target, found.directory, output)
+
+
+@click.command()
+@click.argument("model", metavar="MODEL")
+@_change_options
+def rollback(model: str, project: ProjectOptions, change: ChangeOptions, output: OutputOptions) -> None:
+    """Return a stage to its previous model version.
+
+    The record of promotions names that version, and the present one is archived. A second rollback goes one version further back. No
+    gate is decided.
+
+    \b
+    aml-train rollback digits --to production --reason "wrong on Sundays" --yes
+
+    Exit codes: 0 it is in the stage again, 6 no record of an earlier version, 8 the service.
+    """
+    targets = project.targets()
+    request = change.request(model)
+    change.confirm(f"Roll {model} back in {change.stage}?")
+    target = targets.named(project.target)
+    _carry_out(lambda promoter: promoter.rollback(request), target, targets.directory, output)
+
+
+def _actor() -> str:
+    """Return who promotes: the environment's actor, else the user of this process."""
+    import getpass
+
+    if named := os.environ.get(ACTOR_VARIABLE):
+        return named
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in containers
+        return f"user {os.getuid()}"
+
+
+def _carry_out(
+    change: Callable[[Promoter], Promotion], target: TargetConfig, directory: Path, output: OutputOptions
+) -> NoReturn:
+    """Change the stage, show it, and end with its exit code."""
+    from aml_train.core.events import Broadcast
+    from aml_train.pipeline import Host, open_promoter, run_promotion
+
+    with sigterm_as_interrupt(), output.listeners() as listeners:
+        listener = Broadcast(*listeners)
+
+        def work() -> Promotion:
+            return change(open_promoter(Host(environ=dict(os.environ)), target, directory, listener))
+
+        end, _ = run_promotion(work, listener)
+    sys.exit(end.exit_code)

@@ -1,73 +1,194 @@
-"""Options that several commands share, and what they mean."""
+"""Options that several commands share, each group gathered into one value."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 import click
 
 if TYPE_CHECKING:
-    from aml_train.config import Config
+    from aml_train.azure import AzureV2
+    from aml_train.config import Config, Targets
+    from aml_train.core.events import Listener
+    from aml_train.pipeline import PreparedRun, RunOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-_JOB = click.option("--job", type=click.Path(path_type=Path), help="Another command job than the configuration's.")
+def gather(command: _Command, name: str, into: Callable[..., object], options: Mapping[str, _Option]) -> _Command:
+    """Add options to a command, which receives their values as one.
+
+    Args:
+        command: the command's function.
+        name: its parameter that receives the value.
+        into: makes the value of the options' values.
+        options: the options by the name of their value, in the order in which the help shows them.
+    """
+
+    @functools.wraps(command)
+    def gathered(**values: Any) -> Any:
+        values[name] = into(**{option: values.pop(option) for option in options})
+        return command(**values)
+
+    decorated: Callable[..., Any] = gathered
+    for option in reversed(list(options.values())):
+        decorated = option(decorated)
+    return cast("_Command", decorated)
 
 
-def configuration(command: _Command) -> _Command:
-    """Add the options that say what to run."""
-    return configuration_without_job(_JOB(command))
+@dataclass(frozen=True, kw_only=True)
+class ProjectOptions:
+    """The project folder, the configuration and the target that a command line names.
+
+    Attributes:
+        directory: the project folder.
+        config: the configuration; None for the one that is found in the folder.
+        target: one of the configured targets; None for the default one.
+        job: a job other than the configuration's.
+        sets: changes of the configuration, ``key=value``.
+    """
+
+    directory: Path
+    config: Path | None
+    target: str | None
+    job: Path | None = None
+    sets: tuple[str, ...] = ()
+
+    def load(self, *changes: str) -> Config:
+        """Load and check the configuration, with further *changes*."""
+        from aml_train.config import load_config
+
+        return load_config(
+            self.config,
+            directory=self.directory.absolute(),
+            job=self.job,
+            target=self.target,
+            sets=(*self.sets, *changes),
+        )
+
+    def targets(self) -> Targets:
+        """Load the targets alone; the rest of the configuration is not checked."""
+        from aml_train.config import load_targets
+
+        return load_targets(self.config, directory=self.directory)
+
+    def open_workspace(self) -> AzureV2:
+        """Return the target's workspace; the local AzureML is started if it does not run."""
+        from aml_train.cli.console import ConsoleListener
+        from aml_train.pipeline import Host, open_workspace
+
+        targets = self.targets()
+        return open_workspace(
+            Host(environ=dict(os.environ)),
+            targets.named(self.target),
+            targets.directory,
+            ConsoleListener(sys.stderr),
+        ).service
 
 
-def configuration_without_job(command: _Command) -> _Command:
-    """Add the options that say what to run, where the job is given otherwise."""
-    sets = click.option(
+def _directory(text: str) -> _Option:
+    return click.option(
+        "-C",
+        "--directory",
+        type=click.Path(path_type=Path, file_okay=False, exists=True),
+        default=Path(),
+        help=text,
+    )
+
+
+_TARGET: Final = click.option("--target", metavar="NAME", help="One of `targets:`.  [default: `target:`, else local]")
+_WITHOUT_JOB: Final[dict[str, _Option]] = {
+    "directory": _directory("The project folder.  [default: .]"),
+    "config": click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        help="aml-train.yml, or a bare command job YAML.  [default: aml-train.yml, else job.yml]",
+    ),
+    "target": _TARGET,
+    "sets": click.option(
         "--set",
         "sets",
         multiple=True,
         metavar="KEY=VALUE",
         help="Override a key, such as job.inputs.epochs=5; may be repeated.",
-    )
-    return _place(
-        sets(command),
-        directory="The project folder.  [default: .]",
-        config="aml-train.yml, or a bare command job YAML.  [default: aml-train.yml, else job.yml]",
-    )
+    ),
+}
+_JOB: Final = click.option(
+    "--job", type=click.Path(path_type=Path), help="Another command job than the configuration's."
+)
+
+
+def project_options(command: _Command) -> _Command:
+    """Add the options that select what to run."""
+    return gather(command, "project", ProjectOptions, {**_WITHOUT_JOB, "job": _JOB})
+
+
+def project_options_without_job(command: _Command) -> _Command:
+    """Add the options that select what to run, for commands that have their own job."""
+    return gather(command, "project", ProjectOptions, _WITHOUT_JOB)
 
 
 def target_options(command: _Command) -> _Command:
-    """Add the options that say which workspace is meant, where nothing else of the configuration matters."""
-    return _place(
-        command,
-        directory="The project folder, whose aml-train.yml names the targets.  [default: .]",
-        config="Another file than aml-train.yml.",
-    )
+    """Add the options that select the workspace, for commands without a job."""
+    options = {
+        "directory": _directory("The project folder, whose aml-train.yml names the targets.  [default: .]"),
+        "config": click.option("--config", type=click.Path(path_type=Path), help="Another file than aml-train.yml."),
+        "target": _TARGET,
+    }
+    return gather(command, "project", ProjectOptions, options)
 
 
-def _place(command: _Command, *, directory: str, config: str) -> _Command:
-    """Add the options for the project's folder, its configuration and the target; *directory* and *config* are their help."""
-    options = (
-        click.option(
-            "-C",
-            "--directory",
-            type=click.Path(path_type=Path, file_okay=False, exists=True),
-            default=Path(),
-            help=directory,
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """How a run is shown: on the console, and as lines of JSON in a file."""
+
+    json_file: Path | None
+    no_color: bool
+
+    @contextlib.contextmanager
+    def listeners(self) -> Iterator[tuple[Listener, ...]]:
+        """Give the listeners that show a run."""
+        from aml_train.cli.console import ConsoleListener
+        from aml_train.core.streams import lasting_output
+        from aml_train.pipeline import json_listener
+
+        console = ConsoleListener(lasting_output(sys.stdout, sys.stderr), color=False if self.no_color else None)
+        with json_listener(self.json_file) as recorders, contextlib.closing(console):
+            yield (console, *recorders)
+
+    def execute(self, prepared: PreparedRun, options: RunOptions) -> int:
+        """Execute the plan and show it; return the exit code."""
+        from aml_train.pipeline import run_prepared
+
+        with self.listeners() as listeners:
+            return run_prepared(prepared, options, listeners=listeners).exit_code
+
+
+def output_options(command: _Command) -> _Command:
+    """Add the options of how a run is shown."""
+    options = {
+        "json_file": click.option(
+            "--json",
+            "json_file",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Write every event as a line of JSON.",
         ),
-        click.option("--config", type=click.Path(path_type=Path), help=config),
-        click.option("--target", metavar="NAME", help="One of `targets:`.  [default: `target:`, else local]"),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+        "no_color": click.option("--no-color", is_flag=True, help="No colours on a terminal.  [also: NO_COLOR=1]"),
+    }
+    return gather(command, "output", OutputOptions, options)
 
 
 def secret_path(command: _Command) -> _Command:
-    """Add the option that allows secret files outside the workspace; see :func:`with_secret_paths`."""
+    """Add the option that allows secret files outside the workspace."""
     return click.option(
         "--secret-path",
         "secret_paths",
@@ -78,16 +199,40 @@ def secret_path(command: _Command) -> _Command:
     )(command)
 
 
-def with_secret_paths(environment: Mapping[str, str], paths: Sequence[Path]) -> dict[str, str]:
-    """Return *environment* with *paths* among the places that secrets may be read from."""
+def with_secret_paths(environ: Mapping[str, str], paths: Sequence[Path]) -> dict[str, str]:
+    """Return *environ* with *paths* among the places that secrets may be read from."""
     from aml_train.image import SECRET_PATH_VARIABLE
 
-    given = [environment.get(SECRET_PATH_VARIABLE, ""), *(str(path.absolute()) for path in paths)]
-    return {**environment, SECRET_PATH_VARIABLE: os.pathsep.join(one for one in given if one)}
+    before = [environ.get(SECRET_PATH_VARIABLE, ""), *(str(path.absolute()) for path in paths)]
+    return {**environ, SECRET_PATH_VARIABLE: os.pathsep.join(one for one in before if one)}
 
 
-def load(directory: Path, config: Path | None, job: Path | None, target: str | None, sets: Sequence[str]) -> Config:
-    """Load and check the configuration that the options of :func:`configuration` name."""
-    from aml_train.config import load_config
+def key_values(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Return the pairs of a repeated option ``KEY=VALUE``."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise click.UsageError(f"{option} {text}: this is not KEY=VALUE.")
+        pairs[key] = value
+    return pairs
 
-    return load_config(config, directory=directory.absolute(), job=job, target=target, sets=sets)
+
+def tag_filter(texts: Sequence[str]) -> dict[str, str | None]:
+    """Return the tags of a repeated option ``KEY[=VALUE]``; None for any value."""
+    pairs = (text.partition("=") for text in texts)
+    return {key: value if sign else None for key, sign, value in pairs}
+
+
+@contextlib.contextmanager
+def sigterm_as_interrupt() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C: CI services send it to cancel a workflow."""
+
+    def interrupt(_signal: int, _frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

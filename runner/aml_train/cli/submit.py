@@ -1,4 +1,4 @@
-"""The command ``aml-train submit``: any command as a job, with the folder as its code."""
+"""The command ``aml-train submit``: runs any command as a job."""
 
 from __future__ import annotations
 
@@ -10,43 +10,48 @@ from typing import Any
 
 import click
 
-from aml_train.cli.options import configuration_without_job, secret_path, with_secret_paths
-from aml_train.cli.running import colors, events_file, execute, terminate_like_interrupt
+from aml_train.cli.options import (
+    OutputOptions,
+    ProjectOptions,
+    key_values,
+    output_options,
+    project_options_without_job,
+    secret_path,
+    sigterm_as_interrupt,
+    with_secret_paths,
+)
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@configuration_without_job
+@project_options_without_job
 @click.option("-c", "--compute", metavar="NAME", help="Compute, instead of the target's and the job's.")
-@click.option("--image", metavar="IMAGE", help="Image to run in, as it is, instead of what is configured.")
+@click.option("--image", metavar="IMAGE", help="Image to run in, unchanged, instead of the configured one.")
 @click.option("--environment", metavar="NAME", help="Environment to run in, such as azureml:NAME:VERSION.")
 @click.option("--name", metavar="NAME", help="Name of the job; by default the experiment's with a random end.")
 @click.option(
     "--experiment", metavar="NAME", help="Experiment; by default the configured job's, else AzureML's own, `Default`."
 )
-@click.option("--display-name", metavar="TEXT", help="What it is called in lists; by default the command.")
+@click.option("--display-name", metavar="TEXT", help="Title in lists; by default the command.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Tag of the job; may be repeated.")
 @click.option(
     "--env",
     "variables",
     multiple=True,
     metavar="NAME[=VALUE]",
-    help="Environment variable of the job, by default with its value here; may be repeated. No secrets: the job shows it.",
+    help="Environment variable of the job, by default with its local value; may be repeated. No secrets: the job shows it.",
 )
 @click.option("--instance-type", metavar="SIZE", help="VM size, for serverless compute.")
 @click.option("--instance-count", type=click.IntRange(min=1), metavar="N", help="Nodes.")
 @click.option("--shm-size", metavar="SIZE", help="Shared memory of the container, such as 2g.")
-@click.option("--gate", is_flag=True, help="Let the configured gate decide after the job.")
+@click.option("--gate", is_flag=True, help="Decide the configured gate after the job.")
 @click.option("--no-wait", is_flag=True, help="Submit and return; see `aml-train jobs logs -f`.")
-@click.option("--dry-run", is_flag=True, help="Print what would be submitted and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the job and change nothing.")
 @secret_path
-@events_file
-@colors
+@output_options
 @click.argument("arguments", metavar="-- COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
 def submit(
-    directory: Path,
-    config: Path | None,
-    target: str | None,
-    sets: tuple[str, ...],
+    project: ProjectOptions,
+    output: OutputOptions,
     *,
     arguments: tuple[str, ...],
     tags: tuple[str, ...],
@@ -54,15 +59,13 @@ def submit(
     no_wait: bool,
     dry_run: bool,
     secret_paths: tuple[Path, ...],
-    json_file: Path | None,
-    no_color: bool,
     **given: Any,
 ) -> None:
-    """Run any command as a job: the current folder is its code.
+    """Run any command as a job, with the current folder as its code.
 
-    It runs in the image that aml-train.yml builds and tests, else in the configured job's environment; without either, or instead of
-    them, --image or --environment says where. `data` and `setup` of aml-train.yml hold for it, too. The log is followed; Ctrl-C
-    cancels the job. The arguments reach the command exactly as they are: no shell comes between, unless it is the command.
+    It runs in the image that aml-train.yml builds and tests, else in the configured job's environment; --image or --environment replace
+    both. `data` and `setup` of aml-train.yml apply. The log is followed; Ctrl-C cancels the job. The command receives its arguments
+    unchanged: no shell reads them.
 
     \b
     aml-train submit --image python:3.11-slim-bookworm -- python -V
@@ -77,12 +80,18 @@ def submit(
     if given["image"] and given["environment"]:
         raise click.UsageError("--image and --environment exclude each other.")
     command = CommandLine(
-        arguments=arguments, tags=_pairs("--tag", tags), variables=_variables(variables, os.environ), **given
+        arguments=arguments, tags=key_values("--tag", tags), variables=_variables(variables, os.environ), **given
     )
-    loaded = load_command(config, command, directory=directory.absolute(), target=target, sets=sets)
-    with terminate_like_interrupt():
+    loaded = load_command(
+        project.config,
+        command,
+        directory=project.directory.absolute(),
+        target=project.target,
+        sets=project.sets,
+    )
+    with sigterm_as_interrupt():
         prepared = prepare_run(
-            loaded, Host(environ=with_secret_paths(os.environ, secret_paths)), own=own_output(json_file)
+            loaded, Host(environ=with_secret_paths(os.environ, secret_paths)), own=own_output(output.json_file)
         )
         if len(arguments) == 1 and len(arguments[0].split()) > 1:
             click.echo("note: a single argument is the name of a program; for a shell write: -- sh -c '…'", err=True)
@@ -97,7 +106,7 @@ def submit(
             decide=command.gate,
             wait=not no_wait,
         )
-        code = execute(prepared, options, json_file, no_color=no_color)
+        code = output.execute(prepared, options)
     sys.exit(code)
 
 
@@ -107,18 +116,8 @@ def _random_name(stem: str) -> str:
     return f"{stem}-{secrets.token_hex(5)}"
 
 
-def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for text in given:
-        key, sign, value = text.partition("=")
-        if not sign or not key:
-            raise click.UsageError(f"{option} {text}: this is not KEY=VALUE.")
-        pairs[key] = value
-    return pairs
-
-
 def _variables(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of ``--env``; one without a value has that of this process, as with ``docker run``."""
+    """Return the variables of ``--env``; one without a value has that of this process."""
     found: dict[str, str] = {}
     for text in given:
         name, sign, value = text.partition("=")

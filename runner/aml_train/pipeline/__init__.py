@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aml_train.pipeline.resolve import read_project as read_project
     from aml_train.pipeline.result import Group as Group
     from aml_train.pipeline.result import RunOptions as RunOptions
+    from aml_train.pipeline.result import RunResult as RunResult
     from aml_train.pipeline.run_files import mentioned as mentioned
     from aml_train.pipeline.run_files import own_output as own_output
     from aml_train.pipeline.target import DataTargets as DataTargets
@@ -54,6 +55,7 @@ _MODULES = {
     "read_project": "resolve",
     "Group": "result",
     "RunOptions": "result",
+    "RunResult": "result",
     "mentioned": "run_files",
     "own_output": "run_files",
     "Project": "compare",

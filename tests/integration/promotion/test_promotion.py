@@ -178,4 +178,6 @@ def test_registrations_at_once_make_one_version_of_each_place(place: Workspace) 
 
 
 def test_nobody_is_asked_where_nobody_can_answer(place: Workspace) -> None:
-    assert "Nobody can be asked here" in place.aml_train("promote", "digits:2", "--to", "production", code=2)
+    assert "Confirmation needed, but stdin is not a terminal" in place.aml_train(
+        "promote", "digits:2", "--to", "production", code=2
+    )

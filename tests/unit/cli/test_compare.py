@@ -98,7 +98,7 @@ def test_only_the_metrics_that_are_named(service: FakeService) -> None:
     assert list(told["metrics"]) == ["acc"]
     result = compare("new", "old", "--metric", "accuracy")
     assert result.exit_code == 2
-    assert "--metric accuracy: neither side has it" in result.output
+    assert "--metric accuracy: neither side logged it" in result.output
 
 
 def test_a_running_job_beside_a_model_whose_job_is_gone(service: FakeService) -> None:

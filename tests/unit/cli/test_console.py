@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from aml_train.cli.console import ConsoleListener, printable
+from aml_train.cli.console import ConsoleListener
+from aml_train.cli.text import printable
 from aml_train.core.checks import Finding
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.events import (
@@ -102,7 +103,7 @@ def test_the_job_is_shown_beside_its_baseline() -> None:
     )
     compared = BaselineCompared(comparison=Comparison(left=left, right=right))
     text = shown(compared, RunFinished(status="passed", exit_code=0, message="good"))
-    assert "beside the baseline, digits version 3 (stage production)\n" in text
+    assert "compared with the baseline, digits version 3 (stage production)\n" in text
     assert "  data train  digits:7  digits:6  differs\n" in text
     assert "  acc             0.97      0.95  +0.02 (+2.11 %)\n" in text
     assert "\x1b" not in text

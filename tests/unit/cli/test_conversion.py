@@ -9,8 +9,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from aml_train.cli.conversion import render_job
 from aml_train.cli.main import cli
+from aml_train.cli.run import render_job
 from aml_train.config.load import load_config
 from aml_train.core.errors import InvalidError
 from tests.unit.config.test_runconfig import CASES, write
@@ -50,8 +50,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert done.output == (
         "# The command job that does what the run configuration conf/a.yml says. Save it as src/job.yml: its paths start there.\n"
-        "# In aml-train.yml, `job: src/job.yml` takes the place of `runconfig:`.\n"
-        "# It runs in the image of aml-train.yml, and has no environment of its own.\n"
+        "# In aml-train.yml, `job: src/job.yml` replaces `runconfig:`.\n"
+        "# It runs in the image of aml-train.yml, and names no environment.\n"
         "$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json\n"
         "type: command\n"
         "experiment_name: digits\n"

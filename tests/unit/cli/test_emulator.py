@@ -60,7 +60,7 @@ def test_a_fault_is_added_with_all_that_was_given(admin: Admin) -> None:
     assert admin.asked == [
         ("POST", "faults", {"kind": "status", "after": "true", "method": "PUT", "path": "*/jobs/*", "status": "429"})
     ]
-    assert "fault 3 is at work" in out
+    assert "fault 3 is active" in out
 
 
 def test_faults_are_listed_and_cleared(admin: Admin) -> None:
@@ -97,7 +97,7 @@ def test_cleaning_tells_what_went_and_what_stays(admin: Admin) -> None:
 
 def test_a_refusal_and_an_absence_are_told(admin: Admin) -> None:
     admin.answer = (400, {"error": "delay: a delay needs its seconds"})
-    with pytest.raises(InvalidError, match="refused it: delay: a delay needs its seconds"):
+    with pytest.raises(InvalidError, match="refused the request: delay: a delay needs its seconds"):
         run("fault", "add", "delay")
     admin.answer = None
     with pytest.raises(ServiceError, match="does not run"):

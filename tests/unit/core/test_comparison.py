@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from aml_train.cli.comparison_table import table
+from aml_train.cli.tables import comparison_table
 from aml_train.core.comparison import Comparison, Side, metric_difference
 from aml_train.gate.data_policy import decide_data
 
@@ -39,7 +39,7 @@ RIGHT = Side(
 
 def test_the_table_shows_what_differs_and_by_how_much() -> None:
     head = ("", "this job", "baseline", "difference")
-    assert table(Comparison(left=LEFT, right=RIGHT), head=head, shown=str) == [
+    assert list(comparison_table(Comparison(left=LEFT, right=RIGHT), head=head)) == [
         "            this job             baseline             difference",
         "job         new                  old",
         "status      Completed            Completed            same",
@@ -52,7 +52,7 @@ def test_the_table_shows_what_differs_and_by_how_much() -> None:
         "acc                        0.97                 0.95  +0.02 (+2.11 %)",
         "only                          1",
     ]
-    short = table(Comparison(left=LEFT, right=RIGHT), head=head, shown=str, most=1)
+    short = list(comparison_table(Comparison(left=LEFT, right=RIGHT), head=head, most=1))
     assert short[-1] == "and 1 more metrics"
 
 

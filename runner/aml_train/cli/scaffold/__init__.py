@@ -1,1 +1,1 @@
-"""``aml-train init``: a first configuration from what a repository holds, with the reason for every guess."""
+"""``aml-train init``: a first configuration, with the reason for each guess."""

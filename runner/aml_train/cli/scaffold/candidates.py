@@ -1,4 +1,4 @@
-"""Which job is meant: the command jobs of a project, else run configurations of SDK v1, else training scripts. Pure."""
+"""Candidate jobs: command jobs, else run configurations, else scripts. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Literal
 
-from aml_train.cli.scaffold.documents import Document
 from aml_train.cli.scaffold.draft import Item
-from aml_train.cli.scaffold.project import Project, TextFile
+from aml_train.cli.scaffold.project import Document, Project, TextFile
 from aml_train.config import ListNode, MapNode, Mark, ScalarNode
 
 _MAIN = re.compile(r"""^if __name__ == ["']__main__["']""", re.MULTILINE)
@@ -19,13 +18,13 @@ _TRAINING = re.compile(r"train\w*\.py|\w*_?train(ing)?\.py|main\.py|fit\.py")
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """What a job says of its environment; each part with its place, None where it says nothing.
+    """A job's environment; each part with its place in a file, or None.
 
     Attributes:
         name: an environment that is registered elsewhere.
         base: an image.
         conda: the path of a conda file in the project.
-        inline_conda: conda packages that stand in the job itself.
+        inline_conda: conda packages that are listed in the job itself.
         dockerfile: the path of a Dockerfile and the folder it is built in.
     """
 
@@ -38,10 +37,10 @@ class Environment:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A job that may be meant.
+    """A job that the configuration may be for.
 
     Attributes:
-        path: the file that says it.
+        path: the file that defines it.
         what: its command, in short.
         code: the folder of its code.
     """
@@ -56,7 +55,7 @@ class Candidate:
 
 
 def candidates(project: Project) -> list[Candidate]:
-    """Return the jobs among which to choose: those of the surest kind that there is."""
+    """Return the jobs to choose from: those of the most certain kind that exists."""
     jobs = [_command(project, document) for document in project.of("command")]
     if jobs:
         return jobs
@@ -65,7 +64,7 @@ def candidates(project: Project) -> list[Candidate]:
 
 
 def named(project: Project, path: str) -> Candidate | None:
-    """Return the job that *path* says, of whatever kind, or None."""
+    """Return the job of a file, of any kind, or None."""
     wanted = posixpath.normpath(path)
     for document in project.of("command", "runconfig"):
         if document.path == wanted:
@@ -74,21 +73,21 @@ def named(project: Project, path: str) -> Candidate | None:
 
 
 def is_training(file: TextFile) -> bool:
-    """Tell whether a script looks like one that is run to train."""
+    """Return whether a script looks like one that is run to train."""
     name = file.path.rpartition("/")[2]
     runs = _MAIN.search(file.text) is not None or (name == "train.py" and "ArgumentParser" in file.text)
     return _TRAINING.fullmatch(name) is not None and runs
 
 
 def job_item(candidate: Candidate, *, asked: bool) -> Item:
-    """Return the key ``job``, the path of a command job or a job made of a script; or ``runconfig``."""
+    """Return the key ``job`` or ``runconfig`` for a candidate."""
     if candidate.kind == "command":
         why = "the job that --job names" if asked else "the only command job here"
         return Item(key="job", value=candidate.path, why=why, origin=candidate.mark)
     if candidate.kind == "script" or candidate.document is None:
         return Item(
             key="job",
-            why="there is no job yet; this one runs the script",
+            why="no job exists yet; this one runs the script",
             origin=candidate.mark,
             value=[
                 Item(key="command", value=candidate.what, why="add the script's arguments"),
@@ -105,7 +104,7 @@ def job_item(candidate: Candidate, *, asked: bool) -> Item:
 
 
 def joined(folder: str, path: str) -> str:
-    """Return *path*, which starts from *folder*, as one that starts from the project; ``..`` may lead outside."""
+    """Return *path*, relative to *folder*, as relative to the project; maybe outside."""
     return posixpath.normpath(posixpath.join(folder, path.removeprefix("file:")))
 
 
@@ -144,7 +143,7 @@ def _environment(project: Project, document: Document) -> Environment:
 
 
 def _described(document: Document, under: tuple[str, ...]) -> Environment:
-    """Read an environment that is described in full."""
+    """Read an environment that is defined inline."""
     base, conda = document.said(*under, "image"), document.said(*under, "conda_file")
     build = document.said(*under, "build", "path")
     dockerfile = None

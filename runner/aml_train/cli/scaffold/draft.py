@@ -1,13 +1,18 @@
-"""The configuration that is proposed, as lines with their reasons. Pure."""
+"""The proposed configuration as text with reasons, and the files of ``init``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import yaml
 
 from aml_train.config import Mark
+from aml_train.core.errors import InvalidError
 
 Value = str | int | float | bool
 
@@ -20,8 +25,8 @@ class Item:
         key: its name.
         value: a scalar, a list of scalars, or further keys.
         why: why it was chosen.
-        origin: where it was read; None where it is a default.
-        proposed: written as a comment, because only the user can say whether and what.
+        origin: the file and line that it was read from; None for a default.
+        proposed: written as a comment, because only the user can decide on it.
     """
 
     key: str
@@ -39,11 +44,11 @@ class Item:
 
 @dataclass(kw_only=True)
 class Draft:
-    """What is proposed.
+    """A proposed configuration.
 
     Attributes:
         items: the keys, in their order.
-        notes: what was found and not used, and what the user should look at.
+        notes: findings that were not used, and points to check.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -52,7 +57,7 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A line of the file that a guess stands in: its number, one-based, the dotted key, what was written, and why."""
+    """A guess: its one-based line, the dotted key, the written text, and the reason."""
 
     number: int
     key: str
@@ -61,8 +66,8 @@ class Line:
 
 
 HEADER = """\
-# A first configuration, written by `aml-train init` from what it found. Behind each guess stands where it comes from:
-# look at them, and check with `aml-train validate`. docs/configuration.md has every key.
+# A first configuration, written by `aml-train init`. Each guess has its origin as a comment: review them, then run
+# `aml-train validate`. docs/configuration.md has every key.
 """
 
 
@@ -71,11 +76,11 @@ def render(draft: Draft) -> tuple[str, list[Line]]:
     lines = HEADER.splitlines()
     guesses: list[Line] = []
     for item in draft.items:
-        _write(item, "", "", lines, guesses)
+        _render_item(item, "", "", lines, guesses)
     return "\n".join(lines) + "\n", sorted(guesses, key=lambda line: line.number)
 
 
-def _write(item: Item, indent: str, above: str, lines: list[str], guesses: list[Line]) -> None:
+def _render_item(item: Item, indent: str, above: str, lines: list[str], guesses: list[Line]) -> None:
     name = f"{above}.{item.key}" if above else item.key
     start = len(lines)
     key = f"{indent}{scalar(item.key)}:"
@@ -94,7 +99,7 @@ def _write(item: Item, indent: str, above: str, lines: list[str], guesses: list[
         shown = ""
         for inner in item.value:
             if isinstance(inner, Item):
-                _write(inner, indent + "  ", name, lines, guesses)
+                _render_item(inner, indent + "  ", name, lines, guesses)
             else:
                 lines.append(f"{indent}  - {scalar(inner)}")
         if not any(isinstance(inner, Item) for inner in item.value):
@@ -106,6 +111,157 @@ def _write(item: Item, indent: str, above: str, lines: list[str], guesses: list[
 
 
 def scalar(value: Value) -> str:
-    """Return a scalar as YAML on one line, quoted where YAML would take it for something else."""
+    """Return a scalar as YAML on one line, quoted if YAML would read another type."""
     text: str = yaml.safe_dump(value, default_flow_style=True, width=1_000_000, allow_unicode=True)
     return text.removesuffix("\n").removesuffix("\n...")
+
+
+# Writing
+
+
+def write_files(directory: Path, files: Mapping[str, str], *, force: bool) -> None:
+    """Write texts to their paths.
+
+    Args:
+        directory: where the paths start from.
+        files: texts by path, with ``/``; written in UTF-8, in this order.
+        force: replace existing files.
+
+    Raises:
+        InvalidError: one of them exists, and *force* is not given: then none is written.
+        OSError: a folder or file cannot be written.
+    """
+    there = [path for path in files if os.path.lexists(directory / path)]
+    if there and not force:
+        raise InvalidError(
+            f"{', '.join(there)} {'exists' if len(there) == 1 else 'exist'} already; nothing was written.",
+            hint="Replace with --force, or only look with --dry-run.",
+        )
+    for path, text in files.items():
+        _write(directory / path, text, force=force)
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    made = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        made.chmod(0o666 & ~mask)
+        if force:
+            made.replace(path)
+        else:
+            try:
+                # Unlike a rename, a link fails if another process has written the file in the meantime.
+                path.hardlink_to(made)
+            except FileExistsError as error:
+                raise InvalidError(f"{path} appeared in the meantime; it was not changed.") from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            made.unlink()
+
+
+# The example project and the workflow
+
+_CHECKOUT = "actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2"
+
+_CONFIGURATION = """\
+# A first configuration, written by `aml-train init --example`. Try it: aml-train run
+job:
+  command: python train.py --rate ${{inputs.rate}}
+  code: src
+  inputs:
+    rate: 0.1
+  compute: azureml:cpu-cluster   # the name of your cluster; the target `local` needs none
+image:
+  base: python:3.11-slim-bookworm
+  pip: [mlflow-skinny, pytest]
+  azureml-mlflow: latest
+tests:
+  command: pytest -q tests
+gate:
+  loss: "< 0.01"
+model:
+  name: example
+  path: outputs/model
+"""
+
+_TRAIN = '''\
+"""Find the minimum of a parabola by gradient descent: the smallest training there is."""
+
+import argparse
+import json
+from pathlib import Path
+
+
+def step(x, rate):
+    """Return the next x: one step down the slope of (x - 3)²."""
+    return x - rate * 2 * (x - 3)
+
+
+def main():
+    import mlflow
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rate", type=float, default=0.1)
+    rate = parser.parse_args().rate
+    x = 0.0
+    for epoch in range(50):
+        x = step(x, rate)
+        mlflow.log_metric("loss", (x - 3) ** 2, step=epoch)
+    model = Path("outputs/model")
+    model.mkdir(parents=True, exist_ok=True)
+    (model / "model.json").write_text(json.dumps({"x": x}))
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+_TESTS = """\
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+from train import step
+
+
+def test_a_step_leads_towards_the_minimum():
+    assert abs(step(0.0, 0.1) - 3) < 3
+    assert step(3.0, 0.1) == 3.0
+"""
+
+EXAMPLE = {"aml-train.yml": _CONFIGURATION, "src/train.py": _TRAIN, "tests/test_train.py": _TESTS}
+"""A project that trains in seconds, by path."""
+
+WORKFLOW_PATH = ".github/workflows/train.yml"
+
+WORKFLOW = f"""\
+# Written by `aml-train init --workflow`: train on every push on the local AzureML, without a cloud and without secrets.
+# For a workspace in Azure see docs/workflows.md: `target`, `permissions: id-token: write`, and a federated credential.
+name: train
+
+on:
+  push:
+  pull_request:
+
+permissions:
+  contents: read
+
+jobs:
+  train:
+    runs-on: ubuntu-latest
+    timeout-minutes: 60
+    steps:
+      - uses: {_CHECKOUT}
+        with:
+          persist-credentials: false
+      - uses: org/aml-train@v1
+        with:
+          target: local
+"""
+"""A workflow; it reads aml-train.yml at the top of the repository."""

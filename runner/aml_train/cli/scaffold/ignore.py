@@ -1,4 +1,4 @@
-"""An .amlignore that is proposed for the code folder: documentation, tests and notebooks make no other job."""
+"""A proposed .amlignore: changes of docs, tests and notebooks start no new job."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from aml_train.pipeline import mentioned
 
 NAME: Final = ".amlignore"
 _HEADER: Final = """\
-# Written by `aml-train init`: what the job does not need, so that a change of it does not train again.
+# Written by `aml-train init`: files that the job does not need. Their changes start no new job.
 """
-_INSTEAD: Final = "# AzureML reads this file instead of .gitignore, whose lines these are:\n"
+_INSTEAD: Final = "# AzureML reads this file instead of .gitignore. The lines of .gitignore:\n"
 _DOCS: Final = ("doc", "docs", "documentation")
 _TESTS: Final = ("test", "tests")
 _NOTEBOOKS: Final = ("notebooks",)
@@ -33,7 +33,7 @@ class Pattern:
 
 @dataclass(frozen=True, kw_only=True)
 class IgnoreFile:
-    """The file: its path in the project, its text, and the lines that were added to those of .gitignore."""
+    """The file: its path, its text, and the lines added to those of .gitignore."""
 
     path: str
     text: str
@@ -41,9 +41,9 @@ class IgnoreFile:
 
 
 def propose_ignore(directory: Path, config: Config, project: Project) -> IgnoreFile | None:
-    """Return the .amlignore of the code folder; None where there is one, or nothing to leave out.
+    """Return the .amlignore of the code folder; None if one exists or none is useful.
 
-    What the job or a script of the project mentions by its name stays in the snapshot.
+    Files and folders that the job or a script names stay in the snapshot.
 
     Args:
         directory: the project folder.
@@ -87,7 +87,7 @@ def _patterns(code: Path, known: str) -> Iterator[Pattern]:
 
 
 def _mentions(known: str, name: str) -> bool:
-    """Tell whether a text may name the folder: as a path, as a text in quotes, or as a package."""
+    """Return whether a text may name the folder: as a path, in quotes, as a package."""
     quoted = (f'"{name}"', f"'{name}'", f"{name}/", f"import {name}", f"from {name}", f" {name} ", f"{name}.")
     return any(text in known for text in quoted)
 
@@ -105,7 +105,7 @@ def _has_notebooks(code: Path) -> bool:
 
 
 def _gitignore(code: Path) -> str | None:
-    """Return the lines of the code folder's .gitignore, which would count no more; None if they cannot be read."""
+    """Return the lines of the code folder's .gitignore; None if unreadable."""
     try:
         return (code / ".gitignore").read_text(encoding="utf-8-sig").strip("\n") + "\n"
     except FileNotFoundError:

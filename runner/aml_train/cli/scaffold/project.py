@@ -1,4 +1,4 @@
-"""What a repository holds that tells how it trains. Reads files, changes nothing."""
+"""The files of a repository that show how it trains. Reads, changes nothing."""
 
 from __future__ import annotations
 
@@ -8,31 +8,82 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from aml_train.cli.scaffold.documents import Document, Kind, kind_of, looks_like_azureml
-from aml_train.config import MAX_BYTES, Faults, MapNode, Mark, parse, read_text
+from aml_train.config import (
+    MAX_BYTES,
+    Faults,
+    ListNode,
+    MapNode,
+    Mark,
+    Node,
+    ScalarNode,
+    find,
+    parse,
+    place,
+    read_text,
+)
 from aml_train.core.errors import Fault
+
+Kind = Literal["command", "other job", "component", "environment", "runconfig", "conda", "workflow"]
+
+_OTHER_JOBS = ("pipeline", "sweep", "spark", "automl", "parallel", "import", "finetuning")
 
 MAX_DEPTH: Final = 6
 MAX_FILES: Final = 20_000
 MAX_SCRIPTS: Final = 300
-"""So many Python files are looked into."""
+"""Python files that are read at most."""
 
 SKIPPED: Final = frozenset(
     {"__pycache__", "node_modules", "site-packages", "build", "dist", "outputs", "mlruns", "wandb"}
 )
 HIDDEN: Final = frozenset({".github", ".azureml"})
-"""Hidden folders that are looked into; others are tools' own."""
+"""Hidden folders that are read; others belong to tools."""
 
 OTHERS: Final = (".python-version", "runtime.txt", "config.json")
 
 ENVIRONMENTS: Final = ("pyvenv.cfg", "conda-meta")
-"""What tells that a folder is an environment of Python or conda."""
+"""Files that mark a folder as an environment of Python or conda."""
 
 _TEST_FILE: Final = re.compile(r"test_\w+\.py|\w+_test\.py")
 _REQUIREMENTS: Final = re.compile(r"requirements[\w.-]*\.(txt|in)|[\w-]+[-_.]requirements\.txt")
 _DOCKERFILE: Final = re.compile(r"Dockerfile(\.[\w-]+)?|[\w-]+\.Dockerfile", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A YAML file that was recognised."""
+
+    path: str
+    kind: Kind
+    tree: MapNode
+    text: str
+
+    def node(self, *keys: str) -> Node | None:
+        """Return the node under *keys*, or None."""
+        return find(self.tree, *keys)
+
+    def said(self, *keys: str) -> str:
+        """Return the text under *keys*; empty without a scalar."""
+        node = self.node(*keys)
+        return node.text if isinstance(node, ScalarNode) and node.kind != "null" else ""
+
+    def mark(self, *keys: str) -> Mark:
+        """Return the place of the last of *keys* that exists; the first line without any."""
+        mark = place(self.tree, *keys)
+        return Mark(file=self.path, line=mark.line or 1)
+
+    def items(self, *keys: str) -> list[tuple[Mark, str]]:
+        """Return the scalars of the list under *keys*, each with its place."""
+        node = self.node(*keys)
+        if not isinstance(node, ListNode):
+            return []
+        return [(item.mark, item.text) for item in node.items if isinstance(item, ScalarNode)]
+
+    @property
+    def folder(self) -> str:
+        """The folder that its relative paths start from."""
+        return self.path.rpartition("/")[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,25 +109,25 @@ class TextFile:
 
     @property
     def folder(self) -> str:
-        """The folder it lies in, empty for the project's own."""
+        """Its folder, empty for the project folder."""
         return folder_of(self.path)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """What was found. Paths are relative to the project, with ``/``.
+    """The findings. Paths are relative to the project, with ``/``.
 
     Attributes:
-        name: the last part of what the project is called.
-        documents: YAML files that say something of AzureML, conda or workflows.
+        name: the last part of the project's name.
+        documents: YAML files of AzureML, conda or workflows.
         requirements: requirements files.
         dockerfiles: Dockerfiles.
-        pyproject: the pyproject.toml files, with what they say.
+        pyproject: the pyproject.toml files, parsed.
         tests: folders that hold tests, the outermost ones.
         scripts: Python files, without tests.
-        others: small files that are looked at by name, such as ``.python-version``.
-        faults: files that look like AzureML's and cannot be read.
-        truncated: whether there is more than was looked at.
+        others: small files with a known name, such as ``.python-version``.
+        faults: faults of files that look like AzureML's and cannot be read.
+        truncated: whether files were skipped because there are too many.
     """
 
     name: str
@@ -99,8 +150,8 @@ def scan(directory: Path, called: str | None = None) -> Project:
     """Look through a project folder.
 
     Args:
-        directory: the folder; what lies deeper than a few folders, and what tools keep for themselves, is left out.
-        called: what the project is called; the folder's name by default.
+        directory: the folder; deeper levels and folders of tools are skipped.
+        called: the project's name; the folder's name by default.
     """
     paths, truncated = _walk(directory)
     faults = Faults()
@@ -149,7 +200,7 @@ def folder_of(path: str) -> str:
 
 
 def nearness(path: str, goal: str) -> tuple[int, int, str]:
-    """Return a key by which what lies nearest to the folder *goal* comes first."""
+    """Return a sort key that puts paths near the folder *goal* first."""
     folder = PurePosixPath(folder_of(path)).parts
     wanted = PurePosixPath(goal).parts
     common = 0
@@ -180,19 +231,19 @@ def _walk(directory: Path) -> tuple[list[str], bool]:
 
 
 def _text(directory: Path, path: str) -> list[TextFile]:
-    """Return a file's text; none where it is no regular file, too large, or cannot be read."""
+    """Return a file's text; nothing if it is not regular, too large or unreadable."""
     file = directory / path
     try:
         if not file.is_file() or file.stat().st_size > MAX_BYTES:
             return []
         return [TextFile(path=path, text=file.read_text(encoding="utf-8", errors="replace"))]
     except OSError:
-        # What cannot be read tells nothing; nothing is claimed of it.
+        # An unreadable file is ignored: other tools report it.
         return []
 
 
 def _document(directory: Path, path: str, faults: Faults) -> Document | None:
-    """Read a YAML file; None where it is none of AzureML's. One that looks like AzureML's and is broken is a fault."""
+    """Read a YAML file of AzureML, or return None; a broken one is a fault."""
     mine = Faults()
     text = read_text(directory / path, Mark(file=path), path, mine)
     tree = None if text is None else parse(text, path, mine)
@@ -210,7 +261,7 @@ def _document(directory: Path, path: str, faults: Faults) -> Document | None:
 
 
 def _workflow(file: TextFile) -> Document:
-    """Return a workflow, of which the text alone is looked at: GitHub's YAML has a key ``on``, which is no text here."""
+    """Return a workflow with its text only: its key ``on`` is no text in YAML 1.1."""
     empty = MapNode(mark=Mark(file=file.path, line=1), entries={})
     return Document(path=file.path, kind="workflow", tree=empty, text=file.text)
 
@@ -219,12 +270,12 @@ def _toml(file: TextFile) -> Mapping[str, Any]:
     try:
         return tomllib.loads(file.text)
     except tomllib.TOMLDecodeError:
-        # Other tools complain of it; here it only tells nothing.
+        # Other tools report it; here it is ignored.
         return {}
 
 
 def _test_folders(files: Sequence[TextFile]) -> dict[str, list[TextFile]]:
-    """Return tests by folder: the outermost one named ``test`` or ``tests``, else the file's own."""
+    """Return tests by folder: the outermost ``test`` or ``tests``, else the file's."""
     found: dict[str, list[TextFile]] = {}
     for file in files:
         parts = PurePosixPath(file.folder).parts
@@ -232,3 +283,57 @@ def _test_folders(files: Sequence[TextFile]) -> dict[str, list[TextFile]]:
         folder = "/".join(parts if named is None else parts[: named + 1])
         found.setdefault(folder or ".", []).append(file)
     return found
+
+
+# Kinds of YAML files
+
+
+def kind_of(path: str, tree: MapNode) -> Kind | None:
+    """Return the kind of a YAML file, or None if it is not about training."""
+    keys = set(tree.entries)
+    schema = _scalar(tree, "$schema").rpartition("/")[2].lower()
+    type_ = _scalar(tree, "type").lower()
+    if "component" in schema or type_.endswith("_component"):
+        return "component"
+    if schema.startswith("environment") or ({"name", "image"} <= keys and not keys & {"command", "jobs", "services"}):
+        return "environment"
+    if schema.startswith("commandjob") or (
+        "command" in keys and (type_ == "command" or keys & {"compute", "environment", "experiment_name"})
+    ):
+        # Version 1 has `command`, too, next to `framework` or `target`.
+        return "runconfig" if _is_runconfig(path, keys) else "command"
+    if type_ in _OTHER_JOBS or (schema.endswith("job.schema.json") and schema):
+        return "other job"
+    if _is_runconfig(path, keys):
+        return "runconfig"
+    if isinstance(find(tree, "dependencies"), ListNode) and keys <= {
+        "name",
+        "channels",
+        "dependencies",
+        "variables",
+        "prefix",
+    }:
+        return "conda"
+    return None
+
+
+def _is_runconfig(path: str, keys: set[str]) -> bool:
+    named = path.endswith(".runconfig") or path.startswith((".azureml/", "aml_config/"))
+    return (named and bool(keys & {"script", "command"})) or {"script", "framework", "target"} <= keys
+
+
+def looks_like_azureml(path: str, text: str) -> bool:
+    """Return whether a file that is no valid YAML looks like one of AzureML."""
+    return (
+        "azuremlschemas" in text
+        or path.endswith(".runconfig")
+        or (
+            re.search(r"^command:", text, re.MULTILINE) is not None
+            and re.search(r"^(compute|environment|experiment_name):", text, re.MULTILINE) is not None
+        )
+    )
+
+
+def _scalar(tree: MapNode, key: str) -> str:
+    node = find(tree, key)
+    return node.text if isinstance(node, ScalarNode) else ""

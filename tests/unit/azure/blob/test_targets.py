@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from aml_train.azure.blob.transfer import Tally
 from aml_train.azure.blob.workers import Workers
 from aml_train.azure.transport import HttpWay
-from aml_train.cli import data_progress as progress
+from aml_train.cli import data as progress
 from aml_train.config.targets import load_targets
 from aml_train.core.errors import CancelledError, InvalidError
 
@@ -57,15 +57,15 @@ def test_the_summary_says_all_that_matters() -> None:
     tally = Tally()
     tally.add(files=4, size=4000, sent_files=1, sent_bytes=1000, same_files=2, same_bytes=2000)
     tally.add(kept_bytes=500, unchecked=1)
-    assert progress.summary("sent", tally, 1.0) == (
+    assert progress._summary("sent", tally, 1.0) == (
         "sent 1 file (1.0 kB) in 1.0 s; 2 were there already; 500 B had arrived earlier; "
         "1 without a stored checksum, checked by size alone"
     )
-    assert progress.amount(tally) == "3 of 4 so far files, 3.5 kB of 4.0 kB"
+    assert progress._amount(tally) == "3 of 4 so far files, 3.5 kB of 4.0 kB"
 
 
 def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.001)
     written = threading.Event()
 
     class Lines(io.StringIO):
@@ -73,7 +73,7 @@ def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.Monkey
             written.set()
 
     file = Lines()
-    with progress.shown("sent", Tally(files=2, size=10, counted=True), file):
+    with progress._shown("sent", Tally(files=2, size=10, counted=True), file):
         assert written.wait(60)
     assert file.getvalue().splitlines()[0] == "· sent: 0 of 2 files, 0 B of 10 B"
 
@@ -154,7 +154,7 @@ def test_an_interruption_says_how_to_go_on() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(
-        CancelledError, match=r"Interrupted: sent 2 of 3 so far files.*\n.*it goes on from here"
+        CancelledError, match=r"Interrupted: sent 2 of 3 so far files.*\n.*it continues from here"
     ) as caught:
         moved("sent", work)
     assert caught.value.exit_code == 7
@@ -166,4 +166,4 @@ def test_a_version_needs_a_name(tmp_path: Path) -> None:
     result = CliRunner().invoke(
         cli, ["data", "upload", str(tmp_path), "azureml://datastores/d/paths/x", "--version", "1"]
     )
-    assert (result.exit_code, "--version and --type are of a data asset" in result.output) == (2, True)
+    assert (result.exit_code, "--version and --type describe a data asset" in result.output) == (2, True)

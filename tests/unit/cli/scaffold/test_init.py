@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aml_train import __main__
-from aml_train.cli.scaffold.draft import Draft, Item, render, scalar
+from aml_train.cli.scaffold.draft import Draft, Item, render, scalar, write_files
 from aml_train.cli.scaffold.project import nearness, scan
-from aml_train.cli.scaffold.write import write_files
 from aml_train.config.load import load_config
 from aml_train.config.yaml.nodes import Mark
 from aml_train.core.errors import InvalidError
@@ -155,7 +154,7 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
                 "azureml-mlflow": "latest",
             },
         },
-        ["src/train.py:8: there is no job yet", "no tests were found"],
+        ["src/train.py:8: no job exists yet", "no tests were found"],
     ),
 ]
 
@@ -166,7 +165,7 @@ MISSING: Sequence[tuple[str, Sequence[str], Sequence[str]]] = [
         ["There are 2 jobs; which one is meant?", "jobs/cats.yml:2: python train.py --kind cats", "--job"],
     ),
     ("monorepo", (), ["packages/speech/job.yml:3", "packages/vision/job.yml:3"]),
-    ("broken_yaml", (), ["job.yml:5: the indentation", "looks like a job, and cannot be read"]),
+    ("broken_yaml", (), ["job.yml:5: the indentation", "look like jobs and cannot be read"]),
     ("broken_yaml", ("--job", "job.yml"), ["job.yml:5: the indentation"]),
     ("pipeline_only", (), ["pipeline.yml:1: a job of the type pipeline", "train.yml:1: a component", "--example"]),
     ("faulty_job", (), ["job.yml:2: the command refers to the input `rat`", "job.yml:5: `code` names `source`"]),
@@ -253,7 +252,7 @@ def test_nothing_is_replaced_unasked(tmp_path: Path, init: Init) -> None:
     file.write_text("mine")
     ran = init("-C", str(folder), "--workflow")
     assert ran.code == 2
-    assert "aml-train.yml is there already; nothing was written." in ran.err
+    assert "aml-train.yml exists already; nothing was written." in ran.err
     assert file.read_text() == "mine"
     assert not (folder / ".github").exists()
     assert init("-C", str(folder), "--force").code == 0

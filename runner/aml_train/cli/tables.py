@@ -1,0 +1,90 @@
+"""Tables of plain text: lists of jobs and models, what a job logged, comparisons.
+
+The layout is ours and the widths are rich's: rich.table takes a millisecond for a row, and cuts cells to the terminal's width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from rich.cells import cell_len
+
+from aml_train.cli.text import printable_line
+from aml_train.core.comparison import Comparison
+from aml_train.core.tables import Table, grouped
+
+_INDENT: Final = "  "
+_WIDEST: Final = 60
+
+
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[tuple[int, int]] = ()
+) -> Iterator[str]:
+    """Yield the lines of a table; every cell is made printable, on one line.
+
+    Args:
+        head: the titles of the columns.
+        rows: the cells.
+        right: row and column of the cells that are aligned to the right.
+    """
+    lines = [tuple(head), *(tuple(map(printable_line, row)) for row in rows)]
+    widths = [max(cell_len(line[column]) for line in lines) for column in range(len(head))]
+    for number, line in enumerate(lines, start=-1):
+        places = []
+        for column, (text, width) in enumerate(zip(line, widths, strict=True)):
+            pad = " " * (width - cell_len(text))
+            places.append(pad + text if (number, column) in right else text + pad)
+        yield "  ".join(places).rstrip()
+
+
+def logged_tables(tables: Sequence[Table], more: int) -> Iterator[str]:
+    """Yield the lines of what a job logged next to its metrics.
+
+    Args:
+        tables: the tables that are shown.
+        more: how many others there are.
+    """
+    texts, lists, others = grouped(tables)
+    if texts:
+        yield from table(("LOGGED", "VALUE", ""), [(one.name, one.value, one.more) for one in texts])
+    if lists:
+        head = ("LIST", *(title.upper() for title in lists[0].head), "")
+        yield from table(head, [(one.name, *one.rows[0], one.more) for one in lists])
+    for one in others:
+        yield printable_line(one.name)
+        for line in table(tuple(map(printable_line, one.head)), one.rows):
+            yield _INDENT + line
+        if one.more:
+            yield _INDENT + one.more
+    if more:
+        yield f"and {more} more that the job logged"
+
+
+def comparison_table(comparison: Comparison, *, head: Sequence[str], most: int | None = None) -> Iterator[str]:
+    """Yield the lines of a comparison, numbers to the right.
+
+    Args:
+        comparison: the two sides.
+        head: the titles of the four columns.
+        most: the number of metrics shown; None for all. A last line counts the others.
+    """
+    rows = comparison.rows()
+    metrics = [row for row in rows if row.kind == "metric"]
+    shown = [row for row in rows if row.kind != "metric"] + metrics[:most]
+    cells = [tuple(map(_shortened, (row.name, row.left, row.right, row.difference))) for row in shown]
+    numbers = {(at, column) for at, row in enumerate(shown) if row.kind == "metric" for column in (1, 2)}
+    yield from table(head, cells, right=numbers)
+    if most is not None and len(metrics) > most:
+        yield f"and {len(metrics) - most} more metrics"
+
+
+def _shortened(text: str) -> str:
+    """Return *text* on one line, cut in its middle if it is too wide.
+
+    Both ends of an address are informative.
+    """
+    line = printable_line(text)
+    if len(line) <= _WIDEST:
+        return line
+    return f"{line[: _WIDEST // 2]}…{line[1 - _WIDEST // 2 :]}"

@@ -1,0 +1,56 @@
+"""The names that the package offers to programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import aml_train
+from aml_train.core.events import Listener
+from aml_train.pipeline.prepare import PreparedRun
+from aml_train.pipeline.project_name import folder_project
+from aml_train.pipeline.result import RunOptions, RunResult
+
+JOB = "command: python train.py\nenvironment: azureml:sklearn:1\n"
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PreparedRun:
+    monkeypatch.setattr("aml_train.pipeline.prepare.read_commit", lambda _directory, **_more: None)
+    monkeypatch.setattr(
+        "aml_train.pipeline.prepare.read_project", lambda directory, _environ: folder_project(directory)
+    )
+    (tmp_path / "job.yml").write_text(JOB)
+    return aml_train.plan(
+        aml_train.load_config(None, directory=tmp_path), environ={"AML_TRAIN_RUN_URL": "https://ci/1"}
+    )
+
+
+def test_a_configuration_is_planned_in_the_given_environment(prepared: PreparedRun) -> None:
+    assert prepared.host.environ == {"AML_TRAIN_RUN_URL": "https://ci/1"}
+    assert "python train.py" in str(prepared.plan.job.document["command"])
+
+
+@pytest.mark.parametrize("options", [None, RunOptions(fresh=True)])
+def test_a_plan_is_run_with_its_options(
+    options: RunOptions | None, prepared: PreparedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[tuple[PreparedRun, RunOptions, Sequence[Listener]]] = []
+
+    def execute(planned: PreparedRun, wanted: RunOptions, *, listeners: Sequence[Listener]) -> RunResult:
+        received.append((planned, wanted, listeners))
+        return RunResult(status="passed", exit_code=0)
+
+    monkeypatch.setattr("aml_train.pipeline.prepare.run_prepared", execute)
+    result = aml_train.run(prepared, options, listeners=[print])
+    assert isinstance(result, aml_train.RunResult)
+    assert received == [(prepared, options or RunOptions(), [print])]
+
+
+def test_every_public_name_is_available() -> None:
+    assert sorted(aml_train.__all__) == ["RunResult", "__version__", "load_config", "plan", "run"]
+    assert all(hasattr(aml_train, name) for name in aml_train.__all__)
+    with pytest.raises(AttributeError, match="module 'aml_train' has no attribute 'nothing'"):
+        _ = aml_train.nothing
