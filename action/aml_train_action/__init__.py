@@ -1,1 +1,1 @@
-"""The GitHub skin over the pipeline: inputs, outputs, summary, annotations, signals."""
+"""The GitHub action: inputs, outputs, summary, annotations and signals of a run."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-from aml_train_action.inputs.confidential import read_environment
+from aml_train_action.inputs import read_environment
 
 
 def run(argv: list[str]) -> None:
     """Do the step, or what comes after it; end the process."""
     # Before anything else is imported: it may start the process again.
-    environment = read_environment(os.environ, sys.orig_argv)
+    environ = read_environment(os.environ, sys.orig_argv)
     from aml_train.core.threads import exit_process
 
     if argv == ["post"]:
@@ -20,7 +20,7 @@ def run(argv: list[str]) -> None:
         from aml_train_action.main import main as act
     # Under -u the interpreter's own stream has no buffer, and would write only part of what a full pipe does not take.
     with open(sys.stdout.fileno(), "wb", closefd=False) as stdout:
-        code = act(environment, stdout)
+        code = act(environ, stdout)
     exit_process(code)
 
 

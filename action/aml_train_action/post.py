@@ -1,4 +1,4 @@
-"""After the step: the backstop of cancelling. Where the step was ended before it could cancel its job or end its tests, this does.
+"""The post action: cancels the job and ends the tests that a killed step left.
 
 The runner gives a step that is cancelled ten seconds. Its post action runs afterwards, in a new container, with the step's inputs.
 Source: https://docs.github.com/actions/reference/workflows-and-actions/metadata-syntax#runspost-entrypoint
@@ -12,77 +12,69 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, Notice
-from aml_train_action.github.state import abandoned_job, was_killed
-from aml_train_action.inputs.confidential import for_the_pipeline
-from aml_train_action.inputs.configuration import load
-from aml_train_action.inputs.run import read_inputs
-from aml_train_action.process import signals
-from aml_train_action.session import Session, session
+from aml_train_action.github import abandoned_job, was_killed
+from aml_train_action.inputs import for_the_pipeline, load_configuration, read_inputs
+from aml_train_action.session import Session, open_session, signals
 
 if TYPE_CHECKING:
     from aml_train.jobs import JobService
 
 
-def post(environment: Mapping[str, str], stdout: BinaryIO) -> int:
-    """Cancel the job that the step left behind, if it did and the workflow wants it cancelled; end its tests.
+def post(environ: Mapping[str, str], stdout: BinaryIO) -> int:
+    """Cancel the job that the step left, if the workflow cancels jobs; end its tests.
 
     Returns:
-        the exit code of the table of endings: 0 also where there was nothing to do.
+        the exit code of the table of endings: 0 also if there was nothing to do.
     """
-    with session(environment, stdout) as here, signals() as ignore_signals:
-        here.record.exit_code = 0
-        job = abandoned_job(environment)
+    with open_session(environ, stdout) as session, signals() as ignore_signals:
+        session.record.exit_code = 0
+        job = abandoned_job(environ)
         if job is None:
-            here.channel.text("The step left no job behind.", sign="·")
+            session.channel.text("The step left no job behind.", sign="·")
         else:
-            with here.boundary(here.record, settle=ignore_signals):
-                _see_to(job, here)
-            if here.record.exit_code:
-                here.channel.text(f"The job {job} may still be running: cancel it in the studio.", sign="✗")
-        if was_killed(environment):
-            _sweep(here)
-        return here.record.exit_code
+            with session.boundary(session.record, settle=ignore_signals):
+                _cancel(job, session)
+            if session.record.exit_code:
+                session.channel.text(f"The job {job} may still be running: cancel it in the studio.", sign="✗")
+        if was_killed(environ):
+            _sweep(session)
+        return session.record.exit_code
 
 
-def _sweep(here: Session) -> None:
-    """Remove what the step left on the engine: its tests would run on until the next step comes."""
+def _sweep(session: Session) -> None:
+    """Remove the step's containers and images: its tests would continue to run."""
     from aml_train.pipeline import Host, sweep_engine
 
-    def tell(event: Event) -> None:
+    def show(event: Event) -> None:
         if isinstance(event, Notice):
-            here.channel.text(event.text, sign="·")
+            session.channel.text(event.text, sign="·")
 
     try:
-        sweep_engine(Host(environ=for_the_pipeline(here.environment)), tell)
+        sweep_engine(Host(environ=for_the_pipeline(session.environ)), show)
     except ImageError as error:
-        here.channel.text(f"What the step may have left on the engine is not removed: {error.message}", sign="·")
+        session.channel.text(f"Containers and images of the step may remain on the engine: {error.message}", sign="·")
 
 
-def _see_to(job: str, here: Session) -> None:
+def _cancel(job: str, session: Session) -> None:
     from aml_train.core.clock import Clock
     from aml_train.jobs import tell_to_cancel
 
-    inputs = read_inputs(here.environment, here.step.workspace)
-    config, _ = load(inputs)
+    inputs = read_inputs(session.environ, session.step.workspace)
+    config, _ = load_configuration(inputs)
     if config.watch.on_cancel != "cancel":
-        here.channel.text(f"The job {job} goes on.", sign="·")
+        session.channel.text(f"The job {job} continues.", sign="·")
         return
-    from aml_train.pipeline import Host, find_open_workspace
-    from aml_train_action.github.oidc import github_assertion
+    from aml_train.pipeline import find_open_workspace
 
-    host = Host(
-        environ=inputs.azure.variables(here.environment),
-        assertion=github_assertion(here.environment, fetched=here.hide),
-        on_token=here.hide,
-    )
+    host = session.host(inputs.azure.variables(session.environ))
     connection = find_open_workspace(host, config.target, config.directory)
     service: JobService | None = None if connection is None else connection.service
     found = None if service is None else service.find(job)
     if service is None or found is None:
-        here.channel.text(f"There is no job {job}.", sign="·")
+        session.channel.text(f"There is no job {job}.", sign="·")
     elif found.status.terminal:
-        here.channel.text(f"The job {job} is {found.status.value}.", sign="·")
+        session.channel.text(f"The job {job} is {found.status.value}.", sign="·")
     elif tell_to_cancel(service, job, clock=Clock(now=time.monotonic, sleep=time.sleep)):
-        here.annotate(
-            "warning", f"The step was ended before its job {job} was cancelled; it has been told to cancel now."
+        session.annotate(
+            "warning", f"The step was ended before its job {job} was cancelled; the cancellation is requested now."
         )

@@ -1,53 +1,42 @@
-"""`command: promote` and `command: rollback`: the pipeline's promotions, asked for by a workflow."""
+"""`command: promote` and `command: rollback`: promotions by a workflow."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.events import Broadcast, Listener
-from aml_train_action.inputs.run import Inputs
-from aml_train_action.session import Session
+from aml_train_action.session import Invocation
 
 if TYPE_CHECKING:
     from aml_train.config import Config, StagePolicy
     from aml_train.models import Promoter, Promotion, PromotionRequest
 
 
-def promote(
-    here: Session, inputs: Inputs, config: Config, seen: Mapping[str, str], listeners: Sequence[Listener]
-) -> None:
-    """Do it, and tell the listeners everything, how it ended among it.
-
-    Args:
-        here: the step.
-        inputs: what the workflow asks for.
-        config: the checked-in policy, and the workspace.
-        seen: the environment with what the inputs say of Azure.
-        listeners: told everything.
+def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:
+    """Promote or roll back; the listeners receive every event, the end among them.
 
     Raises:
-        InvalidError: no model is named, or the target's workspace is not said.
+        InvalidError: no model is named, or the target names no workspace.
         ServiceError: the sign-in fails.
     """
-    from aml_train.pipeline import Host, open_promoter, run_promotion
-    from aml_train_action.github.oidc import github_assertion
+    from aml_train.pipeline import open_promoter, run_promotion
 
-    request = _request(here, inputs, config)
+    config = invocation.config
+    request = _request(invocation)
     listener = Broadcast(*listeners)
-    assertion = github_assertion(here.environment, fetched=here.hide)
-    host = Host(environ=seen, assertion=assertion, on_token=here.hide)
-    promoter: Promoter = open_promoter(host, config.target, config.directory, listener)
+    promoter: Promoter = open_promoter(invocation.host(), config.target, config.directory, listener)
 
     def work() -> Promotion:
-        return promoter.rollback(request) if inputs.command == "rollback" else promoter.promote(request)
+        rollback = invocation.inputs.command == "rollback"
+        return promoter.rollback(request) if rollback else promoter.promote(request)
 
     run_promotion(work, listener)
 
 
 def policy_of(config: Config, stage: str) -> StagePolicy:
-    """Return what a version must meet in *stage*: what `promote` says, else what the run's gate and baseline say."""
+    """Return the policy of *stage*: that of `promote`, else the run's gate."""
     from aml_train.config import StagePolicy
 
     found = config.promote.get(stage.lower())
@@ -61,9 +50,10 @@ def policy_of(config: Config, stage: str) -> StagePolicy:
     )
 
 
-def _request(here: Session, inputs: Inputs, config: Config) -> PromotionRequest:
+def _request(invocation: Invocation) -> PromotionRequest:
     from aml_train.models import PromotionRequest
 
+    session, inputs, config = invocation.session, invocation.inputs, invocation.config
     wanted = inputs.promotion
     if wanted is None:  # pragma: no cover - the inputs of these commands have it
         raise AssertionError(f"{inputs.command} without its inputs")
@@ -75,10 +65,10 @@ def _request(here: Session, inputs: Inputs, config: Config) -> PromotionRequest:
         model=model,
         version=wanted.version,
         stage=wanted.to,
-        actor=here.step.actor,
+        actor=session.step.actor,
         policy=policy_of(config, wanted.to),
         expect=wanted.expect,
         reason=wanted.reason,
-        run_url=here.step.run_url,
+        run_url=session.step.run_url,
         dry_run=wanted.dry_run,
     )

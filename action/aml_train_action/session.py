@@ -1,44 +1,57 @@
-"""One process of the action: what it was given, the way to GitHub's log, what it has come to, and what it hides."""
+"""One process of the action: its step, GitHub's log, its record and secrets."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import logging
+import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import Event, ImageReady, JobNamed, JobSubmitted, ModelPromoted, ModelRegistered
 from aml_train.core.machine import expected
 from aml_train.core.masking import Masker, MaskingStream
 from aml_train.core.secrets import known_secrets
-from aml_train_action.github.annotations import Annotations, Places
-from aml_train_action.github.commands import Level, annotation, command
-from aml_train_action.github.log import Channel, ChannelText
-from aml_train_action.inputs.run import Step, read_step
-from aml_train_action.report.markdown import escape
-from aml_train_action.report.record import Record
+from aml_train_action.github import (
+    Annotations,
+    Channel,
+    ChannelText,
+    Level,
+    Places,
+    Step,
+    annotation,
+    command,
+    read_step,
+)
+from aml_train_action.inputs import Inputs
+from aml_train_action.report import Record, escape
+
+if TYPE_CHECKING:
+    from aml_train.config import Config
+    from aml_train.pipeline import Host
 
 
 @dataclass(kw_only=True)
 class Session:
-    """One process of the action. Made by :func:`session`.
+    """One process of the action. Made by :func:`open_session`.
 
     Attributes:
-        environment: the process's.
-        step: what GitHub says of the step.
-        channel: the way to the log.
+        environ: the process's.
+        step: the step.
+        channel: writes to GitHub's log.
         masker: hides secrets and identifiers in the log.
-        files: hides secrets in outputs and summary, where links need identifiers.
-        record: what it has come to.
-        raw: the same with nothing masked: it tells which outputs had to be altered, and is shown nowhere.
-        text: what a command printed that is no run.
-        reproduce: the command that does the same elsewhere.
+        files: hides secrets in outputs and summary, whose links need identifiers.
+        record: the results so far.
+        raw: the same without masks, to find outputs that were altered; it is never shown.
+        text: the output of a command without a run.
+        reproduce: the equivalent command line.
     """
 
-    environment: Mapping[str, str]
+    environ: Mapping[str, str]
     step: Step
     channel: Channel
     masker: Masker
@@ -49,12 +62,15 @@ class Session:
     reproduce: str = "aml-train run"
 
     def hide(self, secret: str) -> None:
-        """Mask what was learnt just now, everywhere."""
+        """Mask a secret everywhere, from now on."""
         self.files.add(secret)
         self.channel.hide(secret)
 
     def identify(self, event: Event) -> None:
-        """Show the names that *event* brings, although short secrets occur in them: a listener that comes before all others."""
+        """Exempt an event's names from masking; the first of the listeners.
+
+        Short secrets may occur in computed names by chance.
+        """
         names: tuple[str, ...] = ()
         match event:
             case JobNamed() | JobSubmitted():
@@ -68,35 +84,42 @@ class Session:
         for name in names:
             self.masker.keep(name)
             self.files.keep(name)
-            # As the summary has it.
+            # The summary escapes it.
             self.files.keep(escape(name))
 
     def annotate(self, level: Level, text: str, *, title: str = "aml-train") -> None:
         """Show *text* as an annotation without a place."""
         self.channel.command(annotation(level, self.masker.mask(text), title=title))
 
+    def host(self, environ: Mapping[str, str]) -> Host:
+        """Return this process with the pipeline's *environ*; its tokens are masked."""
+        from aml_train.pipeline import Host
+        from aml_train_action.github import github_assertion
+
+        return Host(environ=environ, assertion=github_assertion(self.environ, fetched=self.hide), on_token=self.hide)
+
     @contextlib.contextmanager
     def boundary(self, record: Record, *, settle: Callable[[], None]) -> Iterator[None]:
-        """Tell an error of the block and note it in *record*: the one place where errors become messages and codes.
+        """Show and record an error of the block: errors become exit codes only session.
 
-        *settle* makes further signals have no effect.
+        *settle* ignores further signals.
         """
         try:
             yield
         except AmlTrainError as error:
             settle()
-            self._tell(error, record)
+            self._show_error(error, record)
         except KeyboardInterrupt:
             settle()
-            # A run that had come to its end keeps it.
+            # A run that has ended keeps its status.
             if not record.ended:
                 job = f"after the job {record.job.job} was submitted" if record.job else "before a job was submitted"
-                self._tell(CancelledError(f"Interrupted {job}."), record)
+                self._show_error(CancelledError(f"Interrupted {job}."), record)
         except Exception as error:  # noqa: BLE001 - the outputs are set, and the traceback is masked, before it all ends
             settle()
             limit = expected(error)
             if limit is not None:
-                self._tell(limit, record)
+                self._show_error(limit, record)
                 return
             self.channel.text(traceback.format_exc(), sign="✗")
             message = "This is a fault of aml-train, not of your configuration."
@@ -104,7 +127,7 @@ class Session:
             self.annotate("error", f"{message}\n{hint}", title="aml-train: error")
             record.end("error", 1, message, hint)
 
-    def _tell(self, error: AmlTrainError, record: Record) -> None:
+    def _show_error(self, error: AmlTrainError, record: Record) -> None:
         record.end(error.status, error.exit_code, error.message, error.hint)
         self.channel.text(f"{error.status} (exit code {error.exit_code})", sign="✗")
         self.channel.text(str(error))
@@ -113,29 +136,52 @@ class Session:
         Annotations(self.channel, self.masker, places).error(error)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Invocation:
+    """A step's inputs, their configuration, and the pipeline's environ.
+
+    Attributes:
+        session: the process.
+        inputs: the inputs.
+        config: the configuration, changed as the inputs say.
+        changes: the changes that inputs make, as ``key=value``.
+        environ: the pipeline's environ, with the inputs about Azure.
+    """
+
+    session: Session
+    inputs: Inputs
+    config: Config
+    changes: tuple[str, ...]
+    environ: Mapping[str, str]
+
+    def host(self) -> Host:
+        """Return this process as the pipeline sees it."""
+        return self.session.host(self.environ)
+
+
 @contextlib.contextmanager
-def session(environment: Mapping[str, str], stdout: BinaryIO) -> Iterator[Session]:
-    """Give a session; while it lasts, everything that prints goes to GitHub's log, and nothing of it takes effect there.
+def open_session(environ: Mapping[str, str], stdout: BinaryIO) -> Iterator[Session]:
+    """Give a session, in which printed text reaches GitHub's log without effect.
 
     Args:
-        environment: the process's environment.
-        stdout: the way to GitHub's log; everything goes there, behind the filter that masks secrets.
+        environ: the process's environ.
+        stdout: GitHub's log; everything passes the filter that masks secrets.
     """
-    masker = Masker(known_secrets(environment, identifiers=True))
+    masker = Masker(known_secrets(environ, identifiers=True))
     for value in masker.told:
-        # The one thing that does not go through the filter.
+        # The only text that bypasses the filter.
         stdout.write((command("add-mask", value) + "\n").encode())
     stdout.flush()
     filtered = MaskingStream(stdout, masker)
     stream = io.TextIOWrapper(io.BufferedWriter(filtered), encoding="utf-8", errors="backslashreplace", newline="\n")
     channel = Channel(stream, masker, sink=stdout)
     printed = ChannelText(channel)
-    files = Masker(known_secrets(environment, identifiers=False))
+    files = Masker(known_secrets(environ, identifiers=False))
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             yield Session(
-                environment=environment,
-                step=read_step(environment),
+                environ=environ,
+                step=read_step(environ),
                 channel=channel,
                 masker=masker,
                 files=files,
@@ -145,3 +191,53 @@ def session(environment: Mapping[str, str], stdout: BinaryIO) -> Iterator[Sessio
         printed.finish()
         channel.resume()
         stream.close()
+
+
+class _ChannelHandler(logging.Handler):
+    """Shows what libraries log."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(logging.DEBUG)
+        self._channel = channel
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._channel.text(self.format(record), sign="·")
+
+
+@contextlib.contextmanager
+def library_logs(channel: Channel) -> Iterator[None]:
+    """Show everything that libraries log."""
+    handler = _ChannelHandler(channel)
+    handler.setFormatter(logging.Formatter("%(name)s %(levelname)s %(message)s"))
+    level, handlers = logging.root.level, logging.root.handlers[:]
+    logging.root.handlers[:] = [handler]
+    logging.root.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logging.root.setLevel(level)
+        logging.root.handlers[:] = handlers
+
+
+@contextlib.contextmanager
+def signals() -> Iterator[Callable[[], None]]:
+    """Handle SIGINT and SIGTERM like Ctrl-C; give a function that ignores them.
+
+    As process 1 of a container, Python would ignore SIGTERM; and a shell may have SIGINT ignored.
+    """
+
+    def interrupt(_signal: int, _frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    both = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, interrupt) for number in both}
+
+    def ignore() -> None:
+        for number in both:
+            signal.signal(number, signal.SIG_IGN)
+
+    try:
+        yield ignore
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -232,7 +232,7 @@ def test_a_job_that_is_detached_goes_on_and_is_gated_later(
     assert emulator.seen("asked to cancel", job) is None
     after = runner.post()
     assert after.code == 0, after.log
-    assert f"The job {job} goes on." in after.log
+    assert f"The job {job} continues." in after.log
     release(job)
     for inputs in ({"command": "attach"}, {"command": "attach", "job-name": job}):
         attached = runner.run(inputs)
@@ -256,7 +256,7 @@ def test_a_step_that_is_killed_leaves_its_job_to_the_post_action(
     assert emulator.seen("asked to cancel", job) is None
     after = runner.post(state)
     assert after.code == 0, after.log
-    assert any("told to cancel now" in warning.text for warning in after.annotations)
+    assert any("the cancellation is requested now" in warning.text for warning in after.annotations)
     assert emulator.seen("asked to cancel", job) is not None
     wait_until(lambda: emulator.live() == 0, "the job goes on")
     again = runner.post(state)

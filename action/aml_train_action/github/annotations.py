@@ -1,4 +1,4 @@
-"""Annotations: what GitHub shows at a file's line: faults, failed tests, missed rules, the job's exception."""
+"""Annotations at a file's line: faults, failed tests, missed rules, exceptions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from aml_train.core.events import (
 )
 from aml_train.core.masking import Masker
 from aml_train.jobs import headline, innermost
-from aml_train_action.github.commands import ANNOTATIONS_SHOWN, annotation
+from aml_train_action.github.commands import ANNOTATIONS_SHOWN, annotation, harmless, lines_of
 from aml_train_action.github.log import Channel
-from aml_train_action.report.text import harmless, lines_of
 
 #: One is kept for the verdict.
 _MOST: Final = ANNOTATIONS_SHOWN - 1
@@ -34,13 +33,13 @@ _LONGEST: Final = 4000
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where files are: turns what the pipeline names into paths in the repository.
+    """The folders of a run: turns names of files into paths in the repository.
 
     Attributes:
         workspace: the root of the checkout.
-        directory: what names in complaints start from.
+        directory: the folder that names in faults are relative to.
         project: the project folder, whose files the tests see.
-        code: the folder of the code snapshot, where it is a local one.
+        code: the folder of the code snapshot, if it is local.
     """
 
     workspace: Path
@@ -49,7 +48,7 @@ class Places:
     code: Path | None = None
 
     def relative(self, name: str | Path, *, start: Path | None = None) -> str | None:
-        """Return *name* relative to the repository's root; None where it is no file inside it."""
+        """Return *name* relative to the repository's root; None if it is no file in it."""
         try:
             path = ((start or self.directory) / name).resolve()
             inside = path.is_relative_to(self.workspace.resolve()) and path.is_file()
@@ -58,17 +57,17 @@ class Places:
         return path.relative_to(self.workspace.resolve()).as_posix() if inside else None
 
     def split(self, where: str) -> tuple[str | None, int | None]:
-        """Return file and line of ``file:line``; None for what it is not, such as the name of an option."""
+        """Return file and line of ``file:line``; None for other texts, such as options."""
         match = _WHERE.fullmatch(where)
         file = self.relative(match["file"] if match else where)
         return file, int(match["line"]) if match and file else None
 
 
 class Annotations:
-    """A listener that annotates, and the same for errors before there was a run.
+    """A listener that annotates; it also annotates errors before a run has begun.
 
     Args:
-        channel: the way to GitHub.
+        channel: writes to GitHub's log.
         masker: replaces secrets in messages.
         places: where files are.
     """
@@ -81,7 +80,7 @@ class Annotations:
         self._count = 0
 
     def __call__(self, event: Event) -> None:
-        """Annotate what *event* says."""
+        """Annotate one event."""
         match event:
             case LogsEnded():
                 self._tracebacks = event.tracebacks
@@ -100,19 +99,19 @@ class Annotations:
                     self._write(event.reason, file, line, title, level="warning")
             case ModelPromoted():
                 after = f" Version {event.previous} is archived." if event.previous else ""
-                text = f"{event.model} version {event.version} is in {event.stage} now.{after}"
+                text = f"{event.model} version {event.version} is now in {event.stage}.{after}"
                 self._write(text, None, None, f"aml-train: {event.action}", level="notice")
             case RunFinished():
                 if event.status == "job-failed":
                     self._exception()
                 if event.exit_code != 0:
-                    # The lines of the job's logs are above it in the log, and in the summary.
+                    # Log and summary already have the lines of the job's logs.
                     self._verdict(event.status, headline(event.message), event.hint)
             case _:
                 pass
 
     def error(self, error: AmlTrainError) -> None:
-        """Annotate an error that ended everything: its faults by file and line, and the verdict."""
+        """Annotate an error that ended the step: its faults by line, and the verdict."""
         faults: Sequence[Fault] = error.faults if isinstance(error, InvalidError) else ()
         for fault in faults:
             file, line = self._places.split(fault.where)
@@ -123,7 +122,7 @@ class Annotations:
         self._verdict(error.status, headline(message), error.hint)
 
     def _checks(self, event: ImageChecked) -> None:
-        """Annotate the image's place in the configuration; a warning only by the run that looked."""
+        """Annotate the image's line in the configuration; warnings only on a new check."""
         file, line = self._places.split(event.where)
         for finding in event.findings:
             if finding.counts_as == "error":
@@ -162,6 +161,6 @@ class Annotations:
         text = "\n".join(lines_of(self._masker.mask(message)))
         shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "\n… (the log has all of it)"
         if file is not None and self._masker.mask(file) != file:
-            file = line = None  # half a path leads nowhere
+            file = line = None  # a masked path names no file
         title = harmless(self._masker.mask(title))[:200]
         self._channel.command(annotation(level, shown, file=file, line=line, title=title))

@@ -1,22 +1,35 @@
-"""Workflow commands: what GitHub's runner obeys when it reads it on standard output.
+"""Workflow commands for GitHub's runner, and text that cannot act as one.
 
+The runner obeys commands that it reads on standard output.
 Source: actions/runner, ``ActionCommand.cs`` (escaping, syntax) and ``ActionCommandManager.cs`` (stop-commands); the
 older ``##[command]`` syntax is obeyed anywhere in a line, ``::command::`` only at its beginning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
+
+from aml_train.core.text import is_plain
 
 Level = Literal["error", "warning", "notice"]
 
 #: The runner shows this many annotations of each level for one step.
 ANNOTATIONS_SHOWN: Final = 10
+#: Colours and other styles (ECMA-48 "select graphic rendition"): they carry no text.
+_STYLE: Final = re.compile(r"\x1b\[[0-9;:]*m")
+#: Control characters but the tab, line separators of Unicode, characters that turn or hide text, lone surrogates.
+_UNSAFE: Final = re.compile(
+    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+#: The line ends of the runner: .NET's StreamReader.ReadLine knows \r, \n and \r\n.
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
 def escape_data(text: str) -> str:
-    """Return *text* as the data of a command: ``%`` first, so that nothing is escaped twice."""
+    """Return *text* escaped as the data of a command."""
+    # `%` first, so that nothing is escaped twice.
     return _encodable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -31,7 +44,7 @@ def _encodable(text: str) -> str:
 
 
 def command(name: str, data: str = "", properties: Mapping[str, str] | None = None) -> str:
-    """Return the line of a command, without its line end. Properties without a value are left out."""
+    """Return the line of a command without line end; empty properties are omitted."""
     given = ",".join(f"{key}={escape_property(value)}" for key, value in (properties or {}).items() if value)
     return f"::{name}{' ' + given if given else ''}::{escape_data(data)}"
 
@@ -50,3 +63,33 @@ def annotation(
     """
     properties = {"file": file or "", "line": str(line) if file and line else "", "title": title or ""}
     return command(level, message, properties)
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)  # the block "Control Pictures" has one for each
+    return "␡" if code == 0x7F else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def harmless(text: str) -> str:
+    """Return *text* as one line, control characters visible, styles removed."""
+    return _UNSAFE.sub(_visible, _STYLE.sub("", text))
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the harmless lines of *text*, split wherever the runner would split it."""
+    return [harmless(line) for line in _LINE_END.split(text)]
+
+
+def harmless_lines(lines: Sequence[str]) -> list[str]:
+    """Return the harmless lines of each of *lines*; plain lines cost little."""
+    if is_plain("\n".join(lines)):
+        return list(lines)
+    return [one for line in lines for one in lines_of(line)]
+
+
+def pieces(text: str, size: int) -> Iterator[str]:
+    """Yield *text* in pieces of at most *size* characters; at least one."""
+    for start in range(0, max(len(text), 1), size):
+        yield text[start : start + size]

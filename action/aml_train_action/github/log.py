@@ -1,7 +1,7 @@
 """GitHub's log: a listener that shows a run there, one group for each stage.
 
-The rule that keeps foreign text from being obeyed: everything that is not a command of our own is written between
-``::stop-commands::TOKEN`` and ``::TOKEN::``, where TOKEN is new and random each time, with a sign before each line.
+Foreign text must not act as a command: everything but the action's commands is written between ``::stop-commands::TOKEN`` and
+``::TOKEN::`` with a new random TOKEN each time, and a sign before each line.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from aml_train.core.events import (
 )
 from aml_train.core.masking import Masker, Scrubber
 from aml_train.core.text import duration, size, slowest
-from aml_train_action.github.commands import annotation, command
-from aml_train_action.report.text import harmless, harmless_lines, lines_of, pieces
+from aml_train_action.github.commands import annotation, command, harmless, harmless_lines, lines_of, pieces
 
 LogLevel = Literal["debug", "info", "warning"]
 
@@ -44,22 +43,22 @@ _SIGNS: Final = {"error": "✗", "warning": "!", "info": "·"}
 
 
 class TextStream(Protocol):
-    """Where text is written."""
+    """A stream of text."""
 
     def write(self, text: str, /) -> object:
         """Write *text*."""
 
     def flush(self) -> None:
-        """Hand it on at once."""
+        """Flush the buffer."""
 
 
 def random_token() -> str:
-    """Return a word that nobody can guess, and that is no command's name."""
+    """Return an unguessable word that is no command's name."""
     return f"aml-train-{secrets.token_hex(16)}"
 
 
 class Channel:
-    """The way to GitHub's log. Text and commands are told apart here, and nowhere else.
+    """Writes to GitHub's log, and keeps text and commands apart.
 
     Args:
         stream: standard output, behind the masking filter.
@@ -84,7 +83,7 @@ class Channel:
         self._lock = threading.RLock()
 
     def text(self, text: str, *, sign: str = " ") -> None:
-        """Write *text*, of whatever origin, so that nothing in it takes effect. Nothing of it is lost."""
+        """Write all of *text*, of any origin, so that nothing in it takes effect."""
         with self._lock:
             self._pause()
             # All lines at once: a secret may be divided between two.
@@ -94,7 +93,7 @@ class Channel:
             self._stream.flush()
 
     def lines(self, lines: Sequence[str], *, sign: str, label: str) -> None:
-        """Write many *lines*, each behind *label*, as :meth:`text` does, in a hundredth of its time."""
+        """Write many *lines* with a *label*; a hundred times faster than :meth:`text`."""
         # No secret holds the end of a line: all lines are looked through as one text.
         shown = self._masker.mask("\n".join(harmless_lines([label, *lines])))
         label, *masked = shown.split("\n")
@@ -115,7 +114,7 @@ class Channel:
             self._stream.write(command("stop-commands", self._paused) + "\n")
 
     def command(self, line: str) -> None:
-        """Write a command of our own, as :mod:`aml_train_action.github.commands` makes it.
+        """Write a command, as :mod:`aml_train_action.github.commands` makes it.
 
         Raises:
             ValueError: if it is not one line.
@@ -128,7 +127,7 @@ class Channel:
             self._stream.flush()
 
     def hide(self, secret: str) -> None:
-        """Mask *secret*, which has just become known, from now on, and tell GitHub to do the same."""
+        """Mask *secret* from now on, and have GitHub mask it, too."""
         with self._lock:
             new = self._masker.add(secret)
             if new and self._sink is not None:
@@ -149,7 +148,7 @@ class Channel:
 
 
 class ChannelText(io.TextIOBase):
-    """Standard output and standard error for everything that simply prints: each line goes through the channel."""
+    """Standard output and error for code that prints: each line uses the channel."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__()
@@ -173,7 +172,7 @@ class ChannelText(io.TextIOBase):
 
 
 class ForeignText:
-    """The lines of one source, without the secrets in them, also those that two lines or two pieces of a line divide.
+    """The lines of one source without secrets, even if a line end divides them.
 
     Args:
         masker: knows the secrets.
@@ -186,7 +185,7 @@ class ForeignText:
         self.open = False
 
     def feed(self, text: str, *, more: bool) -> list[str]:
-        """Return the lines that may be shown now, and with *more*, the piece of a line that follows them."""
+        """Return the lines that can be shown now; with *more*, also the open line."""
         self.open = more
         data = "\n".join(lines_of(text)) + ("" if more else "\n")
         return self._shown(self._scrubber.feed(data.encode()), piece=more)
@@ -316,7 +315,7 @@ class GitHubLog:
             self._say("·", f"{event.label}: {done}{of}{'' if event.unit == 'bytes' else ' ' + event.unit}")
 
     def _lines(self, event: LogLines) -> None:
-        """Show lines of a job's log: all that are whole at once, and a line that comes in pieces by itself."""
+        """Show lines of a job's log: complete lines at once, others piece by piece."""
         label = f"{harmless(event.label)}: " if event.label else ""
         lines = event.text.split("\n")
         foreign = self._foreign.get((event.source, event.origin))
@@ -330,7 +329,7 @@ class GitHubLog:
             self._line(event.source, event.origin, label, last, more=True)
 
     def _line(self, source: str, origin: str, label: str, text: str, *, more: bool) -> None:
-        """Show a line of foreign text, or a piece of one; a secret may be divided between pieces, and between lines."""
+        """Show a line of foreign text, or a piece of one; secrets may span pieces."""
         key = source, origin
         if key not in self._foreign:
             self._foreign[key] = ForeignText(self._masker)

@@ -1,4 +1,4 @@
-"""GitHub's OIDC tokens: the assertions with which a workflow signs in to Azure without a secret.
+"""GitHub's OIDC tokens, with which a workflow signs in to Azure without a secret.
 
 Source: https://docs.github.com/actions/reference/security/oidc (``ACTIONS_ID_TOKEN_REQUEST_URL`` and ``…_TOKEN``, which the
 runner sets for jobs with ``permissions: id-token: write``).
@@ -24,34 +24,34 @@ Add to the job, or to the whole workflow:
 permissions:
   id-token: write
   contents: read
-A pull request from a fork never gets such a token. docs/azure.md has the set-up in Azure."""
+Pull requests from forks never get such a token. docs/azure.md has the set-up in Azure."""
 _OUTAGE: Final = (
-    "Run again; https://www.githubstatus.com tells of outages. The job needs `permissions: id-token: write`."
+    "Run again; https://www.githubstatus.com reports outages. The job needs `permissions: id-token: write`."
 )
 
 
 def github_assertion(
-    environment: Mapping[str, str],
+    environ: Mapping[str, str],
     *,
     session: requests.Session | None = None,
     sleep: Callable[[float], None] = time.sleep,
     fetched: Callable[[str], object] = lambda _token: None,
 ) -> Callable[[str], str] | None:
-    """Return what fetches a new token for an audience each time it is called; None where this is no workflow of GitHub.
+    """Return a function that fetches a token for an audience; None outside GitHub.
 
     Args:
-        environment: the step's environment.
+        environ: the step's environment.
         session: makes the requests; one that takes proxies and certificates from the process's environment by default.
         sleep: waits, in seconds, between attempts.
-        fetched: told each token, so that it can be masked.
+        fetched: receives each token, so that it can be masked.
     """
-    if not environment.get(_URL):
-        if environment.get("GITHUB_ACTIONS") != "true" or environment.get("AZURE_FEDERATED_TOKEN_FILE"):
+    if not environ.get(_URL):
+        if environ.get("GITHUB_ACTIONS") != "true" or environ.get("AZURE_FEDERATED_TOKEN_FILE"):
             return None
         return _not_allowed
 
     def fetch(audience: str) -> str:
-        token = _fetch(environment, audience, session or new_session(), sleep)
+        token = _fetch(environ, audience, session or new_session(), sleep)
         fetched(token)
         return token
 
@@ -66,17 +66,17 @@ def _not_allowed(_audience: str) -> str:
 
 
 def _fetch(
-    environment: Mapping[str, str], audience: str, session: requests.Session, sleep: Callable[[float], None]
+    environ: Mapping[str, str], audience: str, session: requests.Session, sleep: Callable[[float], None]
 ) -> str:
-    """Ask GitHub. The request's token and the answer's never get into an error."""
+    """Request a token; neither it nor the request's token gets into an error."""
     what = "Cannot sign in to Azure: GitHub's OIDC service"
-    headers = {"Authorization": f"Bearer {environment.get(_TOKEN, '')}", "Accept": "application/json"}
+    headers = {"Authorization": f"Bearer {environ.get(_TOKEN, '')}", "Accept": "application/json"}
     for attempt in range(_ATTEMPTS):
         if attempt:
             sleep(2.0**attempt)
         try:
-            address, asked = environment[_URL], {"audience": audience}
-            response = exchange(session, "GET", address, params=asked, headers=headers, timeout=_TIMEOUT)
+            address, query = environ[_URL], {"audience": audience}
+            response = exchange(session, "GET", address, params=query, headers=headers, timeout=_TIMEOUT)
         except requests.RequestException as error:
             problem = f"does not answer ({type(error).__name__})"
             continue

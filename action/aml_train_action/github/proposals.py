@@ -1,4 +1,6 @@
-"""Which runs only propose a commit, so that they register nothing by default: GitHub's event decides, and what is checked out.
+"""Decides whether a run only proposes a commit, and then registers nothing.
+
+GitHub's event and the checkout decide.
 
 A run may register when two things hold. Its event can run nothing but the default branch's own code, and the commit in the
 workspace is that branch's. Everything else proposes; so does an event that GitHub adds later.
@@ -67,14 +69,14 @@ _LARGEST_PAYLOAD: Final = 25 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What GitHub says of the event that the run is for.
+    """GitHub's event that the run is for.
 
     Attributes:
         name: such as ``push``; empty outside GitHub.
         ref: such as ``refs/heads/main``.
         sha: the commit of *ref*.
         repository: ``OWNER/NAME``.
-        default_branch: None when nothing says which it is.
+        default_branch: None if GitHub does not name it.
     """
 
     name: str
@@ -91,12 +93,12 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkout:
-    """What is checked out.
+    """The commit in the workspace.
 
     Attributes:
         commit: None without a commit.
         repository: host and path of its remote; empty without one.
-        contains: tells whether a revision has *commit* in its history; None when the history that was fetched does not tell.
+        contains: returns whether a revision has *commit* in its history; None if too little history was fetched.
     """
 
     commit: str | None
@@ -105,7 +107,8 @@ class Checkout:
 
 
 def read_event(environ: Mapping[str, str]) -> Event:
-    """Return what GitHub says of the event. A schedule is always the default branch's, and its payload need not name it."""
+    """Return GitHub's event."""
+    # A schedule always runs on the default branch, which its payload need not name.
     name, ref = environ.get("GITHUB_EVENT_NAME", ""), environ.get("GITHUB_REF", "")
     default = _default_branch(environ.get("GITHUB_EVENT_PATH", ""))
     if default is None and name == "schedule" and ref.startswith("refs/heads/"):
@@ -120,19 +123,19 @@ def read_event(environ: Mapping[str, str]) -> Event:
 
 
 def _default_branch(payload: str) -> str | None:
-    """Return the repository's default branch, as the file of the event's payload has it; None without one."""
+    """Return the repository's default branch from the event's payload, or None."""
     try:
         with Path(payload).open("rb") as file:
             document: Any = json.loads(file.read(_LARGEST_PAYLOAD))
         branch = document["repository"]["default_branch"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        # Without a payload that says so, no branch is the default one, and the run proposes.
+        # Without a payload no branch counts as the default one, and the run only proposes.
         return None
     return branch if isinstance(branch, str) and branch else None
 
 
 def read_checkout(directory: Path) -> Checkout:
-    """Return what is checked out around *directory*."""
+    """Return the commit that is checked out around *directory*."""
     from aml_train.core import git
     from aml_train.pipeline import repository_of
 
@@ -147,15 +150,15 @@ def read_checkout(directory: Path) -> Checkout:
 
 
 def why_proposed(event: Event, checkout: Checkout) -> str | None:
-    """Return why the run only proposes what is checked out; None when that is the default branch's own commit."""
+    """Return why the run only proposes; None for a commit of the default branch."""
     if not event.name:
-        return "no event of GitHub says what it runs for"
+        return "it runs for no event of GitHub"
     if event.name not in EVENTS:
         return f"the event `{event.name}` is not known to this version"
     if (reason := EVENTS[event.name]) is not None:
         return f"the event `{event.name}` {reason}"
     if event.default_branch is None:
-        return "the event does not say which branch is the repository's default one"
+        return "the event does not name the repository's default branch"
     if event.branch != event.default_branch:
         return f"it runs for {event.ref or 'no ref'}, and not for the default branch {event.default_branch}"
     if checkout.commit is None:
@@ -173,13 +176,13 @@ def _why_elsewhere(event: Event, checkout: Checkout, branch: str) -> str | None:
     if known is None:
         return (
             f"{commit} is checked out and not {event.sha[:12] or 'the commit of the event'}, and the history that was "
-            f"fetched does not tell whether it is on {branch}: give actions/checkout `fetch-depth: 0`"
+            f"fetched does not show whether it is on {branch}: give actions/checkout `fetch-depth: 0`"
         )
     return f"{commit} is checked out, which is not on {branch}"
 
 
 def branch_of(event: Event, checkout: Checkout) -> str | None:
-    """Return what the branch of the commit is called: in the image's tags, and in the job's; None when nothing proves it.
+    """Return the branch of the commit, for tags; None if nothing proves it.
 
     A pull request is ``pull/NUMBER``: a fork may call its branch ``main``, too. An event that runs in the default branch's name
     names nothing, and neither does a ref whose commit is not the one that is checked out.
@@ -193,7 +196,7 @@ def branch_of(event: Event, checkout: Checkout) -> str | None:
 
 
 def _on_branch(event: Event, checkout: Checkout) -> bool | None:
-    """Tell whether the commit is on the branch of the event; None when that cannot be known.
+    """Return whether the commit is on the branch of the event; None if unknown.
 
     The event's commit is; so is what comes before it, or before the branch's present end in this repository.
     """
@@ -211,5 +214,5 @@ def _on_branch(event: Event, checkout: Checkout) -> bool | None:
 
 
 def _ours(event: Event, checkout: Checkout) -> bool:
-    """Tell whether the checkout is of the repository that the event is about. GitHub's names have no case."""
+    """Return whether the checkout is of the event's repository, ignoring case."""
     return checkout.repository.partition("/")[2].casefold() == event.repository.casefold()

@@ -1,4 +1,4 @@
-"""The inputs that say who signs in to Azure and which workspace is meant. Pure."""
+"""The inputs for the sign-in to Azure and the workspace. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aml_train.azure import cloud_named
 from aml_train.core.errors import Fault, InvalidError
 from aml_train_action.inputs.confidential import for_the_pipeline
 
-#: Input → the variable by which the pipeline knows the same thing.
+#: Input → the variable of the pipeline.
 _VARIABLES: Final = {
     "client-id": "AZURE_CLIENT_ID",
     "tenant-id": "AZURE_TENANT_ID",
@@ -20,9 +20,9 @@ _VARIABLES: Final = {
     "creds": "AZURE_CREDENTIALS",
     "environment": "AZURE_ENVIRONMENT",
 }
-#: Inputs that stand for the key of the same name of a target.
+#: Inputs that replace the key of the same name of a target.
 _KEYS: Final = ("subscription-id", "resource-group", "workspace", "registry", "compute")
-#: Those of them that mean nothing to the local AzureML. A subscription may be there to sign in with.
+#: Those without a meaning for the local AzureML. A subscription may be given for the sign-in.
 _AZURE_ONLY: Final = ("resource-group", "workspace", "registry")
 _CREDS: Final = ("clientId", "clientSecret", "tenantId")
 _OIDC: Final = "ACTIONS_ID_TOKEN_REQUEST_URL"
@@ -31,13 +31,13 @@ _WAY: Final = "AML_TRAIN_SIGN_IN"
 
 @dataclass(frozen=True, kw_only=True)
 class AzureInputs:
-    """What the workflow says of Azure; None for what it does not say.
+    """The inputs about Azure; None for those that are not given.
 
     Attributes:
-        client_id, tenant_id, subscription_id: who signs in, and where.
-        client_secret, creds: a service principal's secret; as it is, or in azure/login's JSON.
+        client_id, tenant_id, subscription_id: the identity and its subscription.
+        client_secret, creds: a service principal's secret, plain or in azure/login's JSON.
         environment: name of the cloud.
-        resource_group, workspace, registry, compute: win over what the target's configuration says.
+        resource_group, workspace, registry, compute: win over the target's configuration.
     """
 
     client_id: str | None = None
@@ -56,20 +56,20 @@ class AzureInputs:
         value: str | None = getattr(self, name.replace("-", "_"))
         return value
 
-    def variables(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """Return *environment* as the pipeline is to see it: with what these inputs say, without what is the action's alone."""
-        kept = for_the_pipeline(environment)
-        if self.creds and not environment.get("AZURE_SUBSCRIPTION_ID"):
+    def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the pipeline's environment: with these inputs, without the action's."""
+        kept = for_the_pipeline(environ)
+        if self.creds and not environ.get("AZURE_SUBSCRIPTION_ID"):
             kept |= _subscription(self.creds)
         kept |= {variable: value for name, variable in _VARIABLES.items() if (value := self.given(name))}
         way = "creds" if self.creds else "secret" if self.client_secret else None
         if way and not kept.get(_WAY):
-            # Whatever else the environment holds, the input is meant.
+            # The input wins over all other variables.
             kept[_WAY] = way
         return kept
 
     def changes(self, target: str) -> tuple[str, ...]:
-        """Return the changes of the configuration by which *target* becomes what these inputs say.
+        """Return the changes of the configuration that apply these inputs to *target*.
 
         Raises:
             InvalidError: they name a workspace, and the target is the local AzureML.
@@ -85,36 +85,36 @@ class AzureInputs:
         return tuple(f"targets.{target}.{key}={json.dumps(value)}" for key in keys if (value := self.given(key)))
 
     def without_workspace(self) -> AzureInputs:
-        """Return what of these inputs means something to the local AzureML."""
+        """Return the inputs that apply to the local AzureML."""
         return AzureInputs(compute=self.compute)
 
-    def notices(self, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """Return remarks about how a run in Azure signs in: a secret where none is needed, or one that is not used."""
-        told = []
-        seen = self.variables(environment)
-        wanted = seen.get(_WAY)
+    def notices(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Return remarks on the sign-in: a needless secret, or an unused one."""
+        notices = []
+        variables = self.variables(environ)
+        wanted = variables.get(_WAY)
         for way, name in (("secret", "client-secret"), ("creds", "creds")):
             if self.given(name) and wanted != way:
-                told.append(f"The input {name} is not used: {_WAY} says {wanted}.")
+                notices.append(f"The input {name} is not used: {_WAY} says {wanted}.")
         secrets = {"secret": "AZURE_CLIENT_SECRET", "creds": "AZURE_CREDENTIALS"}
-        used = wanted or next((way for way, variable in secrets.items() if seen.get(variable)), None)
-        if used in secrets and environment.get(_OIDC):
+        used = wanted or next((way for way, variable in secrets.items() if variables.get(variable)), None)
+        if used in secrets and environ.get(_OIDC):
             inputs = {variable: f"the input {name}" for name, variable in _VARIABLES.items() if self.given(name)}
             name = inputs.get(secrets[used], secrets[used])
-            told.append(
+            notices.append(
                 f"Azure is signed in to with {name}. This job may have OIDC tokens of GitHub, which need no secret: have "
                 "Azure trust the workflow (docs/azure.md), and leave the secret out."
             )
-        return tuple(told)
+        return tuple(notices)
 
 
-def read_azure(given: Mapping[str, str], environment: Mapping[str, str], faults: list[Fault]) -> AzureInputs:
+def read_azure(given: Mapping[str, str], environ: Mapping[str, str], faults: list[Fault]) -> AzureInputs:
     """Return the inputs about Azure.
 
     Args:
-        given: name → text of the inputs that are not empty; a former one counts as ``creds``.
-        environment: the step's environment, whose variables may say what the inputs leave out.
-        faults: takes what contradicts itself or cannot be complete. No secret gets into it.
+        given: name → text of the inputs that are not empty; ``azure_credentials`` counts as ``creds``.
+        environ: the step's environment, whose variables complete the inputs.
+        faults: receives contradictory and incomplete inputs. No secret gets into it.
     """
     names = ("client-id", "tenant-id", *_KEYS, "client-secret", "creds", "environment")
     values = {name: text for name in names if (text := given.get(name, "").strip())}
@@ -128,9 +128,9 @@ def read_azure(given: Mapping[str, str], environment: Mapping[str, str], faults:
     if "creds" in values:
         _check_creds(values, "creds" if given.get("creds", "").strip() else "azure_credentials", faults)
     elif "client-secret" in values:
-        _check_complete(values, environment, "client-secret", ("client-id", "tenant-id"), faults)
+        _check_complete(values, environ, "client-secret", ("client-id", "tenant-id"), faults)
     elif "tenant-id" in values:
-        _check_complete(values, environment, "tenant-id", ("client-id",), faults)
+        _check_complete(values, environ, "tenant-id", ("client-id",), faults)
     if "environment" in values:
         try:
             cloud_named(values["environment"])
@@ -141,9 +141,9 @@ def read_azure(given: Mapping[str, str], environment: Mapping[str, str], faults:
 
 
 def _check_complete(
-    values: Mapping[str, str], environment: Mapping[str, str], name: str, needs: tuple[str, ...], faults: list[Fault]
+    values: Mapping[str, str], environ: Mapping[str, str], name: str, needs: tuple[str, ...], faults: list[Fault]
 ) -> None:
-    missing = [one for one in needs if one not in values and not environment.get(_VARIABLES[one])]
+    missing = [one for one in needs if one not in values and not environ.get(_VARIABLES[one])]
     if missing:
         said = " and ".join(f"`{one}`" for one in missing)
         remedy = f"give {said} as well; an expression such as ${{{{ vars.NAME }}}} may be empty"

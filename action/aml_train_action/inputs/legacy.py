@@ -1,4 +1,6 @@
-"""The names of former actions, aml-run and aml-registermodel: accepted with a notice where they mean something here.
+"""The inputs of the former actions aml-run and aml-registermodel.
+
+Those with a meaning here are accepted with a notice.
 
 docs/migration.md has the table.
 """
@@ -15,11 +17,11 @@ from aml_train.core.errors import Fault
 
 #: Inputs of those actions that action.yml still declares.
 LEGACY_INPUTS: Final = ("azure_credentials", "experiment_name", "parameters_file", "run_id")
-#: Where those actions looked for a parameters file.
+#: The folder of those actions' parameters files.
 _FOLDER: Final = Path(".cloud/.azure")
 _LARGEST: Final = 1 << 20
 
-#: Keys of a parameters file that another place has taken over.
+#: Keys of a parameters file with a counterpart elsewhere.
 _ELSEWHERE: Final = {
     "runconfig_yaml_file": "aml-train.yml says what runs: write `runconfig: FILE` there, instead of `job`",
     "runconfig_python_file": "no Python of the project is run outside its image; write `runconfig: FILE` in aml-train.yml",
@@ -35,7 +37,7 @@ _ELSEWHERE: Final = {
 
 @dataclass(kw_only=True)
 class Former:
-    """What former names mean: changes of the configuration, whether to wait (None: nothing was said), remarks."""
+    """The meaning of former inputs: changes, whether to wait (or None), remarks."""
 
     sets: list[str] = field(default_factory=list)
     wait: bool | None = None
@@ -52,12 +54,12 @@ class Former:
 
 
 def translate(given: Mapping[str, str], directory: Path, faults: list[Fault]) -> Former:
-    """Return what the former inputs *given* mean.
+    """Return the meaning of the former inputs in *given*.
 
     Args:
         given: name → text, those that are not empty.
         directory: the project folder, from which a parameters file is looked for.
-        faults: takes what is wrong with them.
+        faults: receives their faults.
     """
     former = Former()
     if "azure_credentials" in given:

@@ -15,14 +15,14 @@ PROMOTION_INPUTS: Final = ("model", "to", "expect", "reason", "dry-run")
 
 @dataclass(frozen=True, kw_only=True)
 class PromotionInputs:
-    """What is to get into which stage.
+    """The model and the stage of a promotion or rollback.
 
     Attributes:
         model: the model's name; None for the configuration's.
         version: None for the newest candidate that passed its gate. A rollback finds its own.
         to: the stage.
-        expect: the version that must be in the stage now, or ``none``; None for whichever is.
-        reason: why; kept with the model.
+        expect: the version that must be in the stage now, or ``none``; None for any.
+        reason: the reason; it is stored with the model.
         dry_run: decide everything, and change nothing.
     """
 
@@ -34,7 +34,7 @@ class PromotionInputs:
     dry_run: bool
 
     def words(self) -> list[str]:
-        """Return the arguments of the command line that say the same."""
+        """Return the equivalent arguments of the command line."""
         named = f"{self.model}:{self.version}" if self.version else self.model
         words = [*([named] if named else []), "--to", self.to]
         for option, value in (("--expect", self.expect), ("--reason", self.reason)):
@@ -49,10 +49,10 @@ def read_promotion(
 
     Args:
         text: gives an input by its name.
-        command: what to do.
+        command: the command.
         dry_run: the input of that name.
         sets: whether the input ``set`` is given.
-        faults: gets the faults.
+        faults: receives the faults.
     """
 
     def fault(name: str, what: str, remedy: str) -> None:
@@ -66,14 +66,14 @@ def read_promotion(
         return None
     name, _, version = text("model").partition(":")
     if version and command == "rollback":
-        fault("model", "a rollback finds the version by itself", f"write `{name}`, or `command: promote`")
+        fault("model", "a rollback finds the version itself", f"write `{name}`, or `command: promote`")
     if version and not name:
         fault("model", f"{text('model')!r} names no model", "write NAME or NAME:VERSION")
     if not text("to"):
         fault("to", f"`command: {command}` needs a stage", "write such as `to: production`")
     if sets:
-        why = f"`command: {command}` goes by the configuration as it is checked in"
-        fault("set", why, "delete it; the rules stand in aml-train.yml")
+        why = f"`command: {command}` uses the configuration as it is checked in"
+        fault("set", why, "delete it; aml-train.yml has the rules")
     return PromotionInputs(
         model=name or None,
         version=version or None,

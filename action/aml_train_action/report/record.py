@@ -1,4 +1,4 @@
-"""What a run has come to, gathered from its events: the source of the outputs and of the summary."""
+"""The record of a run, from its events: the source of outputs and summary."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from aml_train.core.events import (
 from aml_train.core.tables import Table
 
 _MOST_NOTICES: Final = 100
-#: Names that were computed, and words of this product: what a short secret may occur in by chance.
+#: Computed names, and words of this product, in which a short secret may occur by chance.
 _COMPUTED: Final[Mapping[str, frozenset[str]]] = {
     "JobSubmitted": frozenset({"job"}),
     "ImageReady": frozenset({"reference", "digest"}),
@@ -44,7 +44,7 @@ _COMPUTED: Final[Mapping[str, frozenset[str]]] = {
     "RuleDecided": frozenset({"verdict"}),
     "RunFinished": frozenset({"status"}),
 }
-#: The same of what a run reports at its end.
+#: The same for the facts that a run reports at its end.
 _COMPUTED_FACTS: Final = frozenset(
     {"experiment", "model", "promoted_version", "previous_version", "stage", "promotion"}
 )
@@ -52,7 +52,7 @@ _Value = TypeVar("_Value")
 
 
 def masked(value: _Value, mask: Callable[[str], str], mask_name: Callable[[str], str]) -> _Value:
-    """Return *value*, an event or a part of one, with every text in it masked; names by *mask_name*."""
+    """Return an event, or a part of one, with its texts masked; names by *mask_name*."""
     changed: Any = value
     if isinstance(value, str):
         changed = mask(value)
@@ -70,9 +70,9 @@ def masked(value: _Value, mask: Callable[[str], str], mask_name: Callable[[str],
 
 @dataclass(kw_only=True)
 class Record:
-    """A listener that keeps the last word on everything. What never happened is None or empty.
+    """A listener that keeps the latest state; fields without an event are empty.
 
-    A run that ends early leaves what it had reached. *facts* are what it told at its end; *reason* is why a model is promoted.
+    A run that ends early leaves the results until then. *facts* are its final ones; *reason* is that of a promotion.
     *directory* is the project folder, once it is known. *mask* replaces secrets in every text before it is kept: escaped for
     Markdown or JSON, not every one would be found. *mask_name* does it in names that were computed.
     """
@@ -111,20 +111,20 @@ class Record:
 
     @property
     def gate(self) -> str:
-        """Return ``passed``, ``failed``, ``skipped`` where every rule was skipped, or nothing where no rule was decided."""
+        """Return ``passed``, ``failed`` or ``skipped``; empty if no rule was decided."""
         verdicts = {rule.verdict for rule in self.rules}
         if not verdicts:
             return ""
         return "failed" if "missed" in verdicts else "skipped" if verdicts == {"skipped"} else "passed"
 
     def end(self, status: str, exit_code: int, message: str, hint: str | None = None) -> None:
-        """Note how it all ended."""
+        """Record the end."""
         self.status, self.exit_code = status, exit_code
         self.message, self.hint = self.mask(message), None if hint is None else self.mask(hint)
         self.ended = True
 
     def __call__(self, event: Event) -> None:
-        """Take note of one event."""
+        """Record one event."""
         if isinstance(event, LogLine | LogLines | Progress):
             return
         if isinstance(event, RunFinished):

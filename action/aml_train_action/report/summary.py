@@ -1,4 +1,4 @@
-"""The job summary: what was built, tested, trained and decided, in GitHub's Markdown. Pure.
+"""The job summary in GitHub's Markdown: image, tests, job, gate, model. Pure.
 
 GitHub refuses a step's summary of more than 1 MiB as a whole: this one stays below whatever comes in, the least important parts
 are cut first, and it says what is missing.
@@ -6,19 +6,18 @@ are cut first, and it says what is missing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from aml_train.core.events import rank_label
 from aml_train.core.text import duration, size, slowest
 from aml_train.jobs import headline
-from aml_train_action.github.outputs import choose_metrics
-from aml_train_action.report.charts import chart
-from aml_train_action.report.markdown import block, code, escape, link
-from aml_train_action.report.promotion import lineage_rows, promotion_rows
+from aml_train_action.report.markdown import block, chart, code, escape, link, logged_tables
+from aml_train_action.report.outputs import choose_metrics
 from aml_train_action.report.record import Record
-from aml_train_action.report.tables import tables_of
 
+_LINEAGE_SIGNS: Final = {"verified": "✅", "recorded": "📝", "unknown": "❔", "broken": "❌"}
 LIMIT: Final = 1_048_576
 #: What the notes about left-out parts may take.
 _RESERVE: Final = 8_192
@@ -46,7 +45,7 @@ _FINDINGS: Final = {"error": "❌", "warning": "⚠️"}
 
 @dataclass(kw_only=True)
 class Section:
-    """A part of the summary. Rows are cut from the end where there is no room; without rows nothing of it is shown.
+    """A part of the summary; rows are cut from the end, without rows it is omitted.
 
     Attributes:
         name: what it is called where it is left out.
@@ -80,7 +79,7 @@ def render_summary(record: Record, *, title: str, reproduce: str, text: str = ""
     sections = [
         _verdict(record, title),
         _message(record, text),
-        Section(name="the promotion", importance=9, head="| | |\n|---|---|", rows=promotion_rows(record)),
+        Section(name="the promotion", importance=9, head="| | |\n|---|---|", rows=_promotion_rows(record)),
         _gate(record),
         _baseline(record),
         _failures(record),
@@ -88,7 +87,7 @@ def render_summary(record: Record, *, title: str, reproduce: str, text: str = ""
         _checks(record),
         _facts(record),
         *_logs(record),
-        Section(name="the lineage", importance=5, head=_LINEAGE, rows=lineage_rows(record)),
+        Section(name="the lineage", importance=5, head=_LINEAGE, rows=_lineage_rows(record)),
         _charts(record),
         _metrics(record),
         _logged(record),
@@ -109,7 +108,7 @@ def render_summary(record: Record, *, title: str, reproduce: str, text: str = ""
 
 
 def _fit(sections: list[Section], limit: int) -> None:
-    """Cut rows, those of the least important sections first, until everything has room."""
+    """Cut rows, those of the least important sections first, until all fit."""
     total = sum(_bytes(section.render()) + 1 for section in sections)
     for section in sorted(sections, key=lambda one: one.importance):
         while total > limit and section.rows:
@@ -136,7 +135,7 @@ def _verdict(record: Record, title: str) -> Section:
 
 def _message(record: Record, text: str) -> Section:
     rows = []
-    # The job's logs have sections of their own.
+    # The job's logs have separate sections.
     message = headline(record.message) if record.logs is not None else record.message
     if message:
         rows.append(block(message, most=_MESSAGE) if "\n" in message else escape(message, most=_MESSAGE) + "\n")
@@ -158,7 +157,7 @@ def _gate(record: Record) -> Section:
 
 
 def _baseline(record: Record) -> Section:
-    """The job beside its baseline: job, commit, image, data, parameters that differ, metrics."""
+    """The comparison with the baseline: data, parameters that differ, metrics."""
     if record.comparison is None:
         return Section(name="the baseline", importance=6)
     rows = []
@@ -166,7 +165,7 @@ def _baseline(record: Record) -> Section:
         wrap = escape if row.kind == "metric" or row.name in ("status", "ran for") else _code_or_nothing
         name = code(row.name, most=200) if row.kind in ("metric", "parameter") else escape(row.name, most=200)
         rows.append(f"| {name} | {wrap(row.left)} | {wrap(row.right)} | {escape(row.difference)} |")
-    head = f"### Beside the baseline, {escape(record.comparison.right.title, most=200)}\n\n"
+    head = f"### Compared with the baseline, {escape(record.comparison.right.title, most=200)}\n\n"
     return Section(
         name="the baseline",
         importance=6,
@@ -193,7 +192,7 @@ def _failures(record: Record) -> Section:
 
 
 def _outputs(record: Record) -> Section:
-    """What the failed tests printed, folded."""
+    """The output of the failed tests, folded."""
     failures = record.tests.failures if record.tests else ()
     rows = [
         f"<details><summary>{code(failure.name, most=200)}</summary>{block(failure.output, most=_OUTPUT)}</details>"
@@ -204,7 +203,7 @@ def _outputs(record: Record) -> Section:
 
 
 def _logs(record: Record) -> list[Section]:
-    """The tracebacks of a job that did not pass, and the last lines of each rank, folded."""
+    """The tracebacks of a failed job, and the last lines of each rank, folded."""
     logs = record.logs
     if logs is None or (record.status in _SIGNS and record.exit_code == 0):
         return []
@@ -230,7 +229,7 @@ def _whose(origin: str, rank: str) -> str:
 
 
 def _checks(record: Record) -> Section:
-    """Errors and warnings of the readiness checks, and in one more row what else was found."""
+    """Errors and warnings of the readiness checks; one more row has the rest."""
     findings = record.checks.findings if record.checks else ()
     rows = [
         f"| {_FINDINGS[one.counts_as]} | {code(one.check)} | {escape(one.what)} | {escape('; '.join(part for part in (one.why, one.remedy) if part), most=1000)} |"
@@ -316,8 +315,8 @@ def _metrics(record: Record) -> Section:
 
 
 def _logged(record: Record) -> Section:
-    """What azureml-core logged in forms of its own; a table is cut as a whole."""
-    rows, more = tables_of(record), record.more_tables
+    """Tables that azureml-core logged; each is kept or cut as a whole."""
+    rows, more = logged_tables(record.tables), record.more_tables
     return Section(
         name="other logged values", importance=2, head="### Other logged values\n", rows=rows, cut=more if rows else 0
     )
@@ -326,3 +325,42 @@ def _logged(record: Record) -> Section:
 def _notices(record: Record) -> Section:
     rows = [f"- {escape(notice)}" for notice in record.notices]
     return Section(name="notices", importance=3, head="### Notices\n", rows=rows)
+
+
+def _promotion_rows(record: Record) -> list[str]:
+    """Return the rows of the stage's table; none without a promotion."""
+    facts = record.facts
+    if "promotion" not in facts:
+        return []
+    would = facts["promotion"] == "dry-run"
+    model, previous = str(facts["model"]), facts.get("previous_version")
+    rows = [
+        f"| stage | {code(str(facts['stage']))} |",
+        f"| {'would be in it' if would else 'in it now'} | {code(model)} version {escape(str(facts['promoted_version']))} |",
+    ]
+    if previous:
+        word = "would be archived" if would else "archived"
+        rows.append(f"| {word} | {code(model)} version {escape(str(previous))} |")
+    if record.promoted:
+        rows.append(f"| asked for by | {escape(record.promoted.actor, most=200)} |")
+    if record.reason:
+        rows.append(f"| why | {escape(record.reason, most=500)} |")
+    return rows
+
+
+def _lineage_rows(record: Record) -> list[str]:
+    """Return the rows of the version's lineage."""
+    lineage = record.facts.get("lineage")
+    if not isinstance(lineage, Mapping):
+        return []
+    return [
+        f"| {_LINEAGE_SIGNS.get(str(step['state']), '')} {escape(str(step['state']))} | {'&nbsp;&nbsp;' * depth}{escape(str(step['kind']))} |"
+        f" {code(str(step['name']), most=300)} | {escape(str(step['detail']), most=500)} |"
+        for step, depth in _walk(lineage, 0)
+    ]
+
+
+def _walk(step: Mapping[str, Any], depth: int) -> Iterator[tuple[Mapping[str, Any], int]]:
+    yield step, depth
+    for part in step["parts"]:
+        yield from _walk(part, depth + 1)

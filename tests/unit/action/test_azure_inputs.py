@@ -10,8 +10,7 @@ import pytest
 
 from aml_train.core.errors import Fault, InvalidError
 from aml_train_action.inputs.azure import AzureInputs, read_azure
-from aml_train_action.inputs.configuration import load
-from aml_train_action.inputs.run import Inputs, read_inputs
+from aml_train_action.inputs.inputs import Inputs, load_configuration, read_inputs
 
 SECRET = "the-secret"
 FULL = {"clientId": "c", "clientSecret": SECRET, "tenantId": "t", "subscriptionId": "s"}
@@ -151,18 +150,18 @@ def test_inputs_win_over_the_configuration(project: Path) -> None:
         registry="new.azurecr.io",
         compute="big",
     )
-    config, changes = load(inputs)
+    config, changes = load_configuration(inputs)
     target = config.target
     assert (target.subscription_id, target.resource_group, target.workspace, target.registry, target.compute) == (
         other, "001", "new", "new.azurecr.io", "big",
     )  # fmt: skip
     line = inputs.command_line(project, changes)
     assert 'targets.prod.workspace="new"' in line
-    assert load(read(project))[0].target.workspace == "old"
+    assert load_configuration(read(project))[0].target.workspace == "old"
 
 
 def test_a_target_needs_no_entry(project: Path) -> None:
-    config, changes = load(read(project, target="azure", workspace="new"))
+    config, changes = load_configuration(read(project, target="azure", workspace="new"))
     assert (config.target.kind, config.target.workspace) == ("azure", "new")
     assert changes == ('targets.azure.workspace="new"',)
 
@@ -182,12 +181,12 @@ def test_faults_in_values_are_told_under_the_inputs_name(
     given: dict[str, str], complaint: str, project: Path
 ) -> None:
     with pytest.raises(InvalidError) as caught:
-        load(read(project, **given))
+        load_configuration(read(project, **given))
     (fault,) = caught.value.faults
     assert str(fault).startswith(complaint)
 
 
 def test_a_workflow_may_choose_the_local_target_beside_a_workspace(project: Path) -> None:
-    config, changes = load(read(project, target="local", workspace="w", subscription_id=GUID))
+    config, changes = load_configuration(read(project, target="local", workspace="w", subscription_id=GUID))
     assert (config.target.kind, changes) == ("local", ())
-    assert load(read(project, subscription_id=GUID))[1] == ()
+    assert load_configuration(read(project, subscription_id=GUID))[1] == ()

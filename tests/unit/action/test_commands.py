@@ -7,9 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aml_train.core.errors import InvalidError
-from aml_train_action.github.commands import annotation, command, escape_data, escape_property
-from aml_train_action.github.file_commands import append, entry, write_outputs
-from aml_train_action.report.text import harmless, lines_of, pieces
+from aml_train_action.github.commands import (
+    annotation,
+    command,
+    escape_data,
+    escape_property,
+    harmless,
+    lines_of,
+    pieces,
+)
+from aml_train_action.github.files import append, entry, write_outputs
 from tests.unit.action.runner_model import unescape
 
 

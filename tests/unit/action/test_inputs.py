@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from aml_train.core.errors import InvalidError
+from aml_train_action.github.step import read_step
 from aml_train_action.inputs.azure import AzureInputs
-from aml_train_action.inputs.run import Inputs, read_inputs, read_step
+from aml_train_action.inputs.inputs import Inputs, read_inputs
 
 CREDS = json.dumps({"clientId": "c", "clientSecret": "the-secret", "tenantId": "t", "subscriptionId": "s"})
 

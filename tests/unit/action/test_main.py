@@ -36,9 +36,9 @@ from aml_train.core.events import (
 from aml_train.core.masking import Masker
 from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.target import Host
-from aml_train_action.github.outputs import outputs_of
 from aml_train_action.github.proposals import Checkout
 from aml_train_action.main import main
+from aml_train_action.report.outputs import outputs_of
 from aml_train_action.report.record import Record
 from tests.unit.action.runner_model import Runner, unescape
 from tests.unit.action.test_commands import _read_outputs

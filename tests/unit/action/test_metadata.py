@@ -12,11 +12,11 @@ import yaml
 
 from aml_train.core.secrets import known_secrets, named_secret
 from aml_train_action.github.log import LogLevel
-from aml_train_action.github.outputs import OUTPUTS
 from aml_train_action.inputs.azure import AzureInputs
+from aml_train_action.inputs.inputs import INPUTS, Command, Inputs, OnCancel
 from aml_train_action.inputs.legacy import LEGACY_INPUTS
 from aml_train_action.inputs.promotion import COMMANDS, PROMOTION_INPUTS, PromotionInputs
-from aml_train_action.inputs.run import INPUTS, Command, Inputs, OnCancel
+from aml_train_action.report.outputs import OUTPUTS
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples/workflows/.github/workflows"

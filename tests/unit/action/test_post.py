@@ -15,7 +15,7 @@ from aml_train.core.events import Listener, Notice
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.target import Host
-from aml_train_action.github.state import abandoned_job
+from aml_train_action.github.files import abandoned_job
 from aml_train_action.post import post
 from tests.support.fake_workspace import FakeService
 from tests.unit.action.runner_model import Runner
@@ -77,7 +77,7 @@ def test_a_job_that_was_left_behind_is_cancelled(after: Callable[..., tuple[int,
     code, runner = after(service, LEFT)
     assert (code, service.cancelled) == (0, ["j-1"])
     (warning,) = [command for command in runner.done if command.name == "warning"]
-    assert "its job j-1 was cancelled; it has been told to cancel now" in warning.data
+    assert "its job j-1 was cancelled; the cancellation is requested now" in warning.data
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_job_that_was_left_behind_is_cancelled(after: Callable[..., tuple[int,
     [
         (with_job(S.RUNNING), {}, "The step left no job behind."),
         (with_job(S.RUNNING), {**LEFT, "STATE_status": "submitted"}, "The step left no job behind."),
-        (with_job(S.RUNNING), {**LEFT, "INPUT_ON-CANCEL": "detach"}, "The job j-1 goes on."),
+        (with_job(S.RUNNING), {**LEFT, "INPUT_ON-CANCEL": "detach"}, "The job j-1 continues."),
         (with_job(S.CANCELED), LEFT, "The job j-1 is Canceled."),
         (FakeService(), LEFT, "There is no job j-1."),
         (None, LEFT, "There is no job j-1."),
@@ -123,4 +123,4 @@ def test_an_engine_that_does_not_answer_is_no_failure_of_the_post_step(
 ) -> None:
     code, runner = after(with_job(S.RUNNING), LEFT, ImageError("the Docker engine does not answer"))
     assert code == 0
-    assert any("is not removed: the Docker engine does not answer" in line for line in runner.shown)
+    assert any("may remain on the engine: the Docker engine does not answer" in line for line in runner.shown)

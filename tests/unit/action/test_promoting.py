@@ -16,8 +16,9 @@ from aml_train.config.targets import load_promotion
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Listener
 from aml_train.models.promotion.promote import Promoter
+from aml_train_action.github.step import read_step
+from aml_train_action.inputs.inputs import read_inputs
 from aml_train_action.inputs.promotion import PROMOTION_INPUTS, PromotionInputs
-from aml_train_action.inputs.run import read_inputs, read_step
 from aml_train_action.main import main
 from aml_train_action.promoting import policy_of
 from tests.support.fake_promotion import Place
@@ -91,9 +92,9 @@ def test_a_candidate_takes_the_place_of_what_is_in_production(act: Callable[...,
     assert {name: ran.outputs[name] for name in expected} == expected
     (rule,) = json.loads(ran.outputs["gate-report"])["rules"]
     assert (rule["metric"], rule["verdict"], rule["limit"]) == ("acc", "met", 0.5)
-    assert told(ran, "notice") == ["digits version 2 is in production now. Version 1 is archived."]
+    assert told(ran, "notice") == ["digits version 2 is now in production. Version 1 is archived."]
     for text in ("promoted", "| in it now | <code>digits</code> version 2 |", "| archived |", "| asked for by | bob |",
-                 "why | better | *** |", "### Gate", "### Beside the baseline", "### Where the version comes from", "aml-train promote --to Production"):  # fmt: skip
+                 "why | better | *** |", "### Gate", "### Compared with the baseline", "### Where the version comes from", "aml-train promote --to Production"):  # fmt: skip
         assert text in ran.summary.replace("\\", ""), text
     assert SECRET not in ran.summary
 
@@ -165,12 +166,12 @@ def test_a_model_must_be_named_where_the_configuration_has_none(act: Callable[..
         ({"COMMAND": "promote"}, "with.to: `command: promote` needs a stage: write such as `to: production`"),
         (
             {"COMMAND": "rollback", "TO": "p", "MODEL": "m:3"},
-            "with.model: a rollback finds the version by itself: write `m`, or `command: promote`",
+            "with.model: a rollback finds the version itself: write `m`, or `command: promote`",
         ),
         ({"COMMAND": "promote", "TO": "p", "MODEL": ":3"}, "with.model: ':3' names no model: write NAME or NAME:VERSION"),
         (
             {"COMMAND": "promote", "TO": "p", "SET": "promote.p.gate=x"},
-            "with.set: `command: promote` goes by the configuration as it is checked in: delete it; the rules stand in aml-train.yml",
+            "with.set: `command: promote` uses the configuration as it is checked in: delete it; aml-train.yml has the rules",
         ),
         ({"DRY-RUN": "true"}, "with.dry-run: `command: run` promotes nothing: write `command: plan`"),
         ({"DRY-RUN": "1"}, "with.dry-run: '1' is neither true nor false: write true or false"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aml_train_action.github.proposals import EVENTS, Checkout, Event, branch_of, read_event, why_proposed
-from aml_train_action.inputs.run import read_step
+from aml_train_action.github.step import read_step
 
 SHA, OTHER = "a" * 40, "b" * 40
 #: https://docs.github.com/actions/reference/workflows-and-actions/events-that-trigger-workflows, in its order.
@@ -58,16 +58,16 @@ def test_no_event_registers_from_another_ref(name: str) -> None:
 @pytest.mark.parametrize(
     ("given", "here", "reason"),
     [
-        (event(""), MAIN, "no event of GitHub says"),
+        (event(""), MAIN, "it runs for no event of GitHub"),
         (event("dynamic"), MAIN, "the event `dynamic` is not known to this version"),
-        (event(default=None), MAIN, "does not say which branch is the repository's default one"),
+        (event(default=None), MAIN, "does not name the repository's default branch"),
         (event(ref="refs/heads/feature"), MAIN, "it runs for refs/heads/feature, and not for the default branch main"),
         (event(ref=""), MAIN, "it runs for no ref"),
         (event(), Checkout(commit=None), "no commit is checked out"),
         (event(), checkout({SHA: True}), None),
         (event(), checkout({SHA: False, "refs/remotes/origin/main": True}), None),
         (event(), checkout({SHA: False, "refs/remotes/origin/main": False}), "bbbbbbbbbbbb is checked out, which is not on main"),
-        (event(), checkout({SHA: None}), "bbbbbbbbbbbb is checked out and not aaaaaaaaaaaa, and the history that was fetched does not tell whether it is on main: give actions/checkout `fetch-depth: 0`"),
+        (event(), checkout({SHA: None}), "bbbbbbbbbbbb is checked out and not aaaaaaaaaaaa, and the history that was fetched does not show whether it is on main: give actions/checkout `fetch-depth: 0`"),
         (event(), checkout({"refs/remotes/origin/main": True}, "github.com/fork/digits"), "github.com/fork/digits is checked out, and not Octo/digits"),
         (event(), checkout({"refs/remotes/origin/main": True}, ""), "fetch-depth: 0"),
         (event(sha=""), Checkout(commit=SHA, contains=lambda _revision: None), "and not the commit of the event"),

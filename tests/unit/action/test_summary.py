@@ -32,9 +32,8 @@ from aml_train.core.events import (
     Traceback,
 )
 from aml_train.core.tables import Table
-from aml_train_action.github.outputs import OUTPUTS, metrics_table, outputs_of
-from aml_train_action.report.charts import chart
-from aml_train_action.report.markdown import block, escape, label, link
+from aml_train_action.report.markdown import block, chart, escape, label, link
+from aml_train_action.report.outputs import OUTPUTS, metrics_table, outputs_of
 from aml_train_action.report.record import Record
 from aml_train_action.report.summary import LIMIT, render_summary
 
@@ -101,7 +100,7 @@ def test_the_baseline_stands_beside_the_job() -> None:
     record(BaselineCompared(comparison=Comparison(left=left, right=right), where="f.yml:2", histories=before))
     plain = html.unescape(rendered(record))
     for part in (
-        "### Beside the baseline, digits version 2 (stage production)\n\n| | this job | baseline | difference |\n",
+        "### Compared with the baseline, digits version 2 (stage production)\n\n| | this job | baseline | difference |\n",
         "| job | <code>a</code> | <code>b</code> |  |",
         "| commit | <code>aaaaaaaaaaaa</code> |  |  |",
         "| data train | <code>d:2</code> | <code>d:1</code> | differs |",

@@ -35,8 +35,8 @@ OUTPUTS: Final = (
     "gpu-hours",
     "cost",
 )
-#: Outputs that are words of this product, numbers, and names that were computed or are in the configuration. A part of a name
-#: leads nowhere, and that a short secret occurs in it tells nothing of the secret.
+#: Outputs that are words of this product, numbers, computed names, or names of the configuration: a short secret occurs in them only
+#: by chance, and a part of a name would be useless.
 COMPUTED: Final = frozenset(OUTPUTS) - {"run-url", "run-metrics", "run-metrics-markdown", "gate-report", "baseline"}
 #: GitHub takes 1 MB of outputs from a whole job, counted in UTF-16.
 _MOST_CHARACTERS: Final = 100_000
@@ -77,9 +77,9 @@ def outputs_of(record: Record) -> dict[str, str]:
 
 
 def gate_report(record: Record, most: int = _MOST_CHARACTERS) -> str:
-    """Return the gate's decision as JSON: the missed rules first, as many as *most* characters hold.
+    """Return the gate's decision as JSON of at most *most* characters, missed first.
 
-    ``left_out`` counts the others. What is not finite is text.
+    ``left_out`` counts the others. Numbers that are not finite are text.
     """
     rules: list[dict[str, object]] = []
     room = most
@@ -101,12 +101,12 @@ def gate_report(record: Record, most: int = _MOST_CHARACTERS) -> str:
 
 
 def jsonable(value: float) -> float | str:
-    """Return *value* as JSON can hold it. What is not finite becomes text, which no comparison takes for a number."""
+    """Return *value* for JSON: as text if not finite, which compares to no number."""
     return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def choose_metrics(record: Record, most: int = _MOST_CHARACTERS) -> dict[str, float]:
-    """Return the metrics by name, those with rules first; as many as *most* characters hold."""
+    """Return metrics by name, those with rules first, in *most* characters."""
     gated = {rule.metric for rule in record.rules}
     ordered = sorted((record.metrics or {}).items(), key=lambda item: (item[0] not in gated, item[0]))
     chosen: dict[str, float] = {}
@@ -120,7 +120,7 @@ def choose_metrics(record: Record, most: int = _MOST_CHARACTERS) -> dict[str, fl
 
 
 def metrics_table(metrics: Mapping[str, float]) -> str:
-    """Return a table of Markdown; nothing where there are no metrics."""
+    """Return a table of Markdown; empty without metrics."""
     if not metrics:
         return ""
     rows = [f"| {escape(name, most=200)} | {value:.6g} |" for name, value in metrics.items()]

@@ -1,4 +1,4 @@
-"""The environment of a step, as values. The one reader of the environment: everything else takes what is made here.
+"""The inputs of the action, checked, and the configuration that they lead to.
 
 Source: actions/runner gives a container action each input as ``INPUT_`` and its name in upper case, spaces as ``_``, hyphens
 kept; inputs that are not given are there with their defaults.
@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from aml_train.core.errors import Fault, InvalidError
-from aml_train.pipeline import Group
-from aml_train_action.github.log import LogLevel
-from aml_train_action.github.proposals import EVENTS, Event, read_event
+from aml_train_action.github import LogLevel
 from aml_train_action.inputs.azure import AzureInputs, read_azure
 from aml_train_action.inputs.legacy import LEGACY_INPUTS, translate
 from aml_train_action.inputs.promotion import PromotionInputs, read_promotion
 
+if TYPE_CHECKING:
+    from aml_train.config import Config
+
 Command = Literal["run", "attach", "validate", "plan", "promote", "rollback"]
 OnCancel = Literal["cancel", "detach"]
 
-#: Name → default of every input of action.yml, but for those of former actions.
+#: Name → default of every input of action.yml, except those of former actions.
 INPUTS: Final[Mapping[str, str]] = {
     "command": "run",
     "config": "",
@@ -61,28 +61,26 @@ INPUTS: Final[Mapping[str, str]] = {
 }
 #: GitHub's own inputs of container actions.
 _RUNNER_INPUTS: Final = frozenset({"args", "entrypoint"})
-#: Of a tag's value in Azure: https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources#limitations
-_LONGEST_TAG: Final = 256
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What the workflow asks for.
+    """The inputs of a step.
 
     Attributes:
-        command: what to do.
-        config: the configuration, relative to *directory*; None for the one that is found there.
+        command: the command.
+        config: the configuration, relative to *directory*; None for the default one.
         target: one of the configuration's targets; None for its default.
         job: another job than the configuration's, relative to *directory*.
         sets: changes of the configuration, ``key=value``, in order; *timeout* and former names are among them.
         secret_paths: files and folders outside the workspace that secrets may be read from; absolute.
-        azure: who signs in to Azure, and the workspace that is meant.
+        azure: the sign-in to Azure, and the workspace.
         wait: whether the job is followed to its end.
         supersede: whether older runs of the same pull request or branch are cancelled.
-        job_name: the job that ``attach`` attaches to; None for the one that the configuration leads to.
+        job_name: the job that ``attach`` attaches to; None for the latest one of the configuration.
         register: whether the model is registered; None leaves it to :func:`aml_train_action.github.proposals.why_proposed`.
-        promotion: what is to get into which stage; None for other commands.
+        promotion: the model and the stage; None for other commands.
         fresh: whether to train again.
         force_build: whether to build again.
         directory: the project folder; absolute, inside the workspace.
@@ -109,9 +107,9 @@ class Inputs:
     notices: tuple[str, ...] = ()
 
     def command_line(self, workspace: Path, changes: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return the arguments with which ``aml-train`` does the same, from the repository's root.
+        """Return the equivalent command line, to run in the repository's root.
 
-        Nothing that signs in is among them. *changes* are those of the configuration that inputs have led to.
+        It has no secret. *changes* are those that inputs have made to the configuration.
         """
         words = ["aml-train", self.command]
         if self.directory != workspace:
@@ -134,88 +132,14 @@ class Inputs:
         return tuple(words)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """What GitHub says of the step.
-
-    Attributes:
-        workspace: the checkout; absolute.
-        output: file for outputs; None outside GitHub.
-        summary: file for the summary; None outside GitHub.
-        title: what the summary is headed with.
-        state: file for what the post action must know; None outside GitHub.
-        group: the pull request or branch that the run belongs to; None outside GitHub.
-        event: what the run is for.
-        actor: who has started the run.
-        run_url: address of the run; None outside GitHub.
-    """
-
-    workspace: Path
-    output: Path | None
-    summary: Path | None
-    title: str
-    state: Path | None = None
-    group: Group | None = None
-    event: Event = field(default_factory=lambda: read_event({}))
-    actor: str = "unknown"
-    run_url: str | None = None
-
-
-def read_step(environment: Mapping[str, str]) -> Step:
-    """Return what GitHub says of the step. The present folder is the workspace where nothing is said."""
-
-    def path(name: str) -> Path | None:
-        text = environment.get(name, "")
-        return Path(text) if text else None
-
-    repository = environment.get("GITHUB_REPOSITORY", "").rpartition("/")[2]
-    return Step(
-        workspace=(path("GITHUB_WORKSPACE") or Path()).absolute(),
-        output=path("GITHUB_OUTPUT"),
-        summary=path("GITHUB_STEP_SUMMARY"),
-        title=repository or "aml-train",
-        state=path("GITHUB_STATE"),
-        group=_group(environment),
-        event=read_event(environment),
-        # Who runs a workflow again is not who ran it first: the former is meant.
-        actor=environment.get("GITHUB_TRIGGERING_ACTOR") or environment.get("GITHUB_ACTOR") or Step.actor,
-        run_url=_run_url(environment),
-    )
-
-
-def _run_url(environment: Mapping[str, str]) -> str | None:
-    parts = [environment.get(name, "") for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")]
-    return "{}/{}/actions/runs/{}".format(*parts) if all(parts) else None
-
-
-def _group(environment: Mapping[str, str]) -> Group | None:
-    """Return what a later run supersedes: the same job of the same workflow, on the same pull request or branch.
-
-    Source: https://docs.github.com/actions/reference/workflows-and-actions/variables (``GITHUB_RUN_ID`` grows from run to
-    run; a pull request's ``GITHUB_REF`` is ``refs/pull/NUMBER/merge``).
-    """
-    run, ref = environment.get("GITHUB_RUN_ID", ""), environment.get("GITHUB_REF", "")
-    if not run.isdecimal() or not ref:
-        return None
-    pull = re.fullmatch(r"refs/pull/(\d+)/\w+", ref)
-    place = f"#{pull[1]}" if pull else "@" + re.sub(r"^refs/(heads|tags)/", "", ref)
-    words = [environment.get("GITHUB_REPOSITORY", "") + place]
-    event = environment.get("GITHUB_EVENT_NAME", "")
-    if not pull and EVENTS.get(event) is not None:
-        # It has the default branch's ref, and is no run of that branch.
-        words.append(event)
-    words += [environment[name] for name in ("GITHUB_WORKFLOW", "GITHUB_JOB") if environment.get(name)]
-    return Group(name=" / ".join(words)[:_LONGEST_TAG], sequence=int(run))
-
-
-def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
+def read_inputs(environ: Mapping[str, str], workspace: Path) -> Inputs:
     """Return the inputs, checked.
 
     Raises:
         InvalidError: with every fault, each under the input's name.
     """
     faults: list[Fault] = []
-    given = _given(environment, faults)
+    given = _given(environ, faults)
 
     def text(name: str) -> str:
         return given.get(name, "").strip() or INPUTS[name]
@@ -225,7 +149,7 @@ def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
 
     directory = _directory(text("working-directory"), workspace, faults)
     log_level = text("log-level")
-    if environment.get("RUNNER_DEBUG") == "1" and log_level == INPUTS["log-level"]:
+    if environ.get("RUNNER_DEBUG") == "1" and log_level == INPUTS["log-level"]:
         log_level = "debug"
     former = translate(
         {name: given[name] for name in LEGACY_INPUTS if given.get(name, "").strip()}, directory, faults
@@ -254,7 +178,7 @@ def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
         job=path("job"),
         sets=tuple(sets),
         secret_paths=_secret_paths(given.get("secret-path", ""), workspace, faults),
-        azure=read_azure(given, environment, faults),
+        azure=read_azure(given, environ, faults),
         wait=wait,
         supersede=_boolean("supersede", text("supersede"), faults),
         job_name=text("job-name") or None,
@@ -271,11 +195,11 @@ def read_inputs(environment: Mapping[str, str], workspace: Path) -> Inputs:
     return inputs
 
 
-def _given(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, str]:
-    """Return name → text of every input that the runner handed over. A misspelt one is a fault."""
+def _given(environ: Mapping[str, str], faults: list[Fault]) -> dict[str, str]:
+    """Return name → text of each input; a misspelt one is a fault."""
     given: dict[str, str] = {}
     known = {*INPUTS, *LEGACY_INPUTS}
-    for variable, value in environment.items():
+    for variable, value in environ.items():
         if not variable.startswith("INPUT_"):
             continue
         name = variable.removeprefix("INPUT_").lower()
@@ -289,7 +213,7 @@ def _given(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, str
 
 
 def _registers(text: str, faults: list[Fault]) -> bool | None:
-    """Return whether the run registers its model; None for ``auto``."""
+    """Return whether the model is registered; None for ``auto``."""
     if text.lower() == "auto":
         return None
     value = _BOOLEANS.get(text.lower())
@@ -317,7 +241,7 @@ def _word(name: str, text: str, words: tuple[str, ...], faults: list[Fault]) -> 
 
 
 def _secret_paths(text: str, workspace: Path, faults: list[Fault]) -> tuple[Path, ...]:
-    """Return the paths of the lines of *text*, absolute; the input is the workflow's, so nothing else limits them."""
+    """Return the absolute path of each line; the workflow may allow any path."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
         if os.pathsep in line or "\x00" in line:
@@ -342,3 +266,39 @@ def _directory(text: str, workspace: Path, faults: list[Fault]) -> Path:
     else:
         return workspace / path.resolve().relative_to(workspace.resolve())
     return workspace
+
+
+def load_configuration(inputs: Inputs) -> tuple[Config, tuple[str, ...]]:
+    """Load the configuration, with the changes that inputs make.
+
+    Returns:
+        the configuration, and the changes that inputs make to its target, as ``key=value``.
+
+    Raises:
+        InvalidError: with every fault; those in the value of an input under the input's name.
+    """
+    config = _load(inputs)
+    target = config.target.name
+    # `target: local` may be for pull requests only, next to inputs for other events.
+    azure = inputs.azure.without_workspace() if inputs.target == "local" else inputs.azure
+    changes = azure.changes(target)
+    return (_load(inputs, *changes) if changes else config), changes
+
+
+def _load(inputs: Inputs, *changes: str) -> Config:
+    from aml_train.config import load_config
+
+    named = {
+        f"--set {key}": f"with.{key.rpartition('.')[2]}" for key, _, _ in (one.partition("=") for one in changes)
+    }
+    try:
+        return load_config(
+            inputs.config,
+            directory=inputs.directory,
+            job=inputs.job,
+            target=inputs.target,
+            sets=(*inputs.sets, *changes),
+        )
+    except InvalidError as error:
+        faults = [replace(fault, where=named.get(fault.where, fault.where)) for fault in error.faults]
+        raise InvalidError(faults or error.message, hint=error.hint) from None
