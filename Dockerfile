@@ -1,4 +1,4 @@
-# The action's own image: the pipeline and GitHub's skin over it. The local AzureML has an image of its own.
+# The action's image: the pipeline and the action. The local AzureML has a separate image.
 # The classic builder must build it too (act uses it): no RUN --mount, no heredocs.
 
 FROM python:3.11-slim-bookworm AS docker-cli
@@ -24,13 +24,13 @@ RUN python -m venv --without-pip /opt/aml-train \
 COPY runner/aml_train /opt/aml-train/lib/python3.11/site-packages/aml_train
 COPY action/aml_train_action /opt/aml-train/lib/python3.11/site-packages/aml_train_action
 COPY action/post /opt/aml-train/bin/aml-train-post
-# Unchecked: what lies in an image does not change, so that no source file is looked at when a module is imported.
+# Unchecked: files in an image do not change, so that no source file is read when a module is imported.
 RUN /opt/aml-train/bin/python -m compileall -q -f --invalidation-mode unchecked-hash \
         /opt/aml-train/lib/python3.11/site-packages/aml_train \
         /opt/aml-train/lib/python3.11/site-packages/aml_train_action
 
 FROM python:3.11-slim-bookworm
-# git tells the commit. Debian keeps no older versions to pin; the base image's tag and the release bound what is installed.
+# git reads the commit. Debian keeps no older versions to pin; the base image's tag and the release bound the packages.
 # Engines 28.5 and 29 refuse archive calls on a container with a mount below /var/run where that is a link.
 # hadolint ignore=DL3008
 RUN apt-get update \
@@ -55,5 +55,5 @@ LABEL org.opencontainers.image.title="aml-train" \
       org.opencontainers.image.licenses="MIT" \
       org.opencontainers.image.version=$VERSION
 
-# Isolated (-I): neither the workspace, which is the working directory, nor PYTHONPATH of the workflow can stand in for a module.
+# Isolated (-I): neither the workspace, which is the working directory, nor PYTHONPATH of the workflow can replace a module.
 ENTRYPOINT ["/opt/aml-train/bin/python", "-I", "-u", "-B", "-m", "aml_train_action"]

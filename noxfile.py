@@ -1,4 +1,6 @@
-"""The sessions are CI's jobs: ``nox -s unit``. Each installs the lock file, and nothing else, into its own environment.
+"""CI's jobs as sessions: ``nox -s unit``.
+
+Each installs the lock file, and nothing else, into its own environment.
 
 On a developer's machine `make test` does the same in `.venv`, without a second environment.
 """
@@ -31,7 +33,7 @@ def _install(session: nox.Session) -> None:
 
 
 def _make_ready(session: nox.Session, profile: str) -> dict[str, str]:
-    """Prepare the machine; return the environment variables by which the tests find its services."""
+    """Prepare the machine; return the variables by which tests find its services."""
     session.run("python", "-m", "scripts.bootstrap", "--for", profile)
     return {"PATH": os.pathsep.join((session.bin, _SERVICES, os.environ.get("PATH", os.defpath)))}
 
@@ -56,7 +58,7 @@ def unit(session: nox.Session) -> None:
 
 @nox.session
 def core(session: nox.Session) -> None:
-    """Run the core of the tests with real Docker, registry, Azurite and SDKs: those that are not marked ``full``."""
+    """Run the tests with real Docker, registry, Azurite and SDKs, without ``full``."""
     _install(session)
     environ = _make_ready(session, "services")
     session.run("pytest", *_WORKERS, "-m", "not full", *_WITH_CONTAINERS, *session.posargs, env=environ)
@@ -72,7 +74,7 @@ def full(session: nox.Session) -> None:
 
 @nox.session
 def trust(session: nox.Session) -> None:
-    """Run 500 runs on an instant executor and 20 in containers while a tenth of all answers fails."""
+    """Run 500 instant runs, and 20 in containers, while a tenth of all answers fails."""
     _install(session)
     environ = _make_ready(session, "services")
     wanted = {"AML_TRAIN_TRUST_RUNS": "500", "AML_TRAIN_TRUST_CONTAINER_RUNS": "20"}
@@ -81,7 +83,7 @@ def trust(session: nox.Session) -> None:
 
 @nox.session
 def answers(session: nox.Session) -> None:
-    """Feed whatever reads answers of services with a million arbitrary ones, and azure-ai-ml with 20,000."""
+    """Feed readers of answers with a million arbitrary ones; azure-ai-ml with 20,000."""
     _install(session)
     tried = {"AML_TRAIN_ANSWERS": "1000000", **os.environ}["AML_TRAIN_ANSWERS"]
     options = ("--hypothesis-profile=search", "--timeout=14400", "tests/unit/answers", _SDK_ANSWERS)
@@ -90,7 +92,7 @@ def answers(session: nox.Session) -> None:
 
 @nox.session
 def fresh_engine(session: nox.Session) -> None:
-    """Run every test on an engine whose data root is new and that has started once. As root, on Linux."""
+    """Run every test on an engine with a new data root. As root, on Linux."""
     _install(session)
     paths = {"PATH": os.pathsep.join((session.bin, _SERVICES, os.environ.get("PATH", os.defpath)))}
     tests = session.posargs or ["tests/unit", *_WITH_CONTAINERS]
@@ -108,7 +110,10 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def distributed_torch(session: nox.Session) -> None:
-    """Train on two nodes by PyTorch, submitted by both SDKs. Its build for processors is some 200 MB: of pip's own sources, or of PyTorch's index."""
+    """Train on two nodes by PyTorch, submitted by both SDKs.
+
+    Its build for processors is some 200 MB: from pip's own sources, or from PyTorch's index.
+    """
     _install(session)
     session.install("pip")
     environ = _make_ready(session, "services")

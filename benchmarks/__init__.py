@@ -1,1 +1,4 @@
-"""Ratios against named baselines, measured side by side in one run. Nothing here is a test: they print and exit 0."""
+"""Benchmarks: ratios against named baselines, measured in one run.
+
+Nothing here is a test: they print and exit 0.
+"""

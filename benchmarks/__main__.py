@@ -1,4 +1,7 @@
-"""``python -m benchmarks [NAME …]``: run the benchmarks, each in a process, one after the other. All of them without a name."""
+"""Run benchmarks: ``python -m benchmarks [NAME …]``; all of them without a name.
+
+Each runs in a separate process, one after the other.
+"""
 
 from __future__ import annotations
 

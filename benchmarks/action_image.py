@@ -1,4 +1,6 @@
-"""``python -m benchmarks.action_image [--rounds N]``: the action's image against one that simply pip-installs the SDKs.
+"""The action's image against one that simply pip-installs the SDKs.
+
+Usage: ``python -m benchmarks.action_image [--rounds N]``.
 
 The baseline has the same base, and azure-ai-ml, azureml-core, azure-identity and docker as pip chooses them; it is built in the same
 run, and says its first line when it has imported the four. The action validates examples/digits. Goals: at most 200 MB of
@@ -40,7 +42,7 @@ _CHUNK: Final = 1 << 20
 
 
 def _build(cli: BuildCli, tag: str, context: str, dockerfile: str | None = None) -> None:
-    """Build as GitHub's runner does: plain ``docker build``, by the classic builder where there is no buildx."""
+    """Build as GitHub's runner does: plain ``docker build``, even without buildx."""
     environment = {**cli.environ, "DOCKER_BUILDKIT": "1" if cli.buildx else "0"}
     argv = [cli.path, "build", "--quiet", "--tag", tag, context]
     done = subprocess.run(argv, input=dockerfile, env=environment, capture_output=True, text=True, check=False)
@@ -49,7 +51,10 @@ def _build(cli: BuildCli, tag: str, context: str, dockerfile: str | None = None)
 
 
 def _compressed_layers(image: str) -> list[int]:
-    """Return the compressed size of each layer in bytes, the base's first: what the engine would send to a registry."""
+    """Return each layer's compressed size in bytes, the base's first.
+
+    That is the size that the engine would send to a registry.
+    """
     with tempfile.TemporaryFile() as file:
         subprocess.run(["docker", "save", image], stdout=file, check=True)
         file.seek(0)
@@ -66,7 +71,7 @@ def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
 
 
 def _compressed(layer: IO[bytes]) -> int:
-    """Return how many bytes *layer* has once it is compressed; one that is compressed already is counted as it is."""
+    """Return the compressed size of *layer*; a compressed one counts as it is."""
     start = layer.read(2)
     layer.seek(0)
     if start == b"\x1f\x8b":

@@ -1,4 +1,7 @@
-"""A Docker engine and a registry of their own, in a network namespace of their own: the engine can be emptied at will."""
+"""A separate Docker engine and registry, in a separate network namespace.
+
+The engine can be emptied at will.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _TOOLS = ("unshare", "nsenter", "ip", "dockerd", "docker-registry")
 def missing() -> str | None:
     """Return why there can be no such engine here, None if there can."""
     if os.geteuid() != 0:
-        return "it takes root: an engine in a network namespace of its own is started"
+        return "it takes root: an engine in a separate network namespace is started"
     absent = [tool for tool in _TOOLS if shutil.which(tool) is None]
     return f"these are not installed: {', '.join(absent)}" if absent else None
 
@@ -30,7 +33,7 @@ class CommandError(RuntimeError):
 
 
 class Disposable:
-    """An engine without images and a registry, both reached from inside the namespace only.
+    """An engine without images, and a registry; reached only inside the namespace.
 
     Args:
         folder: where both keep everything.

@@ -1,6 +1,6 @@
-"""Status calls of many watchers at an emulator that has stored many jobs, and the memory of its process.
+"""Status calls of many watchers at an emulator with many jobs, and its memory.
 
-Each watcher has a connection of its own and asks for one job's status every second, as `aml-train` and the SDKs do while
+Each watcher has a separate connection and requests one job's status every second, as `aml-train` and the SDKs do while
 they follow a job; their moments are spread over the second. The jobs are stored by one client; they run nowhere, because
 a benchmark of a thousand containers would be one of the engine.
 
@@ -34,7 +34,7 @@ INTERVAL_SECONDS = 1.0
 
 @dataclass
 class Seen:
-    """What the watchers met: milliseconds of each answer, and what was no answer.
+    """The watchers' results: milliseconds of each answer, and failures.
 
     *first* are the first answers on each connection, which come while the others still make theirs.
     """
@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def _store_jobs(emulator: Emulator, client: Client, count: int) -> float:
-    """Submit the jobs through the interface, and cancel each at once; returns the seconds."""
+    """Submit the jobs through the interface, cancel each at once; return the seconds."""
     client.ask("PUT", client.arm("environments/load/versions/1"), json={"properties": {"image": "nothing:1"}})
     job = {
         "jobType": "Command",

@@ -1,4 +1,6 @@
-"""``python -m benchmarks.ensure_step PROJECT REGISTRY``: the stages up to the image, as a process of their own.
+"""The stages up to the image, as a process.
+
+Usage: ``python -m benchmarks.ensure_step PROJECT REGISTRY``.
 
 Prints one line of JSON: the digest, whether the image was built or found, and the seconds of each stage. With ``--floor`` it only imports what that takes;
 with ``--context FOLDER`` it only writes the Dockerfile and what that copies.

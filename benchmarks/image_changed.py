@@ -1,9 +1,11 @@
-"""``python -m benchmarks.image_changed [--rounds N]``: how long it takes to have a changed image built, pushed and tested.
+"""The time to build, push and test a changed image.
+
+Usage: ``python -m benchmarks.image_changed [--rounds N]``.
 
 One requirement of examples/digits (without its drivers and azureml-mlflow) changes; the engine is warm. Measured is the time from the start of
 the process until the image is released and its tests have passed, against ``docker build``, ``docker push`` and ``docker run`` of the tests in
 sequence: once with a Dockerfile as it is written by hand (``COPY requirements.txt``, ``pip install``), once with the one that aml-train renders. Goal: at least
-1.5 times as fast as with the one written by hand; large requirements have a layer of their own here, and tests and push need not wait for one another.
+1.5 times as fast as with the one written by hand; large requirements have a separate layer here, and tests and push need not wait for one another.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ class _Bench:
         self._folder = folder
         self._requirements = (PROJECT / "requirements.txt").read_text()
         self.base = base = f"{registry}/base:1"
-        # A base that nobody has seen: what earlier benchmarks have left in the build cache does not count.
+        # A new base: the build cache of earlier benchmarks has no effect.
         _run(
             [self.docker, "build", f"--tag={base}", "-"],
             data=f"FROM {BASE}\nRUN echo {secrets.token_hex(8)} > /base\n",
@@ -84,7 +86,7 @@ class _Bench:
         return seconds, said["seconds"]
 
     def by_hand(self) -> tuple[float, float, float]:
-        """Have the image by three commands and a Dockerfile of the usual kind; return the seconds of each."""
+        """Make the image by three commands and a usual Dockerfile; return their seconds."""
         context = self._folder / secrets.token_hex(4)
         context.mkdir()
         (context / "Dockerfile").write_text(_BY_HAND.format(base=self.base))
@@ -92,7 +94,7 @@ class _Bench:
         return self._three_commands(context, f"{self.registry}/by-hand:latest")
 
     def rendered(self) -> tuple[float, float, float]:
-        """Have the image by three commands and the Dockerfile of aml-train; return the seconds of each."""
+        """Make the image by three commands and our Dockerfile; return their seconds."""
         context = self._folder / secrets.token_hex(4)
         step = [sys.executable, "-m", "benchmarks.ensure_step", str(self.project), self.registry]
         _run([*step, "--context", str(context)])
@@ -166,7 +168,7 @@ def main() -> None:
         met=ratio >= _GOAL_RATIO,
     )
     title = f"One requirement changed, a warm engine: medians of {rounds}"
-    titles = {"image": "build", "push": "push", "check": "checks, beside it", "tests": "tests, beside it"}
+    titles = {"image": "build", "push": "push", "check": "checks, in parallel", "tests": "tests, in parallel"}
     own = [
         make_row(f"  {name}", [one[stage] for one in stages]) for stage, name in titles.items() if stage in stages[0]
     ]

@@ -1,4 +1,6 @@
-"""``python -m benchmarks.image_found [--rounds N] [--megabytes N]``: how long it takes to know that nothing has changed.
+"""The time to find an unchanged image.
+
+Usage: ``python -m benchmarks.image_found [--rounds N] [--megabytes N]``.
 
 An engine without any images; the image and the record of its tests are in the registry. Measured is the time from the start of the
 process until the digest is known, against ``docker build --cache-from`` and ``docker push`` of the same Dockerfile, which is what people do

@@ -1,10 +1,12 @@
-"""``python -m benchmarks.log_follow [--megabytes 100] [--seconds 40] [--ranks 8]``: logs of a job, followed while they grow.
+"""Logs of a job, followed while they grow.
+
+Usage: ``python -m benchmarks.log_follow [--megabytes 100] [--seconds 40] [--ranks 8]``.
 
 Three jobs of a local AzureML, whose executor only writes logs, over the given time: 100 MB by one rank, 100 MB by each of 8 ranks, and 100 MB
 without a line's end. `aml-train attach --json FILE` follows each. The baseline is the first one followed by azure-ai-ml's own `jobs.stream`, which shows
-one rank. What a job of one line takes is subtracted from the memory.
+one rank. The memory of a job with one line is subtracted.
 
-Clients are processes of their own, behind a relay that counts the bytes that come down to them: TLS, and the answers to status calls, are in the
+Clients are separate processes, behind a relay that counts the bytes that come down to them: TLS, and the answers to status calls, are in the
 figures of both. The end is the time that the service says the job ended at.
 
 Goals: 1.0 times the bytes of the logs, memory that does not grow with them, the verdict within 2 s of the end.
@@ -49,7 +51,7 @@ client.jobs.stream(sys.argv[1])
 
 
 class Relay:
-    """Stands before a port of this machine, and counts what comes back from there."""
+    """A relay to a port of this machine, which counts the bytes of its answers."""
 
     def __init__(self, port: int) -> None:
         self._port = port

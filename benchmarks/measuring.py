@@ -54,7 +54,10 @@ def time_command(argv: Sequence[str], *, environment: Mapping[str, str] | None =
 
 
 def time_in_turns(commands: Mapping[str, Sequence[str]], *, rounds: int) -> dict[str, list[float]]:
-    """Run each command once per round, in turns, so that a busy moment of the machine meets them all; one round warms up."""
+    """Run each command once per round, in turns; one round warms up.
+
+    A busy moment of the machine then affects all of them.
+    """
     times: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(rounds + 1):
         for name, argv in commands.items():
@@ -65,7 +68,7 @@ def time_in_turns(commands: Mapping[str, Sequence[str]], *, rounds: int) -> dict
 
 
 def time_first_line(argv: Sequence[str]) -> float:
-    """Run a command to its end and return the seconds until the first line of its output was there.
+    """Run a command, and return the seconds until the first line of its output.
 
     Raises:
         subprocess.CalledProcessError: if it fails; its output is in the exception.
@@ -85,7 +88,7 @@ def time_first_line(argv: Sequence[str]) -> float:
 
 
 def first_lines_in_turns(commands: Mapping[str, Sequence[str]], *, rounds: int) -> dict[str, list[float]]:
-    """Time the first line of each command once per round, in turns; one round warms up."""
+    """Time each command's first line once per round, in turns; one round warms up."""
     times: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(rounds + 1):
         for name, argv in commands.items():
@@ -96,7 +99,7 @@ def first_lines_in_turns(commands: Mapping[str, Sequence[str]], *, rounds: int) 
 
 
 def make_row(name: str, times: Sequence[float], *, baseline: float = 0.0, more: float | None = None) -> Row:
-    """Make the line for *times*; with *more*, the goal is at most that many seconds beyond *baseline*."""
+    """Make the line for *times*; *more* is the goal in seconds beyond *baseline*."""
     median = statistics.median(times)
     spread = (min(times), max(times))
     if more is None:

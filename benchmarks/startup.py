@@ -1,4 +1,6 @@
-"""``python -m benchmarks.startup [--rounds N]``: how long the command line takes to start, beyond bare Python.
+"""The time that the command line takes to start, beyond bare Python.
+
+Usage: ``python -m benchmarks.startup [--rounds N]``.
 
 Goals: ``aml-train --help`` at most 120 ms and ``aml-train validate`` at most 300 ms more than ``python -c pass``,
 with compiled bytecode.

@@ -1,7 +1,9 @@
-"""``python -m benchmarks.submit [--rounds N] [--files N]``: submit against a bare azure-ai-ml script on the same emulator.
+"""Submit, against a bare azure-ai-ml script on the same emulator.
+
+Usage: ``python -m benchmarks.submit [--rounds N] [--files N]``.
 
 The baseline is the shortest script that does the same: sign in, make a command job of a folder, ``create_or_update``. Both run in
-processes of their own and in turns, on an emulator of the benchmark's own, which runs as a process; each gets a folder that
+separate processes and in turns, on an emulator of the benchmark's own, which runs as a process; each gets a folder that
 the emulator has not seen, and then the same one again. Goals: 1.05 times the script's time with 10 files, 0.2 times with 5,000;
 unchanged code uploads nothing and costs one request.
 """
@@ -40,7 +42,7 @@ _PAUSE: Final = 0.2
 
 
 def make_folder(parent: Path, files: int) -> Path:
-    """Make a folder of source files of about 1 kB that nobody has seen."""
+    """Make a folder of new source files of about 1 kB."""
     folder = parent / secrets.token_hex(4)
     for number in range(files):
         path = folder / f"package{number // _FOLDER}" / f"module{number}.py"
@@ -76,7 +78,7 @@ class Bench:
         return self._timed([AML_TRAIN, "submit", *options, "--", "true"], folder)
 
     def requests_for_code(self, folder: Path) -> int:
-        """Submit once more; return how many requests were about code or its upload."""
+        """Submit again; return the number of requests about code or its upload."""
         before = self._emulator.admin("GET", "requests?limit=1").json()["total"]
         self.ours(folder)
         after = self._emulator.admin("GET", f"requests?since={before}&limit=1000").json()["requests"]

@@ -1,4 +1,6 @@
-"""``python -m benchmarks.warm_run [--rounds N]``: what a run costs beyond the user's own commands.
+"""The cost of a run beyond the user's own commands.
+
+Usage: ``python -m benchmarks.warm_run [--rounds N]``.
 
 The baseline is the training command of examples/digits run by bare ``docker run`` in the same image, its code and
 model folder in the container, metrics logged to its own files; and the test command likewise, where the run had to

@@ -1,1 +1,1 @@
-"""What the repository's own machinery runs: nothing here is installed with the package."""
+"""Set-up and checks of the repository; not installed with the package."""

@@ -1,4 +1,6 @@
-"""``python -m scripts.act_demo``: run a project's workflow under act, with ``uses: org/aml-train@v1`` mapped to this checkout.
+"""Run a project's workflow under act: ``python -m scripts.act_demo``.
+
+``uses: org/aml-train@v1`` is mapped to this checkout.
 
 act needs a repository, and a runner image that is on the machine; nothing is pulled.
 """
@@ -46,7 +48,7 @@ def act_command(
         act: the command.
         variables: the repository's variables, ``vars`` in workflows.
         event: what has happened, such as ``pull_request``.
-        payload: a JSON file of what GitHub would tell of it.
+        payload: a JSON file with the event's payload.
     """
     command = [act, event, "--directory", str(repository), "--platform", f"ubuntu-latest={RUNNER_IMAGE}"]
     command += ["--pull=false", "--action-offline-mode", "--rm", "--local-repository", f"{ACTION}={action}"]
@@ -60,7 +62,10 @@ def act_command(
 
 
 def export_action(folder: Path) -> Path:
-    """Copy into *folder* what the action is built from. act would take all of the checkout, .venv and .git too, into its memory."""
+    """Copy the action's sources into *folder*.
+
+    act would read all of the checkout, including .venv and .git, into its memory.
+    """
     exported = folder / "action"
     exported.mkdir()
     for name in ACTION_PARTS:
@@ -73,7 +78,10 @@ def export_action(folder: Path) -> Path:
 
 
 def make_repository(project: Path, folder: Path, mark: str) -> Path:
-    """Copy *project* into *folder*, and make a repository with one commit of it; *mark* is added to its workflows' names."""
+    """Copy *project* into *folder*, as a repository with one commit.
+
+    *mark* is added to the names of its workflows.
+    """
     repository = folder / project.name
     ignored = shutil.ignore_patterns("__pycache__", "mlruns*", "outputs", ".pytest_cache")
     shutil.copytree(project, repository, ignore=ignored)
@@ -85,7 +93,10 @@ def make_repository(project: Path, folder: Path, mark: str) -> Path:
 
 
 def rename_workflows(folder: Path, mark: str) -> None:
-    """Add *mark* to the name of each workflow below *folder*: act calls its containers by the names of workflow and job, and removes what is called so."""
+    """Add *mark* to the name of each workflow below *folder*.
+
+    act names its containers by workflow and job, and removes containers of that name.
+    """
     for file in sorted((*folder.glob(".github/workflows/*.yml"), *folder.glob(".github/workflows/*.yaml"))):
         text = file.read_text(encoding="utf-8")
         renamed, count = re.subn(r"^name: *(.*\w)", rf"name: \1 {mark}", text, count=1, flags=re.MULTILINE)
@@ -101,7 +112,7 @@ def run_act(
     event: str = "push",
     payload: Mapping[str, object] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run *project*'s workflows on *event*; return how act ended, with its output where *capture* says so.
+    """Run *project*'s workflows on *event*; return act's exit and captured output.
 
     *payload* is added to what every event of the repository's main branch has.
     """

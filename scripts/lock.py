@@ -1,4 +1,4 @@
-"""Write the lock files in requirements/, or with ``--check`` tell whether they agree with pyproject.toml.
+"""Write the lock files in requirements/, or ``--check`` them with pyproject.toml.
 
 Versions that are locked already stay, unless ``--upgrade`` asks for the newest. Needs the uv of ``.venv``.
 """
@@ -67,7 +67,10 @@ LOCKS: Final = (
 
 
 def compile_argv(lock: Lock, output: Path, *, constraints: Path | None, upgrade: bool) -> list[str]:
-    """Return uv's command line that locks *lock* into *output*, whose present versions it keeps, within *constraints*."""
+    """Return uv's command line that locks *lock* into *output*, within *constraints*.
+
+    Present versions in *output* are kept.
+    """
     return [
         "uv",
         "pip",
@@ -81,7 +84,7 @@ def compile_argv(lock: Lock, output: Path, *, constraints: Path | None, upgrade:
 
 
 def compile_locks(folder: Path, *, upgrade: bool) -> None:
-    """Lock everything into *folder*, which holds the present lock files and overrides.txt."""
+    """Lock all into *folder*, which has the present lock files and overrides.txt."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
     for lock in LOCKS:
         with tempfile.TemporaryDirectory() as name:
@@ -95,7 +98,7 @@ def compile_locks(folder: Path, *, upgrade: bool) -> None:
 
 
 def without(text: str, names: Sequence[str]) -> str:
-    """Return the *text* of a lock file without the packages *names*: their lines, and those that go on with hashes."""
+    """Return the *text* of a lock file without the packages *names* and their hashes."""
     kept, skipped = [], False
     for line in text.splitlines(keepends=True):
         if not line[:1].isspace():
@@ -106,9 +109,9 @@ def without(text: str, names: Sequence[str]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Lock or check; return the exit code, 1 where a check finds a difference or uv fails."""
+    """Lock or check; return 1 if a check finds a difference or uv fails."""
     parser = argparse.ArgumentParser(prog="scripts.lock", description="Write or check the lock files.")
-    parser.add_argument("--check", action="store_true", help="only tell whether they agree with pyproject.toml")
+    parser.add_argument("--check", action="store_true", help="only report whether they agree with pyproject.toml")
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions")
     options = parser.parse_args(arguments)
     requirements = ROOT / "requirements"

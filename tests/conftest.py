@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Fixtures and hooks of all tests."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
-    """Tell a worker where the locks are, and give it time to tidy up after an interruption, before it is killed."""
+    """Pass the locks' folder to a worker, and give it time to clean up before a kill."""
     node.nodemanager.EXIT_TIMEOUT = 60
     node.workerinput[FOLDER] = node.config.stash[_LOCKS]
 
@@ -91,7 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_protocol(
     item: pytest.Item, nextitem: pytest.Item | None
 ) -> Generator[None, bool | None, bool | None]:
-    """Wait until the test may run beside what the other workers run. No time-out counts that.
+    """Wait until the test may run next to those of other workers; outside of time-outs.
 
     Tests that are to be alone, one after the other, wait once.
     """

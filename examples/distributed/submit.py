@@ -1,4 +1,6 @@
-"""Submit a job on two nodes with two processes each: ``python submit.py mpi`` or ``python submit.py torch``.
+"""Submit a job on two nodes with two processes each.
+
+Usage: ``python submit.py mpi`` or ``python submit.py torch``.
 
 Nothing in here knows whether that is Azure or the local AzureML: the environment says it.
 """
@@ -30,7 +32,10 @@ def client():
 
 
 def submit(ml, kind, *, image=None, variables=None):
-    """Submit the job, and return it. Its environment is built of the folder's Dockerfile unless there is an *image*."""
+    """Submit the job, and return it.
+
+    Its environment is built from the folder's Dockerfile unless there is an *image*.
+    """
     line, distribution = KINDS[kind]
     build = None if image else BuildContext(path=str(HERE / kind))
     job = command(

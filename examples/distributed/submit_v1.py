@@ -1,4 +1,6 @@
-"""Submit the same jobs by the SDK v1, azureml-core: ``python submit_v1.py mpi`` or ``python submit_v1.py torch``.
+"""Submit the same jobs by the SDK v1, azureml-core.
+
+Usage: ``python submit_v1.py mpi`` or ``python submit_v1.py torch``.
 
 Nothing in here knows whether that is Azure or the local AzureML: the environment says it.
 """
@@ -33,7 +35,7 @@ def workspace():
 
 
 def environment(name, image=None, dockerfile=None):
-    """Return an environment that is an *image*, or built of a *dockerfile*, and needs nothing else installed."""
+    """Return an environment that is an *image*, or built from a *dockerfile*."""
     found = Environment(name)
     found.docker.base_image = image
     found.docker.base_dockerfile = dockerfile
@@ -42,7 +44,10 @@ def environment(name, image=None, dockerfile=None):
 
 
 def submit(ws, kind, *, image=None, variables=None):
-    """Submit the run, and return it. Its environment is built of the folder's Dockerfile unless there is an *image*."""
+    """Submit the run, and return it.
+
+    Its environment is built from the folder's Dockerfile unless there is an *image*.
+    """
     command, distribution = KINDS[kind]
     dockerfile = None if image else (HERE / kind / "Dockerfile").read_text()
     config = ScriptRunConfig(

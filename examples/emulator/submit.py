@@ -1,4 +1,4 @@
-"""Submit the training to AzureML. Nothing in here knows where that is: the environment says it."""
+"""Submit the training to the AzureML workspace that the environment names."""
 
 import os
 from pathlib import Path

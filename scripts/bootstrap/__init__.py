@@ -1,4 +1,4 @@
-"""Make a machine ready to run and test aml-train: ``python3 -m scripts.bootstrap``.
+"""Set up a machine for aml-train: ``python3 -m scripts.bootstrap``.
 
 Standard library only, Python 3.11 or later. For each need (:mod:`scripts.bootstrap.needs`) the loop is the same:
 probe the facts, let a pure function decide on the next step, carry it out, and probe again until nothing is
@@ -9,6 +9,6 @@ left to do or the machine cannot be helped.
 ``probes``              the facts, read from the machine
 ``steps``               what carries a step out; ``environment``, ``daemon``, ``stand_in``, ``services``
 ``commands``            running programs with a log, retries, errors that show the log's end
-``sources``             the hashes that tell whether something is up to date
+``sources``             the hashes that show whether something is up to date
 ======================  =============================================================================
 """

@@ -1,4 +1,4 @@
-"""``python3 -m scripts.bootstrap [--for demo|tests|…]``: make this machine ready."""
+"""``python3 -m scripts.bootstrap [--for demo|tests|…]``: set up this machine."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from scripts.bootstrap.probes import probe_host  # noqa: E402
 
 
 def main() -> int:
-    """Make the machine ready; return the exit code: 0 when it is, 1 when it cannot be, with the reason on stderr."""
-    parser = argparse.ArgumentParser(prog="scripts.bootstrap", description="Make this machine ready for aml-train.")
+    """Set up the machine; return 0, or 1 with the reason on stderr."""
+    parser = argparse.ArgumentParser(prog="scripts.bootstrap", description="Set up this machine for aml-train.")
     parser.add_argument(
-        "--for", dest="profile", choices=sorted(PROFILES), default="demo", help="what it is made ready for"
+        "--for", dest="profile", choices=sorted(PROFILES), default="demo", help="the purpose to set it up for"
     )
     profile = parser.parse_args().profile
     begin = time.monotonic()

@@ -1,4 +1,4 @@
-"""Running programs: quietly, with everything in one log, and its end in the error when they fail."""
+"""Run programs quietly, with all output in one log; errors quote its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAUSES = (2.0, 5.0, 20.0)
 
 
 class BootstrapError(Exception):
-    """The machine could not be made ready. The text is for the user, as it stands."""
+    """The machine could not be set up. The text is shown to the user unchanged."""
 
 
 class CommandFailedError(BootstrapError):
@@ -50,7 +50,7 @@ class Shell:
     def run(
         self, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, stdin: IO[bytes] | None = None
     ) -> str:
-        """Run a program to its end, and return what it printed, at most the last few thousand characters.
+        """Run a program, and return the last few thousand characters of its output.
 
         Raises:
             CommandFailedError: if it cannot be started or fails.
@@ -84,7 +84,7 @@ class Shell:
         environment: Mapping[str, str] | None = None,
         pauses: Sequence[float] = PAUSES,
     ) -> str:
-        """Run a program that uses the network, once more after each of the *pauses*, in seconds, as long as it fails."""
+        """Run a program that uses the network; retry after *pauses* in seconds."""
         for pause in pauses:
             try:
                 return self.run(argv, environment=environment)
@@ -96,7 +96,7 @@ class Shell:
 
 
 def read_tail(path: Path, *, since: int = 0) -> str:
-    """Return the end of a text file, from byte *since* on, at most a few thousand characters of whole lines."""
+    """Return the last whole lines of a text file, from byte *since* on."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         begin = max(since, size - _TAIL_BYTES)

@@ -17,9 +17,11 @@ _INTERVAL = 0.1
 
 
 def start_daemon(shell: Shell, *, systemd: bool) -> None:
-    """Start the engine and wait until it answers. Its socket may still be silent afterwards: probe it.
+    """Start the engine and wait until it answers.
 
-    Without systemd ``dockerd`` runs in a session of its own, so that it outlives this process and its terminal,
+    Its socket may still be silent afterwards: probe it.
+
+    Without systemd ``dockerd`` runs in a separate session, so that it outlives this process and its terminal,
     with its output in :data:`LOG`.
     """
     if systemd:
@@ -28,7 +30,7 @@ def start_daemon(shell: Shell, *, systemd: bool) -> None:
         return
     running = find_daemon_process()
     if running is not None:
-        raise BootstrapError(f"dockerd runs already (process {running}); a second one is never started beside it")
+        raise BootstrapError(f"dockerd runs already (process {running}); a second one is never started")
     # dockerd refuses to start while its old pid file names any living process, whichever it is by now.
     PID_FILE.unlink(missing_ok=True)
     with LOG.open("ab") as log:
@@ -39,7 +41,10 @@ def start_daemon(shell: Shell, *, systemd: bool) -> None:
 
 
 def await_daemon() -> None:
-    """Wait until the engine that runs answers. It may be silent afterwards, or have ended: probe it."""
+    """Wait until the running engine answers.
+
+    It may be silent afterwards, or have ended: probe it.
+    """
     await_socket(SOCKET, lambda: find_daemon_process() is not None)
 
 
@@ -50,7 +55,7 @@ def await_socket(
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Return when the engine behind *path* answers, it no longer *runs*, or 300 seconds are over."""
+    """Wait until the engine at *path* answers or no longer *runs*, 300 s at most."""
     deadline = now() + _DEADLINE
     while now() < deadline:
         if ping_socket(path).answers or not runs():

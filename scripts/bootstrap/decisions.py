@@ -1,7 +1,7 @@
-"""From what is known of the machine to the next thing to do. Pure: nothing is read or run here.
+"""Decide the next step from the facts about the machine. Pure.
 
 Every ``decide_*`` answers None when its need is met, a step that brings the machine closer, or :class:`Blocked`
-with instructions where only a person can go on. Steps that were carried out already are among the facts
+with instructions if only a person can continue. Steps that were carried out already are among the facts
 (``attempted``), so that no decision repeats one that did not help.
 """
 
@@ -33,13 +33,13 @@ class Host:
 
     @property
     def can_install(self) -> bool:
-        """Tell whether packages of the distribution can be installed without asking anybody."""
+        """Whether packages of the distribution can be installed without asking a person."""
         return self.root and self.apt
 
 
 @dataclass(frozen=True, kw_only=True)
 class AptInstall:
-    """Install packages of the distribution; those of *optional* where the distribution has them."""
+    """Install packages of the distribution; those of *optional* if it has them."""
 
     packages: tuple[str, ...]
     optional: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class BuildEmulatorImage:
 
 @dataclass(frozen=True, kw_only=True)
 class InstallNode:
-    """Put Node.js beside the checkout."""
+    """Install Node.js in the checkout."""
 
     def __str__(self) -> str:
         return "put Node.js into .aml-train"
@@ -122,7 +122,7 @@ class InstallNode:
 
 @dataclass(frozen=True, kw_only=True)
 class InstallAzurite:
-    """Put Azurite beside the checkout."""
+    """Install Azurite in the checkout."""
 
     def __str__(self) -> str:
         return "put Azurite into .aml-train from runner/aml_emulator/package-lock.json"
@@ -152,7 +152,7 @@ Step = (
 
 @dataclass(frozen=True, kw_only=True)
 class Blocked:
-    """The machine cannot be made ready from here.
+    """The machine cannot be set up from here.
 
     Attributes:
         problem: what is missing.
@@ -170,7 +170,7 @@ _NOTHING_YET: Attempted = frozenset()
 
 @dataclass(frozen=True, kw_only=True)
 class VenvFacts:
-    """What is known of the virtual environment.
+    """The facts about the virtual environment.
 
     Attributes:
         up_to_date: whether ``.venv`` was made from the present lock file and project metadata.
@@ -224,12 +224,12 @@ def decide_client_v1(*, up_to_date: bool, attempted: Attempted) -> Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFacts:
-    """What is known of the Docker engine and its command line.
+    """The facts about the Docker engine and its command line.
 
     Attributes:
         answers: whether an engine answers where the client would look for it.
         error: why it does not, in the words of the attempt.
-        forbidden: whether the attempt failed for want of permission.
+        forbidden: whether the attempt failed for lack of permission.
         docker_host: DOCKER_HOST, where it is set.
         daemon_installed: whether there is a ``dockerd`` that could be started.
         daemon_pid: the process of a ``dockerd`` that runs, or None.
@@ -255,7 +255,7 @@ _CLIENT_PACKAGES = ("docker-cli", "docker-buildx")
 
 
 def decide_engine(facts: EngineFacts) -> Decision:
-    """Decide how an engine comes to answer, and a client that can build with BuildKit to be there."""
+    """Decide how to get an engine that answers, and a client with BuildKit."""
     return _decide_client(facts) if facts.answers else _decide_daemon(facts)
 
 
@@ -285,7 +285,7 @@ def _decide_daemon(facts: EngineFacts) -> Decision:
     if facts.forbidden:
         return Blocked(
             problem=f"there is a Docker engine, but this user may not use it: {facts.error}",
-            remedy='sudo usermod -aG docker "$USER", then log in anew (or run this with sudo)',
+            remedy='sudo usermod -aG docker "$USER", then log in again (or run this with sudo)',
         )
     if host.system != "Linux":
         return Blocked(
@@ -298,7 +298,7 @@ def _decide_daemon(facts: EngineFacts) -> Decision:
             return AwaitDaemon(pid=facts.daemon_pid)
         return Blocked(
             problem=f"dockerd runs (process {facts.daemon_pid}) and does not answer: {facts.error}",
-            remedy="look at its log and stop or restart it; a second one is never started beside it",
+            remedy="look at its log and stop or restart it; a second one is never started",
         )
     if not facts.daemon_installed:
         if host.can_install and AptInstall not in facts.attempted:
@@ -308,7 +308,7 @@ def _decide_daemon(facts: EngineFacts) -> Decision:
         return Blocked(
             problem="there is no Docker engine on this machine",
             remedy="sudo apt-get update && sudo apt-get install -y docker.io && "
-            'sudo usermod -aG docker "$USER", then log in anew (or run this as root)'
+            'sudo usermod -aG docker "$USER", then log in again (or run this as root)'
             if host.apt
             else "install one: https://docs.docker.com/engine/install/",
         )
@@ -316,25 +316,23 @@ def _decide_daemon(facts: EngineFacts) -> Decision:
         return Blocked(
             problem="the Docker engine was started and does not answer"
             + (f":\n{facts.log_tail}" if facts.log_tail else ""),
-            remedy="journalctl -u docker --no-pager -n 50"
-            if host.systemd
-            else "run dockerd in a terminal of its own",
+            remedy="journalctl -u docker --no-pager -n 50" if host.systemd else "run dockerd in a separate terminal",
         )
     if host.root:
         return StartDaemon(systemd=host.systemd)
     return Blocked(
         problem="the Docker engine is installed but does not run",
-        remedy="sudo systemctl start docker" if host.systemd else "sudo dockerd, in a terminal of its own",
+        remedy="sudo systemctl start docker" if host.systemd else "sudo dockerd, in a separate terminal",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaseImageFacts:
-    """What is known of an official image that others are built FROM.
+    """The facts about an official image that others are built FROM.
 
     Attributes:
         reference: its name and tag.
-        present: whether the engine has it.
+        present: whether it exists in the engine.
         pull_error: why it could not be pulled, once that was tried.
         debootstrap: whether debootstrap is installed.
     """
@@ -348,7 +346,7 @@ class BaseImageFacts:
 
 
 def decide_base_image(facts: BaseImageFacts) -> Decision:
-    """Decide how the image comes to the engine: from its registry, and only where that fails as a stand-in."""
+    """Decide how to get the image: from its registry, or else as a substitute."""
     if facts.present:
         return None
     if facts.pull_error is None:
@@ -373,7 +371,7 @@ def decide_base_image(facts: BaseImageFacts) -> Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class EmulatorImageFacts:
-    """What is known of the local AzureML's image.
+    """The facts about the local AzureML's image.
 
     Attributes:
         reference: its name and tag, for this version.
@@ -388,7 +386,7 @@ class EmulatorImageFacts:
 
 
 def decide_emulator_image(facts: EmulatorImageFacts) -> Decision:
-    """Decide whether the image is built anew."""
+    """Decide whether to build the image again."""
     if facts.built_from == facts.source:
         return None
     if BuildEmulatorImage in facts.attempted:
@@ -401,12 +399,12 @@ def decide_emulator_image(facts: EmulatorImageFacts) -> Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceFacts:
-    """What is known of the services that tests run as plain processes.
+    """The facts about the services that tests run as plain processes.
 
     Attributes:
         registry: whether there is a ``docker-registry`` program.
         azurite: whether ``.aml-train`` holds the Azurite of the lock file.
-        node: the major version of a Node.js that has npm beside it; None without.
+        node: the major version of a Node.js that comes with npm; None without.
     """
 
     host: Host
@@ -420,7 +418,7 @@ def decide_services(facts: ServiceFacts) -> Decision:
     """Decide how the tests' services come to be there."""
     if not facts.registry:
         if facts.host.can_install and AptInstall not in facts.attempted:
-            return AptInstall(packages=("docker-registry",), why="integration tests push to a registry of their own")
+            return AptInstall(packages=("docker-registry",), why="integration tests push to a separate registry")
         return Blocked(
             problem="the integration tests need a docker-registry program",
             remedy="sudo apt-get install docker-registry"
@@ -444,7 +442,7 @@ def decide_services(facts: ServiceFacts) -> Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class BrowserFacts:
-    """What is known of the browser that tests look at the local AzureML's page with.
+    """The facts about the browser that tests use for the local AzureML's page.
 
     Attributes:
         browser: whether there is a Chrome or Chromium.
@@ -456,7 +454,10 @@ class BrowserFacts:
 
 
 def decide_browser(facts: BrowserFacts) -> Decision:
-    """Decide how a browser comes to be there. Debian packages Chromium; Ubuntu has it as a snap only, which is not for scripts."""
+    """Decide how to get a browser.
+
+    Debian packages Chromium; Ubuntu packages it as a snap only, which is not for scripts.
+    """
     if facts.browser:
         return None
     if facts.host.can_install and AptInstall not in facts.attempted:

@@ -1,4 +1,4 @@
-"""The virtual environment, with everything the lock file names and the project itself."""
+"""The virtual environment: the lock file's packages, and the project itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PIP_PATIENCE = {"PIP_DEFAULT_TIMEOUT": "120"}
 
 
 def is_up_to_date(root: Path, python: tuple[int, int]) -> bool:
-    """Tell whether ``.venv`` was made from the present lock file and project metadata."""
+    """Whether ``.venv`` was made from the present lock file and project metadata."""
     stamp = root / ".venv" / _STAMP
     return (
         stamp.exists()
@@ -30,7 +30,7 @@ def is_up_to_date(root: Path, python: tuple[int, int]) -> bool:
 
 
 def create_venv(shell: Shell, python: tuple[int, int]) -> None:
-    """Make ``.venv``: with uv, which is several times as fast, or with pip where uv cannot be had."""
+    """Make ``.venv``: with uv, which is several times as fast, or else with pip."""
     root = shell.root
     source = venv_source(root, python)
     (root / ".venv" / _STAMP).unlink(missing_ok=True)
@@ -45,7 +45,7 @@ def create_venv(shell: Shell, python: tuple[int, int]) -> None:
 
 
 def has_client_v1(root: Path, python: tuple[int, int]) -> bool:
-    """Tell whether the environment of azureml-core was made from the present lock file."""
+    """Whether azureml-core's environment was made from the present lock file."""
     stamp = root / _CLIENT_V1 / _STAMP
     return stamp.exists() and stamp.read_text(encoding="utf-8") == client_v1_source(root, python)
 
@@ -97,7 +97,7 @@ def _get_uv(shell: Shell) -> str:
 
 
 def install_into_tools(shell: Shell, requirements: str) -> None:
-    """Install a lock file into the small environment of tools, which is made if it is missing."""
+    """Install a lock file into the tools' environment; create it if it is missing."""
     tools = shell.root / ".aml-train/tools"
     if not (tools / "bin/pip").exists():
         shell.run([_base_python(), "-m", "venv", "--clear", str(tools)])
@@ -133,7 +133,7 @@ def _install_with_pip(shell: Shell) -> None:
 
 
 def compile_packages(root: Path) -> None:
-    """Bring the project's own bytecode up to date. PYTHONDONTWRITEBYTECODE, which may be set, does not matter here."""
+    """Update the project's bytecode, regardless of PYTHONDONTWRITEBYTECODE."""
     for folder in _PACKAGE_FOLDERS:
         compileall.compile_dir(root / folder, quiet=2)
 

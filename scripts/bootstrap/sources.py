@@ -1,4 +1,4 @@
-"""What things are made from, as hashes: equal hash, nothing to do."""
+"""Hashes of sources: equal hash, nothing to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_SOURCES = {"__pycache__", "node_modules"}
 
 
 def hash_files(root: Path, paths: Iterable[Path], *extra: str) -> str:
-    """Return the SHA-256 over names and contents of the files at and below *paths*, and over *extra* texts."""
+    """Return the SHA-256 of the files at and below *paths*, and of *extra* texts."""
     files = sorted({file for path in paths for file in _files(path)})
     digest = hashlib.sha256()
     for text in (*extra, *(f"{file.relative_to(root)}\n{_hash(file)}" for file in files)):
@@ -57,7 +57,7 @@ def emulator_source(root: Path) -> str:
 
 
 def venv_source(root: Path, python: tuple[int, int]) -> str:
-    """Return the hash of everything that ``.venv`` is made from; moving the checkout changes it too."""
+    """Return the hash of the sources of ``.venv``, the checkout's path included."""
     paths = (root / "requirements/dev.txt", root / "pyproject.toml", root / "runner/aml_train/__init__.py")
     return hash_files(root, paths, str(root), f"{python[0]}.{python[1]}")
 

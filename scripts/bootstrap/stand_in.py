@@ -1,7 +1,9 @@
-"""A stand-in for ``python:3.11-slim-bookworm``, for machines that reach Debian's archive but no image registry.
+"""A substitute for ``python:3.11-slim-bookworm``, for machines without a registry.
+
+Such machines reach Debian's archive, but no image registry.
 
 It is Debian bookworm with Debian's own Python 3.11 under the names the official image uses. Label
-``org.aml-train.stand-in=1`` tells it from the official one.
+``org.aml-train.stand-in=1`` distinguishes it from the official one.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class AptSource:
 
 
 def find_mirror(sources: Iterator[AptSource]) -> str:
-    """Return the Debian archive that this machine uses: one with a component ``main`` whose path ends in /debian."""
+    """Return this machine's Debian archive: has ``main``, path ends in /debian."""
     for source in sources:
         uri = source.uri.rstrip("/")
         if "main" in source.components and uri.endswith("/debian") and uri.startswith(("http://", "https://")):
@@ -41,7 +43,7 @@ def find_mirror(sources: Iterator[AptSource]) -> str:
 
 
 def read_sources(folder: Path) -> Iterator[AptSource]:
-    """Read the apt source lists below *folder* (``/etc/apt``), both in one-line and in deb822 style."""
+    """Read apt's sources below *folder* (``/etc/apt``), one-line and deb822 style."""
     for path in (folder / "sources.list", *sorted((folder / "sources.list.d").glob("*"))):
         if path.is_file() and path.suffix in {".list", ".sources"}:
             parse = parse_deb822 if path.suffix == ".sources" else parse_one_line
@@ -49,7 +51,7 @@ def read_sources(folder: Path) -> Iterator[AptSource]:
 
 
 def parse_one_line(text: str) -> Iterator[AptSource]:
-    """Read lines such as ``deb [signed-by=…] http://deb.debian.org/debian bookworm main``."""
+    """Read lines such as ``deb [signed-by=…] http://HOST/debian bookworm main``."""
     for line in text.splitlines():
         words = line.partition("#")[0].split()
         if not words or words[0] != "deb":
@@ -76,7 +78,7 @@ def parse_deb822(text: str) -> Iterator[AptSource]:
 
 
 def import_stand_in(shell: Shell, docker: str, reference: str) -> None:
-    """Make the stand-in and give it the name *reference* in the engine. Takes about a minute."""
+    """Make the substitute under the name *reference*. It takes about a minute."""
     mirror = find_mirror(read_sources(Path("/etc/apt")))
     with tempfile.TemporaryDirectory(prefix="aml-train-stand-in-") as folder:
         system = Path(folder) / "root"
@@ -94,7 +96,7 @@ def _adapt(system: Path) -> None:
         link.symlink_to(f"/usr/bin/{goal}")
     for marker in (system / "usr/lib").glob("python3.*/EXTERNALLY-MANAGED"):
         marker.unlink()
-    # Where a proxy re-signs TLS, its CA is among the machine's own; pip in builds has to know it too.
+    # If a proxy re-signs TLS, its CA is among the machine's; pip in builds needs it as well.
     bundle = Path("/") / _CA_BUNDLE
     if bundle.exists():
         shutil.copyfile(bundle, system / _CA_BUNDLE)

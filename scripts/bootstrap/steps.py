@@ -74,7 +74,7 @@ def _apt_install(shell: Shell, step: AptInstall, host: Host) -> None:
     try:
         shell.run_patiently([*_APT, "update"], environment=quiet)
     except CommandFailedError as error:
-        # One foreign source that cannot be reached is no reason not to try; the install tells.
+        # One foreign source that cannot be reached is no reason not to try; the install reports it.
         shell.say(f"    apt-get update failed, and the lists may be old: {str(error).splitlines()[0]}")
     optional = [name for name in step.optional if _apt_knows(shell, name)]
     with _no_services_started():
@@ -82,7 +82,7 @@ def _apt_install(shell: Shell, step: AptInstall, host: Host) -> None:
             [*_APT, "install", "--yes", "--no-install-recommends", *step.packages, *optional], environment=quiet
         )
     if host.systemd and "docker-registry" in step.packages:
-        # The tests start registries of their own; the package's would listen on every interface from boot on.
+        # The tests start separate registries; the package's would listen on every interface from boot on.
         shell.run(["systemctl", "disable", "docker-registry"])
 
 
@@ -96,7 +96,7 @@ def _apt_knows(shell: Shell, package: str) -> bool:
 
 @contextmanager
 def _no_services_started() -> Iterator[None]:
-    """Keep packages from starting their services on installation: what is needed is started by name."""
+    """Keep packages from starting services on installation; they are started by name."""
     if _POLICY.exists():
         yield
         return
@@ -119,7 +119,9 @@ def _build_emulator_image(shell: Shell, step: BuildEmulatorImage) -> None:
 def emulator_build_argv(
     cli: Cli, step: BuildEmulatorImage, *, version: str, environment: os._Environ[str] | dict[str, str]
 ) -> list[str]:
-    """Return the command that builds the local AzureML's image, run in the checkout with DOCKER_BUILDKIT=1.
+    """Return the command that builds the local AzureML's image.
+
+    It runs in the checkout with DOCKER_BUILDKIT=1.
 
     Proxy variables are handed on by name, so that their values are in no argument list; Docker keeps those out of
     the image's history as well.

@@ -1,9 +1,9 @@
-"""What Azure's clients declare of the answers that they read, and the check of recorded answers against it.
+"""The answers that Azure's clients declare, and the check of recorded answers.
 
 ``azure-ai-ml.json``, ``run-history.json`` and ``azureml-core.json`` hold operations (method, path, the model of each status) and models (the
 type of each field). Types: ``str``, ``int``, ``number``, ``bool``, ``any``, ``time`` and ``duration`` (ISO 8601), ``[T]``,
 ``{T}`` (a map from names), or a model; ``?`` allows null and absence. ``by`` and ``kinds`` choose a narrower model by the
-value of a field; ``more`` says why a model does not tell all of its fields. ``undeclared.json`` says why an answer holds what the client does not declare.
+value of a field; ``more`` says why a model does not list all of its fields. ``undeclared.json`` says why an answer holds what the client does not declare.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the suite of the job service does with a model's tags, also where there is no pytest."""
+"""The job service suite's changes of a model's tags, also without pytest."""
 
 from __future__ import annotations
 

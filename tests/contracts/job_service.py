@@ -1,7 +1,7 @@
-"""What `aml_train.jobs.workspace.JobService` promises, as functions that every implementation is held to.
+"""The promises of a job service, as functions that every implementation must pass.
 
 ``tests/unit/jobs/test_contract.py`` runs them against the workspace in memory, ``tests/integration/contract`` against the adapters of both
-SDKs over TLS. What a job is to do is a script of a few words, which each `Subject` has executed in its own way:
+SDKs over TLS. A job's script has a few words, which each `Subject` executes in its own way:
 
 =======================  ====================================================
 ``say TEXT``             writes a line to the log
@@ -9,7 +9,7 @@ SDKs over TLS. What a job is to do is a script of a few words, which each `Subje
 ``row N JSON``           logs a row of the table N, an object of columns
 ``write P TEXT``         leaves a file at P, a path among the artefacts
 ``output N P TEXT``      leaves a file at P in the named output N
-``wait TAG``             goes on once the job carries the tag, unless cancelled
+``wait TAG``             continues once the job carries the tag, unless cancelled
 ``exit CODE``            ends the job; without it, it completes
 =======================  ====================================================
 """
@@ -45,13 +45,13 @@ from aml_train.jobs.workspace import JobService, JobView, LogBeganAnewError, Mod
 from aml_train.models.promotion.catalogue import Catalogue
 from aml_train.models.register import ModelSpec, register_model
 
-#: Only where a job hangs it takes so long, also on a machine under load.
+#: Only a job that hangs takes so long, also on a machine under load.
 HANGING_SECONDS: Final = 300.0
 LOG: Final = "user_logs/std_log.txt"
 
 
 class Subject(Protocol):
-    """One implementation, and what the suite must know of its workspace beside the Protocol.
+    """One implementation, and the facts about its workspace that the suite needs.
 
     Attributes:
         service: what is tested.
@@ -83,14 +83,17 @@ class Subject(Protocol):
     def change_tags(
         self, name: str, version: str, changes: Mapping[str, str | None], *, lock_lost: bool = False
     ) -> int:
-        """Change a model's tags; return how often the guard was asked, which raises ServiceError where *lock_lost*."""
+        """Change a model's tags; return how often the guard was called.
+
+        The guard raises ServiceError if *lock_lost*.
+        """
 
     def ensure_compute(self, cluster: ClusterConfig) -> Sequence[str]:
-        """Have the cluster there, as a target does it; return what was told."""
+        """Ensure the cluster, as a target does; return the notices."""
 
 
 def unique(word: str) -> str:
-    """Return a name that begins so, and that nobody else has: the adapters' workspace is one."""
+    """Return a unique name that begins with *word*: the adapters share a workspace."""
     return f"{word}-{uuid.uuid4().hex[:12]}"
 
 
@@ -112,7 +115,7 @@ def job_of(
     compute: str | None = None,
     output: str | None = None,
 ) -> JobSpec:
-    """Return a job that nobody has submitted before."""
+    """Return a new job."""
     document: dict[str, Any] = {
         "type": "command",
         "command": "\n".join(script),
@@ -219,7 +222,7 @@ def a_job_is_cancelled(subject: Subject, _tmp_path: Path) -> None:
     submit(subject, job)
     until(subject, job.name, lambda view: view.status is JobStatus.RUNNING and LOG in view.log_files)
     assert subject.service.cancel(job.name)
-    assert subject.service.cancel(job.name), "telling it twice is telling it once"
+    assert subject.service.cancel(job.name), "a second cancellation changes nothing"
     assert ended(subject, job.name).status is JobStatus.CANCELED
     assert subject.service.cancel(job.name)
     assert not subject.service.cancel("contract-nothing-1"), "there is no such job"

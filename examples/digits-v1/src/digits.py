@@ -1,4 +1,4 @@
-"""Softmax regression on scikit-learn's bundled handwritten digits, by gradient descent."""
+"""Softmax regression on scikit-learn's handwritten digits, by gradient descent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 
 @dataclass(frozen=True)
 class Epoch:
-    """How the model stands after one pass over the training images."""
+    """The model's figures after one pass over the training images."""
 
     number: int
     train_loss: float
@@ -22,7 +22,10 @@ class Epoch:
 
 
 def load_split(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return training images, validation images (pixels from 0 to 1, a constant at the end) and the labels of both."""
+    """Return training and validation images, and the labels of both.
+
+    Pixels are from 0 to 1; the last value is a constant.
+    """
     digits = load_digits()
     images = np.hstack([digits.data / 16.0, np.ones((len(digits.data), 1))])
     return tuple(train_test_split(images, digits.target, test_size=0.25, random_state=seed, stratify=digits.target))
@@ -41,7 +44,7 @@ def loss(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> float:
 
 
 def confusion(weights: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Return how often each digit of the validation images (row) is taken for each digit (column)."""
+    """Return how often each validation digit (row) is taken for each digit (column)."""
     _, images, _, labels = load_split(seed)
     return confusion_matrix(labels, probabilities(weights, images).argmax(axis=1), labels=range(10))
 

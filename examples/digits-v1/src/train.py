@@ -1,4 +1,4 @@
-"""Train the digits model and log it with the SDK v1: as a run of AzureML, or by hand on any machine.
+"""Train the digits model and log it with the SDK v1: in AzureML, or by hand.
 
 ``Run.get_context()`` is the run that this script is part of. By hand it is an offline run, which prints what is logged.
 """

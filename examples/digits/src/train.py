@@ -1,4 +1,4 @@
-"""Train the digits model and log it to MLflow: as an AzureML job, or by hand on any machine.
+"""Train the digits model and log it to MLflow: as an AzureML job, or by hand.
 
 Nothing here knows where it runs. On AzureML, and on the local AzureML, the job's environment variables name the
 tracking server and the run, and ``mlflow.start_run`` attaches to that run. README.md says how to run it without.

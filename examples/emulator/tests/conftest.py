@@ -40,7 +40,7 @@ def azureml(tmp_path_factory):
                 pytest.fail(f"no local AzureML is ready at {ADDRESS}: {error}")
             time.sleep(0.2)
     info = ask("info")
-    # What the system trusts, and the local AzureML's own authority.
+    # The system's authorities, and the local AzureML's own.
     system = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
     bundle = tmp_path_factory.mktemp("trust") / "ca-bundle.pem"
     bundle.write_text((Path(system).read_text() if system else "") + "\n" + info["ca_pem"])

@@ -1,4 +1,4 @@
-"""One step of Mask R-CNN's kind on every GPU of every node, to see that NCCL talks over InfiniBand.
+"""One step on every GPU of every node, to see that NCCL talks over InfiniBand.
 
 NVIDIA's own script (DeepLearningExamples/PyTorch/Segmentation/MaskRCNN) takes this file's place; the image is the same.
 """

@@ -1,4 +1,4 @@
-"""Two moons in the plane, and a logistic regression over powers of their coordinates."""
+"""Two moons in the plane, and a logistic regression on their coordinates' powers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train the moons model and log it to MLflow: as an AzureML job, or by hand on any machine."""
+"""Train the moons model and log it to MLflow: as an AzureML job, or by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What act is told, and what it is given."""
+"""The arguments and files that act gets."""
 
 from __future__ import annotations
 

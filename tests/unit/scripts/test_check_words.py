@@ -20,7 +20,7 @@ def found(name: str, text: str) -> list[str]:
     [
         ("The engine is told.", 1, "told"),  # words: quoted
         ("A\n\nnetwork of\nits own.", 3, "of its own"),  # words: quoted
-        ("It retries. What fails is shown.", 1, "What"),
+        ("It retries. What fails is shown.", 1, "What"),  # words: quoted
         ("- What fails is shown.\n- What fails is shown.", 1, "What"),
         ("| key | makes the machine ready |", 1, "makes the machine ready"),  # words: quoted
         ("It is tried Once\nmore.", 1, "Once more"),  # words: quoted
@@ -35,7 +35,7 @@ def test_words_and_phrases_in_markdown(text: str, line: int, word: str) -> None:
     [
         "The option `--tell` exists.",
         "```sh\ntell me\n```\n\nText.",
-        "See [the page](tell.md#once-more).",
+        "See [the page](tell.md#once-more).",  # words: quoted
         "## What is checked\n\nWhat is checked? Words.",
         "A retold, tell-tale story.",
         "`go` on the path",

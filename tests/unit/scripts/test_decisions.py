@@ -1,4 +1,4 @@
-"""What the bootstrap does next, as tables of facts."""
+"""The next step of the bootstrap, as tables of facts."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ SILENT = EngineFacts(host=CONTAINER, answers=False, error="no such file", daemon
         (replace(SILENT, host=FEDORA), StartDaemon(systemd=True)),
         # After an installation it is started, too.
         (replace(SILENT, attempted=tried(AptInstall)), StartDaemon(systemd=False)),
-        # One that is on its way up, or hangs, gets no second one beside it.
+        # If one is starting or hangs, no second one is started.
         (replace(SILENT, daemon_pid=7), AwaitDaemon(pid=7)),
         (replace(SILENT, daemon_pid=7, attempted=tried(AptInstall)), AwaitDaemon(pid=7)),
         (replace(SILENT, host=USER, daemon_pid=7), AwaitDaemon(pid=7)),
@@ -186,7 +186,7 @@ def test_a_client_that_can_build_is_installed_beside_an_engine_that_answers() ->
         (
             replace(SILENT, attempted=tried(StartDaemon), log_tail="no iptables"),
             "does not answer:\nno iptables",
-            "run dockerd in a terminal",
+            "run dockerd in a separate terminal",
         ),
         (
             replace(SILENT, host=SERVER, attempted=tried(StartDaemon)),
@@ -347,7 +347,7 @@ def test_a_browser_is_installed_where_debian_packages_one() -> None:
     assert decide_browser(BrowserFacts(host=FEDORA, browser=True)) is None
     step = decide_browser(BrowserFacts(host=CONTAINER, browser=False))
     assert isinstance(step, AptInstall)
-    assert step.optional == ("chromium",), "Ubuntu has no such package, and that is no reason to break off"
+    assert step.optional == ("chromium",), "Ubuntu has no such package, and that is no reason to abort"
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Handwritten digits: the data, the training loop and the saved model of the example."""
+"""Handwritten digits: the example's data, training loop and saved model."""

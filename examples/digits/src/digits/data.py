@@ -14,7 +14,10 @@ _LARGEST_PIXEL = 16.0
 
 @dataclass(frozen=True, kw_only=True)
 class Digits:
-    """A split of the data: 8x8 images as rows of 64 numbers between 0 and 1, and the digit that each shows."""
+    """A split of the data: 8x8 images as rows of 64 numbers, and their digits.
+
+    The numbers are between 0 and 1.
+    """
 
     train_images: np.ndarray
     train_labels: np.ndarray
@@ -23,7 +26,7 @@ class Digits:
 
 
 def load_split(*, val_share: float = 0.2, seed: int = 0) -> Digits:
-    """Split the data into a training and a validation part with the same share of every digit."""
+    """Split into a training and a validation part, with equal shares of every digit."""
     images, labels = load_digits(return_X_y=True)
     train_images, val_images, train_labels, val_labels = train_test_split(
         images / _LARGEST_PIXEL, labels, test_size=val_share, stratify=labels, random_state=seed

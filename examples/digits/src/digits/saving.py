@@ -1,4 +1,4 @@
-"""The model's folder: ``model.joblib`` and, to be read by people and scripts, ``metrics.json``."""
+"""The model's folder: ``model.joblib``, and ``metrics.json`` for other programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METRICS_FILE = "metrics.json"
 
 
 def save_model(folder: Path, model: MLPClassifier, last: Epoch) -> None:
-    """Write *model* and the figures of its last epoch into *folder*, which is made if need be."""
+    """Write *model* and its last epoch's figures into *folder*; create it if needed."""
     folder.mkdir(parents=True, exist_ok=True)
     joblib.dump(model, folder / MODEL_FILE)
     (folder / METRICS_FILE).write_text(json.dumps(asdict(last), indent=2) + "\n", encoding="utf-8")

@@ -13,7 +13,7 @@ from digits.data import CLASSES, Digits
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """What one pass over the training data came to.
+    """The figures of one pass over the training data.
 
     Attributes:
         number: counted from 1.
@@ -33,7 +33,7 @@ def new_model(*, learning_rate: float, seed: int) -> MLPClassifier:
 
 
 def train(model: MLPClassifier, digits: Digits, *, epochs: int) -> Iterator[Epoch]:
-    """Train *model* in place, and yield the figures of each epoch as soon as it is over.
+    """Train *model* in place, and yield each epoch's figures at its end.
 
     Raises:
         ValueError: if there is no epoch to train.

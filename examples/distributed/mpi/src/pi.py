@@ -1,4 +1,4 @@
-"""Compute pi on all processes together, each a part of the sum; the first one says the result."""
+"""Compute pi on all processes, each a part of the sum; the first prints it."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ for name in sorted(os.environ):
 if os.environ.get("FAIL_ON_RANK") == str(world.rank):
     raise SystemExit(f"rank {world.rank} fails, as FAIL_ON_RANK says")
 if "KILL_RANK" in os.environ:
-    # As if a machine were lost in a long step: nobody but AzureML ends the others.
+    # As if a machine were lost in a long step: only AzureML ends the others.
     if os.environ["KILL_RANK"] == str(world.rank):
         os.kill(os.getpid(), signal.SIGKILL)
     signal.pause()

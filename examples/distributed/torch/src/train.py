@@ -1,4 +1,4 @@
-"""Train a line by gradients that all processes share: DistributedDataParallel over gloo, without GPUs."""
+"""Train a line with DistributedDataParallel over gloo, without GPUs."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ for name in sorted(os.environ):
 if os.environ.get("FAIL_ON_RANK") == str(rank):
     raise SystemExit(f"rank {rank} fails, as FAIL_ON_RANK says")
 if "KILL_RANK" in os.environ:
-    # As if a machine were lost in a long step: nobody but AzureML ends the others.
+    # As if a machine were lost in a long step: only AzureML ends the others.
     if os.environ["KILL_RANK"] == str(rank):
         os.kill(os.getpid(), signal.SIGKILL)
     signal.pause()
