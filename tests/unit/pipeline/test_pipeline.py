@@ -5,39 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-import pytest
-
-from aml_train.config.model import BaselineConfig, ClusterConfig, RetryConfig
+from aml_train.config.model import BaselineConfig, RetryConfig
 from aml_train.core.clock import Clock
-from aml_train.core.errors import ImageError
+from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.events import Event, ModelRegistered, RunFinished, StageFinished
-from aml_train.image.spec import ImageSpec, Tested, TestSpec
-from aml_train.jobs.pace import Pace
+from aml_train.image.spec import Tested
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.run import run
 from tests.support.memory_workspace import MemoryJob, MemoryService, TrainingFailedError
-from tests.unit.pipeline.test_run import ORIGIN, TESTED, make_plan
+from tests.unit.pipeline.test_run import ORIGIN, TESTED, FakeTarget, make_plan
 
 PLAN = make_plan({"acc": [">= 0.9"]}, origin=ORIGIN)
-
-
-@dataclass
-class MemoryTarget:
-    """A registry that has the image, and a workspace in memory."""
-
-    service: MemoryService
-    pace: Pace = field(default_factory=Pace)
-
-    def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
-        return TESTED
-
-    def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
-        raise AssertionError("no cluster is configured")
-
-    def find_image(self, spec: ImageSpec) -> Tested | None:
-        return TESTED
 
 
 def training(job: MemoryJob) -> Iterator[None]:
@@ -53,6 +33,7 @@ class Execution:
 
     service: MemoryService = field(default_factory=lambda: MemoryService(training=training))
     events: list[Event] = field(default_factory=list)
+    image: Tested | AmlTrainError = TESTED
     seconds: float = 0.0
 
     def sleep(self, seconds: float) -> None:
@@ -64,7 +45,7 @@ class Execution:
             RunContext(
                 plan=plan,
                 options=options or RunOptions(),
-                open_target=lambda: MemoryTarget(service=self.service),
+                open_target=lambda: FakeTarget(service=self.service, image=self.image),
                 emit=self.events.append,
                 clock=Clock(now=lambda: self.seconds, sleep=self.sleep),
             )
@@ -136,12 +117,8 @@ def test_a_failed_job_keeps_its_attempt_and_its_cost() -> None:
     assert result.facts()["ending"] == result.attempts[0].ending
 
 
-def test_a_failure_of_the_image_ends_the_run_before_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_args: object, **_options: object) -> Tested:
-        raise ImageError("the disk is full")
-
-    monkeypatch.setattr(MemoryTarget, "ensure_image", refuse)
-    execution = Execution()
+def test_a_failure_of_the_image_ends_the_run_before_a_job() -> None:
+    execution = Execution(image=ImageError("the disk is full"))
     result = execution.run()
     assert (result.status, result.exit_code, result.message) == ("image-failed", 3, "the disk is full")
     assert not execution.service.jobs

@@ -33,7 +33,7 @@ from aml_train.jobs.spec import JobSpec, JobTemplate
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.target_names import TargetNames
 from aml_train.jobs.watch import Pace
-from aml_train.jobs.workspace import JobView
+from aml_train.jobs.workspace import JobService, JobView
 from aml_train.models.register import ModelSpec
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.plan import Plan
@@ -72,7 +72,9 @@ TESTED = Tested(
 
 @dataclass
 class FakeTarget:
-    service: FakeService
+    """A registry that has the image, or fails with an error, and a workspace of the tests."""
+
+    service: JobService
     image: Tested | AmlTrainError = TESTED
     pace: Pace = field(default_factory=Pace)
     compute: AmlTrainError | None = None
