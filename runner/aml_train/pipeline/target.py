@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from aml_train.config import ClusterConfig, Config, TargetConfig, Targets
 from aml_train.core.clock import Clock
 from aml_train.core.events import Listener
 from aml_train.image import ImageSpec, Tested, TestSpec
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.azure import Assertion, AzureV2, DataWorkspace, Fetched
+    from aml_train.config import ClusterConfig, Config, TargetConfig, Targets
     from aml_train.image import Registry
     from aml_train.local import EmulatorInfo, EmulatorSettings
 
