@@ -1,4 +1,4 @@
-"""What azureml-core logs in forms of its own: read, made into series that rules can name, and into tables."""
+"""Rows and tables that azureml-core logs: read, made into series for rules, and shown."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_a_run_without_metrics_and_a_service_that_refuses() -> None:
 
 
 class Growing(FakeService):
-    """What was logged arrives a row at a time."""
+    """Logged rows arrive one at a time."""
 
     reads = 0
 

@@ -1,4 +1,4 @@
-"""Where a model comes from: every step that can be looked up is, and each way of being broken is found."""
+"""A model's lineage: every step is looked up, and each way of being broken is found."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_a_model_that_azureml_core_registered_has_the_lineage_of_its_job() -> No
         ("environment", "verified"),
         ("image", "verified"),
     ]
-    # What aml-train registered is not got rid of by taking its tag away.
+    # A model of aml-train remains one without its tag.
     world.model = replace(world.model, properties={"aml-train.job": "j"})
     (broken,) = world.trace().broken
     assert "its tag aml-train.job was changed since its registration: it is None, and was j" in broken.detail

@@ -187,7 +187,7 @@ def test_what_a_killed_run_began_the_next_one_finishes(death: int) -> None:
         place.promoter().promote(request("2"))
     assert len(production(place)) == death
     place.catalogue.death = None
-    # Whoever comes next is judged against what was finished: 2 is in production, and not 1.
+    # The next request is judged against the finished change: 2 is in production, and not 1.
     with pytest.raises(GateFailedError, match="version 2 is in production by now"):
         place.promoter().promote(request("3", actor="bob", expect="1"))
     assert place.stages() == {"1": "archived", "2": "production", "3": None}

@@ -167,7 +167,7 @@ def test_what_identifies_a_version_is_fixed_in_its_properties() -> None:
 
 @dataclass
 class Crowded(FakeService):
-    """Whoever registers is not alone: what *meanwhile* holds happens just before each request that registers."""
+    """A service in which *meanwhile* happens just before each request that registers."""
 
     meanwhile: list[Callable[[NewModel], None]] = field(default_factory=list)
 

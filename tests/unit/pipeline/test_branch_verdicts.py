@@ -1,4 +1,4 @@
-"""What the gate said, in the job's tags, and the latest run of a branch that passed."""
+"""Gate decisions in jobs' tags, and the latest run of a branch that passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the gate's rules are decided over: metrics, values of files, the baseline."""
+"""The values that rules are decided over: metrics, values of files, the baseline."""
 
 from __future__ import annotations
 

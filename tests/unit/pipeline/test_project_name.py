@@ -1,4 +1,4 @@
-"""What a project is called, for its image and its job: the same everywhere, and another name for each repository."""
+"""The project's name for image and job: the same everywhere, one per repository."""
 
 from __future__ import annotations
 

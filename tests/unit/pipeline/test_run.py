@@ -566,7 +566,7 @@ def test_the_next_run_is_compared_with_the_last_one_of_main_that_passed() -> Non
     assert worse.facts()["baseline"] == compared.right.facts()
 
     again, _ = run(of_main(rules, 2, baseline=baseline), service)
-    assert again.status == "gate-failed", "what failed is not the baseline of its own next run"
+    assert again.status == "gate-failed", "a job that failed is not the baseline of the next run"
     assert service.jobs[str(again.facts()["job"])].tags["aml-train.gate"] == "failed"
 
 

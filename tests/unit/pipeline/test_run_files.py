@@ -1,4 +1,4 @@
-"""What of a project is no part of a job's code, though it lies in its folder."""
+"""Project files that are no part of the job's code, though they are in its folder."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_changes_nothing_of_the_job_is_no_other_code(tmp_path: Path, file: 
             },
             ["docker/entry.sh", "train.py"],
         ),
-        # What the image is made of may be read by the job, too: MLflow records it with a model.
+        # Files that the image is made of may be read by the job, too: MLflow records it with a model.
         (
             {"aml-train.yml": "job: job.yml\nimage: {base: x, pip: r.txt}\n", "r.txt": ""},
             ["r.txt", "train.py"],

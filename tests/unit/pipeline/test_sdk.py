@@ -66,7 +66,7 @@ def test_the_sdk(
     new = found.notices[len(config.notices) :]
     assert len(new) == (notice is not None)
     assert notice is None or notice in new[0]
-    assert bool(asked) == ("runconfig" in text and "sdk: v2" not in text), "looked for only where it matters"
+    assert bool(asked) == ("runconfig" in text and "sdk: v2" not in text), "looked for only if it matters"
 
 
 def test_azureml_core_is_asked_for_and_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_azureml_core_is_found_without_being_imported() -> None:
 
 @pytest.fixture(params=[True, False], ids=["installed", "missing"])
 def azureml_core(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
-    """An azureml-core that is there, or not, and that nobody may import."""
+    """An azureml-core that is installed, or not, and must not be imported."""
 
     def loaded() -> list[str]:
         return [name for name in sys.modules if name.partition(".")[0] == "azureml"]
@@ -104,7 +104,7 @@ def azureml_core(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
         "aml_train.pipeline.prepare.read_project", lambda directory, _environment: folder_project(directory)
     )
     yield bool(request.param)
-    # Whoever looks for azureml.core imports azureml: this one is nobody else's. What was there before comes back.
+    # Looking for azureml.core imports azureml, this test's one: it is removed, and the former one restored.
     for name in loaded():
         del sys.modules[name]
 

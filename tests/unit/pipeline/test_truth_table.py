@@ -1,7 +1,7 @@
-"""No false green: every state, course of a metric, rule and policy, whose verdict is told here by hand and not by the gate's code.
+"""No false green: every state, series, rule and policy, with verdicts written by hand.
 
-Each rule stands beside a function that says in plain Python what a person means by it. The run must pass, and register a
-model, exactly where the job completed and no rule that counts is broken.
+The gate's code is not used for them: each rule has a function next to it that says in plain Python what a person means by
+it. The run must pass, and register a model, if and only if the job completed and no rule that counts is broken.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ S = JobStatus
 
 Ending = tuple[tuple[JobStatus | Exception, ...], int]
 
-#: How jobs go on, and the exit code where no gate is asked.
+#: How jobs continue, and the exit code without a gate.
 ENDINGS: Final[dict[str, Ending]] = {
     "completed": ((S.QUEUED, S.RUNNING, S.COMPLETED), 0),
     "completed at once": ((S.COMPLETED,), 0),
@@ -108,7 +108,7 @@ POLICIES: Final = [Policies(severity=one, missing=other) for one, other in itert
 
 
 def judged(text: str, values: Sequence[float] | None, policies: Policies) -> bool:
-    """Tell whether a person would let the run pass."""
+    """Return whether a person would let the run pass."""
     if values is None or "never" in text or (text.startswith("mean(") and len(values) < 2):
         return policies.missing != "fail"
     return RULES[text](values) or policies.severity == "warn"
@@ -153,7 +153,7 @@ RARE_ENDINGS: Final[dict[str, Ending]] = {
     "unknown, then failed": ((S.RUNNING, S.UNKNOWN, S.FAILED), 5),
     "failed while it ended": ((S.RUNNING, S.FINALIZING, S.FAILED), 5),
     "cancelled before it ran": ((S.NOT_STARTED, S.CANCELED), 7),
-    "a word that nobody knows": ((S.RUNNING, ServiceError("AzureML reported the job status 'Asleep'")), 8),
+    "an unknown word": ((S.RUNNING, ServiceError("AzureML reported the job status 'Asleep'")), 8),
     "an outage without end": ((S.RUNNING, lost()), 8),
 }
 
@@ -227,7 +227,7 @@ NOON: Final = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class Past:
-    """What there is to compare with: a job `old` whose `m` is 0.6, and what is known of it.
+    """A past to compare with: a job `old` whose `m` is 0.6, and what is known of it.
 
     Attributes:
         config: what `baseline:` asks for.
@@ -235,7 +235,7 @@ class Past:
         status: the job's; None where there is no such job.
         verdicts: what gates said of it, in their order: where, and what.
         model: tags of a model in production that it wrote; None for no model.
-        unknown: whether nobody can tell any more which data it has read.
+        unknown: whether it is not known any more which data it has read.
         brief: whether it is enough to try it with the same data.
     """
 
@@ -288,7 +288,7 @@ PASTS: Final[dict[str, Past]] = {
     "another configuration has passed": Past(
         config=MAIN, there=False, verdicts=[(replace(OURS, configuration="other.yml"), "passed")]
     ),
-    "nobody has run": Past(config=MAIN, there=False, status=None),
+    "no one has run": Past(config=MAIN, there=False, status=None),
     **{
         f"main has passed, and its job is {status.value}": Past(
             config=MAIN, there=False, status=status, verdicts=[(OURS, "passed")], brief=True
@@ -315,7 +315,10 @@ DATA_POLICIES: Final[tuple[DataPolicy, ...]] = ("warn", "fail", "ignore")
 @pytest.mark.parametrize("bootstrap", [False, True])
 @pytest.mark.parametrize("data_policy", DATA_POLICIES)
 def test_what_is_a_baseline_and_what_different_data_do(data_policy: DataPolicy, *, bootstrap: bool) -> None:
-    """For each past: data read now × data read then × policy without a baseline × value, and whoever gates once more agrees."""
+    """For each past: data now × data then × policy without a baseline × value.
+
+    Gating again comes to the same decision.
+    """
     seen: Counter[int] = Counter()
     for (name, past), now, then in itertools.product(
         PASTS.items(), ("digits:1", "digits:2", None), ("digits:1", None)
