@@ -33,7 +33,7 @@ from aml_train.jobs.spec import JobSpec, JobTemplate
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.target_names import TargetNames
 from aml_train.jobs.watch import Pace
-from aml_train.jobs.workspace import JobService, JobView
+from aml_train.jobs.workspace import JobView
 from aml_train.models.register import ModelSpec
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.plan import Plan
@@ -42,6 +42,7 @@ from aml_train.pipeline.result import Group, RunOptions, RunResult
 from aml_train.pipeline.run import run as run_pipeline
 from aml_train.pipeline.sdk import SdkLoader
 from tests.support.fake_workspace import FakeClock, FakeService, lost
+from tests.support.memory_workspace import MemoryService
 
 S = JobStatus
 DIGEST = "sha256:" + "d" * 64
@@ -74,7 +75,7 @@ TESTED = Tested(
 class FakeTarget:
     """A registry that has the image, or fails with an error, and a workspace of the tests."""
 
-    service: JobService
+    service: MemoryService
     image: Tested | AmlTrainError = TESTED
     pace: Pace = field(default_factory=Pace)
     compute: AmlTrainError | None = None
