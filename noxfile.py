@@ -20,7 +20,7 @@ nox.options.error_on_external_run = True
 
 _SERVICES = str(Path(__file__).parent / ".aml-train/bin")
 #: No engine is needed; azure-ai-ml takes seconds to import, so that it is no unit test.
-_SDK_ANSWERS = "tests/integration/submit/test_sdk_answers.py"
+_SDK_ANSWERS = "tests/integration/azure/test_sdk_answers.py"
 _WITH_CONTAINERS = ("tests/integration", "tests/e2e")
 #: As in the Makefile, for every test that there is.
 _ALL_ANSWERS = {"AML_TRAIN_ANSWERS": "20000"}
@@ -78,7 +78,7 @@ def trust(session: nox.Session) -> None:
     _install(session)
     environ = _make_ready(session, "services")
     wanted = {"AML_TRAIN_TRUST_RUNS": "500", "AML_TRAIN_TRUST_CONTAINER_RUNS": "20"}
-    session.run("pytest", "-s", "tests/integration/trust", *session.posargs, env={**wanted, **environ})
+    session.run("pytest", "-s", "tests/integration/pipeline/trust", *session.posargs, env={**wanted, **environ})
 
 
 @nox.session

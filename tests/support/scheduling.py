@@ -20,9 +20,9 @@ APART: Final = frozenset({"tests/e2e/test_act.py", "tests/e2e/test_cancelled.py"
 #: What takes longest, and so begins before the other tests with containers; those follow in the order of the folders below.
 LONG: Final[Sequence[str]] = (
     "tests/e2e/test_release.py",
-    "tests/integration/data/test_large_amounts.py",
+    "tests/integration/azure/blob/test_large_amounts.py",
     "tests/e2e/test_cancelled.py",
-    "tests/integration/promotion/test_promotion.py",
+    "tests/integration/models/test_promotion.py",
     "tests/e2e/test_killed.py",
     "tests/e2e/test_sdk_v1.py",
     "tests/integration/emulator/test_killed.py",

@@ -189,7 +189,7 @@ def nothing(*_: object) -> None:
     return
 
 
-#: Operation → how it is used. Those of azure-ai-ml decode in the SDK, see tests/integration/submit/test_sdk_answers.py.
+#: Operation → how it is used. Those of azure-ai-ml decode in the SDK, see tests/integration/azure/test_sdk_answers.py.
 OPERATIONS: Mapping[str, Callable[[], object]] = {
     "find": lambda: rest().find("j"),
     "details": lambda: rest().details("j"),

@@ -1,4 +1,4 @@
-"""What azureml-core is given. What it makes of it is tried with azureml-core itself: tests/integration/submit/test_sdk_v1.py."""
+"""What azureml-core is given. What it makes of it is tried with azureml-core itself: tests/integration/pipeline/test_sdk_v1.py."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.submit.test_states import project, start, verdict
+from tests.integration.pipeline.test_states import project, start, verdict
 from tests.support.emulator_process import Emulator
 
 COMMAND = "echo one; echo two; mkdir -p outputs; echo '{\"acc\": 0.97}' >outputs/report.json; echo three"

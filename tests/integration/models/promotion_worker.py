@@ -1,4 +1,4 @@
-"""What promoters do, as processes of their own that know nothing but the environment. Usage: ``worker.py STEP ARGUMENTS``.
+"""What promoters do, as processes of their own that know nothing but the environment. Usage: ``promotion_worker.py STEP ARGUMENTS``.
 
 Each step prints JSON on its last line. The clients are the unmodified azure-ai-ml, azure-identity and azure-storage-blob.
 """

@@ -14,7 +14,7 @@ import pytest
 
 from aml_train.config.model import ClusterConfig
 from tests.contracts.job_service import CASES, Subject
-from tests.integration.contract.remote import Worker, catalogue_of, service_of
+from tests.integration.jobs.contract.remote import Worker, catalogue_of, service_of
 from tests.support.emulator_process import Emulator, executing_by, python_of_v1
 
 WRITES = (

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.integration.azure.blob.two_targets import TwoTargets
 from tests.integration.conftest import BASE
-from tests.integration.data.two_targets import TwoTargets
 from tests.support.emulator_process import Emulator
 
 FILES: Final = 10_000

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SECRETS = {
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "the-request-token",
     "ACTIONS_RUNTIME_TOKEN": "the-runtime-token",

@@ -57,7 +57,7 @@ class Workspace:
         )
 
     def step(self, name: str, **arguments: Any) -> Any:
-        done = self.run(str(Path(__file__).with_name("worker.py")), name, json.dumps(arguments))
+        done = self.run(str(Path(__file__).with_name("promotion_worker.py")), name, json.dumps(arguments))
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.emulator.log.read_text()[-3000:]}"
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -117,7 +117,7 @@ def test_of_twenty_promoters_one_wins_and_what_a_killed_one_began_is_finished(pl
     assert f"acc = 0.5, wanted >= 0.9 (that of digits version {winner}" in worse
 
     # Killed with the new one tagged, the old one not, and the lock held.
-    killed = place.run(str(Path(__file__).with_name("worker.py")), "killed", json.dumps({"version": "22"}))
+    killed = place.run(str(Path(__file__).with_name("promotion_worker.py")), "killed", json.dumps({"version": "22"}))
     assert killed.returncode == -9
     assert in_stage(place.versions(), "production") == sorted([winner, "22"])
     told = place.aml_train(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import BASE
-from tests.integration.submit.conftest import AmlTrain, Ended, Running
+from tests.integration.pipeline.conftest import AmlTrain, Ended, Running
 from tests.support.emulator_process import Emulator
 
 #: Long enough for a machine that does ten things at once; nothing here waits for time, but for what happens.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from azure.storage.blob import generate_container_sas
 
-from tests.integration.data.two_targets import TwoTargets
+from tests.integration.azure.blob.two_targets import TwoTargets
 from tests.support.emulator_client import signed_in
 
 STORE = "azureml://datastores/workspaceblobstore/paths"

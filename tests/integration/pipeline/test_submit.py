@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.integration.submit.conftest import AmlTrain
+from tests.integration.pipeline.conftest import AmlTrain
 from tests.support.emulator_process import Emulator
 
 ARGUMENTS = ("a b", "it's", '"q"', "$HOME", "`id`", "", "\\n", "ü€", "new\nline", "${{inputs.x}}", "$[[y]]", "*")

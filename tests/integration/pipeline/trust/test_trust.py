@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 import pytest
 
 from aml_train.core.docker import connect_engine
-from tests.integration.trust.cases import Case, case
-from tests.integration.trust.suite import add_faults, count_faults, execute, wrong
+from tests.integration.pipeline.trust.cases import Case, case
+from tests.integration.pipeline.trust.suite import add_faults, count_faults, execute, wrong
 from tests.support.emulator_process import Emulator, executing_by
 from tests.support.engine_images import forget
 

@@ -1,4 +1,4 @@
-"""A job service in another process, which may have another Python and other packages: see `tests.integration.contract.worker`."""
+"""A job service in another process, which may have another Python and other packages: see `tests.integration.jobs.contract.worker`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aml_train.azure.http import Workspace
 from aml_train.core.threads import CancelToken
 from aml_train.jobs.workspace import JobService
 from aml_train.models.promotion.catalogue import Catalogue
-from tests.integration.contract.worker import read_frame, write_frame
+from tests.integration.jobs.contract.worker import read_frame, write_frame
 from tests.support.emulator_process import ROOT, Emulator
 
 SECONDS = 600
@@ -30,7 +30,7 @@ class Worker:
         self._log = log
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                [python, "-m", "tests.integration.contract.worker", *sdks],
+                [python, "-m", "tests.integration.jobs.contract.worker", *sdks],
                 cwd=emulator.folder,
                 env={**emulator.environment(), "AML_TRAIN_SIGN_IN": "secret", "PYTHONPATH": path},
                 stdin=subprocess.PIPE,

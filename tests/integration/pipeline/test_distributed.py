@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.submit.conftest import AmlTrain
+from tests.integration.pipeline.conftest import AmlTrain
 
 
 def test_setup_runs_once_for_the_processes_of_a_node(aml_train: AmlTrain, tmp_path: Path) -> None:

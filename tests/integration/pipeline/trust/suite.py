@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.integration.trust.cases import Case, write_project
+from tests.integration.pipeline.trust.cases import Case, write_project
 from tests.support.emulator_process import ROOT, Emulator
 
 #: Of all requests, how many in a thousand get which fault; a hundred in all.

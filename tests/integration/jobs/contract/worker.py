@@ -1,4 +1,4 @@
-"""The adapters of Azure in a process that knows nothing but the environment; `tests.integration.contract.remote` asks it.
+"""The adapters of Azure in a process that knows nothing but the environment; `tests.integration.jobs.contract.remote` asks it.
 
 Questions and answers are pickled, each behind its length of four bytes; several questions may be on their way at once.
 """

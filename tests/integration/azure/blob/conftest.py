@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.data.two_targets import TwoTargets
+from tests.integration.azure.blob.two_targets import TwoTargets
 from tests.support.emulator_process import Emulator
 
 

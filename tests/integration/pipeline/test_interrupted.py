@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.integration.submit.conftest import AmlTrain
+from tests.integration.pipeline.conftest import AmlTrain
 from tests.support.emulator_process import Emulator
 
 FILES = 1500

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.integration.submit.conftest import AmlTrain, Ended, Running
+from tests.integration.pipeline.conftest import AmlTrain, Ended, Running
 
 WRITE = (
     'echo "$0 says $X ${{inputs.n}}"; mkdir -p outputs/model/deep; echo w > outputs/model/deep/w.pt; echo m > outputs/m.json;'

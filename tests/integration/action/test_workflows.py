@@ -11,7 +11,7 @@ import pytest
 
 from aml_train.cli.scaffold.draft import WORKFLOW
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 WORKFLOWS = sorted(
     [*(ROOT / ".github/workflows").glob("*.yml"), *(ROOT / "examples").glob("*/.github/workflows/*.yml")]
 )
