@@ -11,7 +11,7 @@ TEST_WORKERS ?= 3
 PYTEST = $(BIN)/pytest -n $(TEST_WORKERS) --max-worker-restart=1
 # Options of pytest for every test run: make test PYTEST_ARGS="--durations=30".
 PYTEST_ARGS ?=
-# The core: every test that is not marked `full`; see CONTRIBUTING.md.
+# What `make test` runs: every test that is not marked `full`; see CONTRIBUTING.md.
 CORE = -m "not full"
 
 .DEFAULT_GOAL := help
@@ -34,7 +34,7 @@ act-demo: ## the example's workflow under act: uses: org/aml-train@v1, mapped to
 
 test: ## lint and unit tests side by side, then the core of the tests with containers
 	@$(BOOTSTRAP) --for tests
-	@$(MAKE) --no-print-directory -j2 _lint _unit
+	@$(MAKE) --no-print-directory -j2 _lint _unit TIER='$(CORE)'
 	$(WITH_SERVICES) $(PYTEST) $(CORE) tests/integration tests/e2e $(PYTEST_ARGS)
 
 test-all: ## the same with every test there is: before a release, and each night
@@ -48,7 +48,7 @@ unit: ## only the unit tests: no Docker, no sockets
 
 .PHONY: _unit
 _unit:
-	$(PYTEST) tests/unit $(PYTEST_ARGS)
+	$(PYTEST) $(TIER) tests/unit $(PYTEST_ARGS)
 
 integration: ## every test with real Docker, registry, Azurite and SDKs
 	@$(BOOTSTRAP) --for tests

@@ -170,7 +170,7 @@ def azure_runner(action_image: str, azure: Azure, github: Provider, tmp_path: Pa
     return made
 
 
-@pytest.fixture(params=["local", "azure"])
+@pytest.fixture(params=["local", pytest.param("azure", marks=pytest.mark.full)])
 def any_runner(request: pytest.FixtureRequest) -> HostedRunner:
     """A hosted runner, once for each target."""
     chosen: HostedRunner = request.getfixturevalue({"local": "runner", "azure": "azure_runner"}[request.param])

@@ -90,6 +90,7 @@ def documented(project: Path, name: str) -> None:
     shutil.copy(ROOT / "examples/workflows/.github/workflows" / name, workflows)
 
 
+@pytest.mark.full
 def test_the_documented_workflow_trains_in_azure_with_oidc(in_azure: Act, github: Provider, digits: Path) -> None:
     documented(digits, "main.yml")
     done = in_azure.run(digits)
@@ -104,6 +105,7 @@ def test_the_documented_workflow_trains_in_azure_with_oidc(in_azure: Act, github
         assert token not in shown
 
 
+@pytest.mark.full
 def test_a_subject_that_azure_does_not_trust_fails_the_workflow(
     in_azure: Act, github: Provider, digits: Path
 ) -> None:
@@ -158,6 +160,7 @@ def broken_projects(example: Path, folder: Path, target: str) -> Path:
     return repository
 
 
+@pytest.mark.full
 def test_each_failure_ends_its_step_with_code_annotation_and_summary(
     anywhere: Act, digits: Path, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_missed_gate_fails_the_step_and_names_the_metric(any_runner: HostedRun
     assert step.outputs["digest"].startswith("sha256:"), "outputs are set also on failure"
 
 
+@pytest.mark.full
 def test_hostile_job_output_commands_nothing(runner: HostedRunner, digits: Path) -> None:
     (digits / "src" / "hostile.py").write_text(
         "import sys\n"
@@ -115,6 +116,7 @@ def test_hostile_job_output_commands_nothing(runner: HostedRunner, digits: Path)
     assert "::set-output name=digest::evil" in step.log.replace("\u200b", "")
 
 
+@pytest.mark.full
 @pytest.mark.alone  # the runner waits for ten seconds, and no more
 def test_a_cancelled_workflow_cancels_the_job(runner: HostedRunner, local: Local, digits: Path) -> None:
     quick(digits, "endless-action", "echo started; exec sleep 600")

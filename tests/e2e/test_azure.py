@@ -68,6 +68,7 @@ def test_oidc_without_any_secret_and_inputs_over_the_configuration(
         assert secret not in shown(step)
 
 
+@pytest.mark.full
 def test_an_image_of_ours_is_pushed_with_tokens_that_are_masked(
     azure_runner: HostedRunner, github: Provider, project: Path
 ) -> None:
@@ -104,6 +105,7 @@ def principal(way: str, info: Mapping[str, str]) -> dict[str, str]:
     return {way: creds(info), "client-id": "", "tenant-id": "", "subscription-id": ""}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["client-secret", "creds", "azure_credentials"])
 def test_a_service_principal_by_inputs(
     azure_runner: HostedRunner, azure: Azure, github: Provider, project: Path, way: str
@@ -142,6 +144,7 @@ def test_a_job_without_the_permission_is_told_the_yaml_to_add(azure_runner: Host
     refused(azure_runner.run(), "GitHub does not let this job have one", *PERMISSION)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("status", "texts", "calls"),
     [
@@ -158,6 +161,7 @@ def test_a_failing_oidc_endpoint_is_told_with_the_remedy(
     assert len(github.asked) == calls
 
 
+@pytest.mark.full
 def test_a_request_token_that_is_wrong(azure_runner: HostedRunner, github: Provider, project: Path) -> None:
     azure_runner.environment["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] = "of-another-job"
     azure_runner.checkout(project)
@@ -166,6 +170,7 @@ def test_a_request_token_that_is_wrong(azure_runner: HostedRunner, github: Provi
     assert "of-another-job" not in shown(step)
 
 
+@pytest.mark.full
 def test_a_subject_that_azure_does_not_trust_is_shown(
     azure_runner: HostedRunner, github: Provider, project: Path
 ) -> None:
@@ -181,6 +186,7 @@ def test_a_subject_that_azure_does_not_trust_is_shown(
     )
 
 
+@pytest.mark.full
 def test_an_issuer_that_azure_does_not_trust(
     azure_runner: HostedRunner, azure: Azure, github: Provider, project: Path
 ) -> None:
@@ -189,6 +195,7 @@ def test_an_issuer_that_azure_does_not_trust(
     refused(azure_runner.run(), "AADSTS700211", f"issuer:   {ISSUER}")
 
 
+@pytest.mark.full
 def test_a_token_that_github_has_not_signed(
     azure_runner: HostedRunner, azure: Azure, github: Provider, project: Path
 ) -> None:
@@ -197,6 +204,7 @@ def test_a_token_that_github_has_not_signed(
     refused(azure_runner.run(), "AADSTS50013")
 
 
+@pytest.mark.full
 def test_a_wrong_secret_is_not_shown(azure_runner: HostedRunner, project: Path) -> None:
     azure_runner.checkout(project)
     step = azure_runner.run({"client-secret": "not-the-secret-of-anybody"})
@@ -204,6 +212,7 @@ def test_a_wrong_secret_is_not_shown(azure_runner: HostedRunner, project: Path) 
     assert "not-the-secret-of-anybody" not in shown(step)
 
 
+@pytest.mark.full
 def test_inputs_that_contradict_one_another_end_before_anything_is_asked(
     azure_runner: HostedRunner, github: Provider, azure: Azure, project: Path
 ) -> None:
@@ -216,6 +225,7 @@ def test_inputs_that_contradict_one_another_end_before_anything_is_asked(
     assert not github.asked
 
 
+@pytest.mark.full
 def test_a_gate_in_another_workflow(azure_runner: HostedRunner, digits: Path) -> None:
     azure_runner.checkout(digits)
     submitted = azure_runner.run({"wait": "false"})

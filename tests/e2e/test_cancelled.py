@@ -189,7 +189,9 @@ def usual_seconds(action_image: str, local: Local, tmp_path_factory: pytest.Temp
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("number", range(CANCELS))
+@pytest.mark.parametrize(
+    "number", [pytest.param(number, marks=[pytest.mark.full] * (number % 6 != 3)) for number in range(CANCELS)]
+)
 def test_a_cancel_at_any_moment(
     number: int, runner: HostedRunner, emulator: Emulator, usual_seconds: float, tmp_path: Path
 ) -> None:
@@ -263,6 +265,7 @@ def test_a_step_that_is_killed_leaves_its_job_to_the_post_action(
     assert f"The job {job} is Canceled." in again.log
 
 
+@pytest.mark.full
 def test_a_newer_run_of_the_pull_request_supersedes_the_older_one(
     runner: HostedRunner, emulator: Emulator, tmp_path: Path
 ) -> None:

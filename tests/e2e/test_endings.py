@@ -86,6 +86,7 @@ def test_a_failing_unit_test_ends_with_4_before_anything_is_submitted(local: Loc
     assert ended.only("tests-finished")["failed"] == 1
 
 
+@pytest.mark.full
 def test_changed_tests_run_again_in_the_unchanged_image(local: Local, digits: Path) -> None:
     first = local.run(digits)
     assert first.code == 0, first.output
@@ -124,7 +125,7 @@ def test_git_and_secrets_are_never_in_the_code_snapshot(local: Local, digits: Pa
     assert not [line for line in listed if ".git/" in line or ".env" in line or "id_rsa" in line]
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
 def test_an_interrupt_ends_with_7_and_a_cancelled_job(local: Local, digits: Path, sent: signal.Signals) -> None:
     quick(digits, f"endless-{sent.name.lower()}", "echo started; sleep 600")
     process = local.start(digits)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 import requests
 
 from tests.e2e.conftest import Local
@@ -110,6 +111,7 @@ def test_two_repositories_at_the_hosted_mount_share_nothing_and_outputs_are_exac
     assert "hidden" not in ended.output
 
 
+@pytest.mark.full
 def test_a_comment_on_a_pull_request_registers_nothing(action_image: str, local: Local, tmp_path: Path) -> None:
     """Its event has the default branch's ref and commit; the commit that is checked out is the pull request's."""
     mark = secrets.token_hex(3)

@@ -10,12 +10,16 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from aml_train.core.text import LONGEST_LINE
 from tests.e2e.conftest import Local, edit
 from tests.e2e.hosted_runner import HostedRunner
 from tests.e2e.test_endings import bare, quick
 from tests.integration.conftest import BASE
 from tests.unit.action.runner_model import Runner
+
+pytestmark = pytest.mark.full
 
 LONG = 10_000_000
 #: BuildKit itself cuts the log of a step: at 200 KiB a second, and 2 MiB in all (BUILDKIT_STEP_LOG_MAX_SPEED, …_SIZE).

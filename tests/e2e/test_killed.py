@@ -263,6 +263,7 @@ def done(log: str) -> list[str]:
     return re.findall(r"^✓ (\w+): ", log, re.MULTILINE)
 
 
+@pytest.mark.full
 def test_while_the_local_azureml_is_started(make: Callable[..., Case], local: Local) -> None:
     case = make()
     for _ in range(5):  # nothing holds it, so that it may be there before the kill is
@@ -314,6 +315,7 @@ def test_while_the_tests_run(make: Callable[..., Case]) -> None:
     )
 
 
+@pytest.mark.full
 def test_while_the_code_is_uploaded(make: Callable[..., Case], tmp_path: Path) -> None:
     source = tmp_path / "project" / "src"
     source.mkdir(parents=True)
@@ -364,6 +366,7 @@ def test_while_the_job_is_watched(make: Callable[..., Case]) -> None:
     assert "(attached)" in step.log
 
 
+@pytest.mark.full
 def test_with_the_local_azureml_at_once(make: Callable[..., Case]) -> None:
     """As where the machine goes down: the job runs on or has ended when the local AzureML is back."""
     case = make(job=6)
@@ -375,6 +378,7 @@ def test_with_the_local_azureml_at_once(make: Callable[..., Case]) -> None:
     assert "(attached)" in step.log
 
 
+@pytest.mark.full
 @pytest.mark.alone  # another run would sweep what the killed one left
 def test_the_post_step_ends_what_a_killed_step_left(make: Callable[..., Case], action_image: str) -> None:
     case = make(tests=600)
@@ -396,7 +400,7 @@ def test_while_the_gate_is_decided(make: Callable[..., Case]) -> None:
     assert "(attached)" in step.log
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", [pytest.param("before", marks=pytest.mark.full), "after"])
 def test_while_the_model_is_registered(make: Callable[..., Case], moment: str) -> None:
     case = make()
     workspace, versions = Workspace(case.local), f"models/{case.name}/versions"
@@ -414,6 +418,7 @@ def test_while_the_model_is_registered(make: Callable[..., Case], moment: str) -
     case.run_again(killed)
 
 
+@pytest.mark.full
 def test_runs_at_once_do_not_hurt_each_other(make: Callable[..., Case]) -> None:
     """The same commit by two runners: one image is built twice, tested twice, and pushed twice, side by side."""
     first = make(tests=3)

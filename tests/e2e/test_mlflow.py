@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import Local, edit
 
 TRAIN = """\
@@ -42,6 +44,7 @@ model: {name: autolog, path: outputs/model, type: mlflow_model}
 """
 
 
+@pytest.mark.full
 def test_autolog_logs_to_the_jobs_own_run(local: Local, digits: Path) -> None:
     (digits / "src" / "autolog.py").write_text(TRAIN)
     (digits / "job.yml").write_text(JOB)

@@ -20,7 +20,7 @@ from tests.e2e.conftest import ROOT, edit
 from tests.e2e.oidc import ISSUER, REPOSITORY, Provider
 from tests.e2e.test_act import failed_with
 
-pytestmark = pytest.mark.usefixtures("action_image")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("action_image")]
 
 #: What GitHub calls whoever asks for a token, by event.
 SUBJECTS = {

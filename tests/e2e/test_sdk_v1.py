@@ -16,7 +16,7 @@ from tests.e2e.hosted_runner import HostedRunner
 from tests.support.emulator_process import python_of_v1
 
 #: azureml-defaults is hundreds of megabytes.
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 
 def test_the_example_and_its_failing_variants(local: Local, tmp_path: Path) -> None:

@@ -340,6 +340,7 @@ def stored(local: Local, planted: list[Planted]) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.full
 def test_failing_tests(step_runner: HostedRunner, digits: Path, garden: Garden) -> None:
     file, junit = garden["FILE_SECRET"], garden["JUNIT_SECRET"]
     (digits / "tests" / f"test_{file}.py").write_text(
@@ -357,6 +358,7 @@ def test_failing_tests(step_runner: HostedRunner, digits: Path, garden: Garden) 
     check(step_runner, step, garden)
 
 
+@pytest.mark.full
 def test_a_failing_job(step_runner: HostedRunner, digits: Path, garden: Garden) -> None:
     name = garden["FILE_SECRET"]
     (digits / "src" / f"{name}.py").write_text(
@@ -417,6 +419,7 @@ AZURE = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("fault", "code"),
     [
@@ -451,6 +454,7 @@ def test_error_texts(
     check(step_runner, step, garden)
 
 
+@pytest.mark.full
 def test_a_plan(step_runner: HostedRunner, digits: Path, garden: Garden) -> None:
     quick(digits, "secrets-plan", "echo no")
     plant(digits, garden)

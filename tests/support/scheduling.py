@@ -17,11 +17,11 @@ FOLDER: Final = "AML_TRAIN_TESTS_LOCKS"
 
 #: Modules whose tests share nothing but what every worker has of its own: each test may go to any worker.
 APART: Final = frozenset({"tests/e2e/test_act.py", "tests/e2e/test_cancelled.py", "tests/e2e/test_endings.py"})
-#: What takes longest, and so begins before the other tests with containers; those follow in the order of the folders below.
+#: The longest modules: they start before the other tests with containers, which follow in the order of the folders below.
+#: Not among them: tests/e2e/test_cancelled.py, most of which runs alone, so that it does not matter when.
 LONG: Final[Sequence[str]] = (
     "tests/e2e/test_release.py",
     "tests/integration/azure/blob/test_large_amounts.py",
-    "tests/e2e/test_cancelled.py",
     "tests/integration/models/test_promotion.py",
     "tests/e2e/test_killed.py",
     "tests/e2e/test_sdk_v1.py",

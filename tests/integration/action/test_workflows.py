@@ -47,6 +47,7 @@ def test_there_are_documented_workflows() -> None:
     assert len(DOCUMENTED) >= 9
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("text", [*DOCUMENTED, WORKFLOW], ids=lambda text: text.splitlines()[0].rpartition("/")[2])
 def test_a_documented_workflow_is_sound(text: str, tmp_path: Path) -> None:
     workflow = tmp_path / ".github/workflows/documented.yml"

@@ -95,7 +95,7 @@ def test_a_given_environment_with_oidc(workflow: Workflow, project: Path, github
     assert "attached to" in again.output
 
 
-@pytest.mark.parametrize("registry", ["amllocal.azurecr.io", None])
+@pytest.mark.parametrize("registry", ["amllocal.azurecr.io", pytest.param(None, marks=pytest.mark.full)])
 def test_an_image_of_ours_is_pushed_and_trained_in(
     workflow: Workflow, project: Path, emulator: Emulator, github: GitHub, registry: str | None
 ) -> None:
@@ -124,6 +124,7 @@ def test_an_image_of_ours_is_pushed_and_trained_in(
     assert "found sha256:" in again.output
 
 
+@pytest.mark.full
 def test_the_engine_signs_in_too_and_the_digest_is_locked(
     workflow: Workflow, project: Path, emulator: Emulator, github: GitHub
 ) -> None:
@@ -154,6 +155,7 @@ def test_the_engine_signs_in_too_and_the_digest_is_locked(
     assert locks["azure-signed-in"] == {digest: ["writeEnabled"]}
 
 
+@pytest.mark.full
 def test_the_command_line_with_a_token_file_and_config_json(
     workflow: Workflow, project: Path, emulator: Emulator, tmp_path: Path
 ) -> None:
@@ -174,6 +176,7 @@ def test_the_command_line_with_a_token_file_and_config_json(
     assert "Signing in to Azure with the workload identity's token file" in ended.output
 
 
+@pytest.mark.full
 def test_a_base_in_a_registry_of_azure_is_looked_at_by_the_identity(
     workflow: Workflow, project: Path, emulator: Emulator, github: GitHub
 ) -> None:
@@ -200,6 +203,7 @@ def test_a_plan_signs_in_nowhere(workflow: Workflow, project: Path, emulator: Em
     assert "(the workspace's registry)/" in ended.output
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("status", "texts"),
     [
@@ -218,6 +222,7 @@ def test_an_oidc_endpoint_that_refuses(
         assert text in ended.output
 
 
+@pytest.mark.full
 def test_a_job_without_the_permission(workflow: Workflow, project: Path) -> None:
     without = {"ACTIONS_ID_TOKEN_REQUEST_URL": "", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": ""}
     ended = workflow.action(project, command="run", changes=without)
@@ -226,6 +231,7 @@ def test_a_job_without_the_permission(workflow: Workflow, project: Path) -> None
     assert "id-token: write" in ended.output
 
 
+@pytest.mark.full
 def test_an_assertion_that_is_too_old(workflow: Workflow, project: Path, github: GitHub) -> None:
     github.lifetime = -10
     ended = workflow.action(project, command="run")
@@ -243,6 +249,7 @@ def test_a_wrong_secret(workflow: Workflow, project: Path) -> None:
     assert "not-the-secret" not in ended.output
 
 
+@pytest.mark.full
 def test_a_wrong_workspace_and_a_wrong_compute(workflow: Workflow, project: Path, emulator: Emulator) -> None:
     configure(project, emulator, workspace="locla")
     ended = workflow.action(project, command="run")
@@ -278,6 +285,7 @@ def certificate(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["certificate", "creds"])
 def test_service_principals(workflow: Workflow, project: Path, emulator: Emulator, tmp_path: Path, way: str) -> None:
     if way == "certificate":

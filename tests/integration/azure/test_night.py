@@ -173,6 +173,7 @@ def client(
     return client
 
 
+@pytest.mark.full
 def test_a_watch_of_24_hours(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     night, emulator, github = client.night, client.emulator, client.github
     old: list[str] = []
@@ -288,6 +289,7 @@ def test_old_assertions_and_tokens_are_refused(night: Night, emulator: Emulator,
         assert read().json()["error"]["code"] == "ExpiredAuthenticationToken"
 
 
+@pytest.mark.full
 def test_an_oidc_endpoint_that_stays_down_ends_the_watch_and_the_next_run_attaches(client: Client) -> None:
     night, github = client.night, client.github
     night.at(0.005, client.until_running)

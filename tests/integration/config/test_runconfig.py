@@ -15,6 +15,8 @@ from tests.support.emulator_process import python_of_v1
 from tests.unit.config.test_command_runconfig import CASES as OF_JOBS
 from tests.unit.config.test_runconfig import CASES, write
 
+pytestmark = pytest.mark.full
+
 READ = """
 import json, sys
 from azureml.core.runconfig import RunConfiguration

@@ -16,6 +16,8 @@ from aml_train.local.lifecycle import EmulatorSettings
 from tests.integration.emulator.test_container import User
 from tests.support.ports import free_port
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[3]
 PORTS = ("AML_TRAIN_EMULATOR_PORT", "AML_TRAIN_EMULATOR_REGISTRY_PORT")
 

@@ -9,6 +9,8 @@ import pytest
 from tests import contracts
 from tests.support.emulator_process import Emulator
 
+pytestmark = pytest.mark.full
+
 SCRIPT = "compute_steps.py"
 
 

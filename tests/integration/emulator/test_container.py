@@ -125,6 +125,7 @@ def ignore(_event: Event) -> None:
     """Listen to nothing."""
 
 
+@pytest.mark.full
 def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.DockerClient, tmp_path: Path) -> None:
     events: list[Event] = []
     info = emulator.start(settings, events.append)
@@ -187,6 +188,7 @@ def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.
     assert engine.networks.list(filters=dict(own)) == []
 
 
+@pytest.mark.full
 def test_an_image_that_was_pushed_runs_by_its_digest(
     settings: EmulatorSettings, engine: docker.DockerClient, tmp_path: Path
 ) -> None:
@@ -203,6 +205,7 @@ def test_an_image_that_was_pushed_runs_by_its_digest(
         engine.images.remove(f"{repository}:1")
 
 
+@pytest.mark.full
 def test_a_job_goes_with_a_reset(settings: EmulatorSettings, engine: docker.DockerClient, tmp_path: Path) -> None:
     info = emulator.start(settings, ignore)
     user = User(info, tmp_path)
@@ -222,6 +225,7 @@ def test_a_port_that_is_taken_is_named(settings: EmulatorSettings) -> None:
             emulator.start(dataclasses.replace(settings, registry_port=port), ignore)
 
 
+@pytest.mark.full
 def test_an_image_that_is_nowhere_is_told_with_the_remedy(settings: EmulatorSettings) -> None:
     missing = dataclasses.replace(settings, image="localhost:9/aml-emulator:none")
     with pytest.raises(
@@ -239,12 +243,14 @@ def test_a_container_of_somebody_else_is_left_alone(settings: EmulatorSettings, 
         foreign.remove()
 
 
+@pytest.mark.full
 def test_one_that_does_not_get_ready_shows_its_log(settings: EmulatorSettings) -> None:
     broken = dataclasses.replace(settings, max_jobs=1000)
     with pytest.raises(ServiceError, match=r"ended with status code 2\. Its log ends with:\n(.|\n)*--max-jobs"):
         emulator.start(broken, ignore)
 
 
+@pytest.mark.full
 def test_a_job_of_the_container_reaches_azures_services_alone(settings: EmulatorSettings, tmp_path: Path) -> None:
     """The emulator's container is on the job's network with all its ports."""
     info = emulator.start(settings, lambda _event: None)

@@ -14,6 +14,8 @@ from tests.integration.emulator import distributed_example as example
 from tests.integration.emulator.executor_bench import IMAGE
 from tests.support.emulator_process import Emulator, python_of_v1
 
+pytestmark = pytest.mark.full
+
 MEETING = Path(__file__).with_name("meeting.py")
 
 

@@ -16,6 +16,8 @@ import pytest
 from tests.support.emulator_client import SECONDS, signed_in
 from tests.support.emulator_process import CLIENT_SECONDS, Emulator
 
+pytestmark = pytest.mark.full
+
 JOB = """\
 command: echo trained
 environment: {image: 'python:3.11-slim-bookworm'}

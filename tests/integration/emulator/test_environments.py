@@ -155,6 +155,7 @@ def test_a_build_context_is_built_once_with_its_log_shown(
     assert left == []
 
 
+@pytest.mark.full
 def test_a_conda_file_over_an_image_with_a_tool_and_one_without(
     emulator: Emulator, engine: docker.DockerClient, tmp_path: Path
 ) -> None:
@@ -186,6 +187,7 @@ def test_a_conda_file_over_an_image_with_a_tool_and_one_without(
     assert f"{BASE} has no conda: the environment is made by micromamba" in seen["fetched"][2][BUILD_LOG_PATH]
 
 
+@pytest.mark.full
 def test_curated_environments_are_played_by_local_images(emulator: Emulator) -> None:
     named = emulator.admin("POST", f"environments?pattern=acpt-*&image={BASE}")
     assert named.json()["environments"] == {"acpt-*": BASE, "AzureML-acpt-*": BASE}
@@ -198,6 +200,7 @@ def test_curated_environments_are_played_by_local_images(emulator: Emulator) -> 
     assert "--environment 'sklearn*=IMAGE'" in seen["refused"]
 
 
+@pytest.mark.full
 def test_a_build_goes_on_after_a_restart(emulator: Emulator, gate: Gate) -> None:
     mark = f"mark-{secrets.token_hex(4)}"
     name = emulator.client("begin_build", script=SCRIPT, mark=mark, held=gate.wait_at("long"))["name"]
@@ -214,6 +217,7 @@ def test_a_build_goes_on_after_a_restart(emulator: Emulator, gate: Gate) -> None
     assert f"echo {mark}" in log
 
 
+@pytest.mark.full
 def test_an_image_without_conda_and_no_micromamba_is_told(emulator: Emulator) -> None:
     emulator.stop()
     emulator.variables["AML_EMULATOR_MICROMAMBA_URL"] = "file:///nowhere/micromamba.tar.bz2"

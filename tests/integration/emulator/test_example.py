@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.emulator_process import Emulator
+
+pytestmark = pytest.mark.full
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "emulator"
 

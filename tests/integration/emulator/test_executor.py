@@ -110,6 +110,7 @@ def test_a_failing_command_fails_the_run(bench: Bench, command: str, code: int, 
     assert sink.statuses[-1] == "Finalizing"
 
 
+@pytest.mark.full
 def test_a_last_line_without_newline_and_interleaved_streams_are_kept(bench: Bench) -> None:
     for text in ("x", "first\nlast"):
         spec, sink = bench.submit(f"printf '{text}'")
@@ -120,6 +121,7 @@ def test_a_last_line_without_newline_and_interleaved_streams_are_kept(bench: Ben
     assert bench.log(spec).split() == [f"{p}{i}".encode() for i in range(1, 201) for p in ("", "e")]
 
 
+@pytest.mark.full
 def test_ten_megabytes_of_log_arrive_whole_in_few_appends(bench: Bench) -> None:
     began = time.monotonic()
     spec, sink = bench.submit("python -c \"\nfor i in range(200_000): print(f'{i:050d}')\"")
@@ -131,6 +133,7 @@ def test_ten_megabytes_of_log_arrive_whole_in_few_appends(bench: Bench) -> None:
     assert bench.blobs.appends[spec.artifacts.name_of(LOG_PATH)] <= most
 
 
+@pytest.mark.full
 def test_the_log_grows_while_the_job_runs(bench: Bench) -> None:
     spec, sink = bench.submit("echo first; sleep 3600")
     until(lambda: bench.log(spec) == b"first\n", sink)
@@ -155,6 +158,7 @@ def test_a_cancelled_job_may_clean_up_and_keeps_its_outputs(
     assert_clean(engine, bench)
 
 
+@pytest.mark.full
 def test_a_job_that_ignores_sigterm_is_killed(bench: Bench) -> None:
     spec, sink = bench.submit("trap '' TERM; echo up; while :; do sleep 0.2; done")
     until(lambda: b"up" in bench.log(spec), sink)
@@ -169,6 +173,7 @@ def test_a_job_beyond_its_time_limit_is_cancelled_and_says_so(bench: Bench) -> N
     assert "longer than its limits.timeout of 1 seconds" in sink.error.message
 
 
+@pytest.mark.full
 def test_jobs_wait_for_room_in_the_order_they_came(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench(max_jobs=1)
     first, first_sink = bench.submit("sleep 3600")
@@ -187,6 +192,7 @@ def test_jobs_wait_for_room_in_the_order_they_came(make_bench: Callable[..., Ben
     assert first_sink.ending == "Canceled"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -215,6 +221,7 @@ def test_what_cannot_start_fails_and_says_why(
     assert_clean(engine, bench)
 
 
+@pytest.mark.full
 def test_an_image_without_a_shell_is_told_of(bench: Bench, engine: docker.DockerClient) -> None:
     empty = io.BytesIO()
     with tarfile.open(fileobj=empty, mode="w") as archive:
@@ -272,6 +279,7 @@ def test_a_running_job_is_taken_up_after_a_restart(
     assert_clean(engine, after)
 
 
+@pytest.mark.full
 def test_a_log_that_does_not_fit_is_written_anew(
     make_bench: Callable[..., Bench], engine: docker.DockerClient
 ) -> None:
@@ -293,6 +301,7 @@ def test_a_log_that_does_not_fit_is_written_anew(
     assert after.log(spec) == b"a\nb"
 
 
+@pytest.mark.full
 def test_what_a_job_changes_in_a_mount_for_writing_is_carried_over(bench: Bench) -> None:
     for name in ("kept.txt", "changed.txt", "deleted.txt", "sub/kept.txt"):
         bench.blobs.put(STORE, f"shared/{name}", b"old")
@@ -326,6 +335,7 @@ def test_what_a_job_changes_in_a_mount_for_writing_is_carried_over(bench: Bench)
     assert bench.blobs.content[STORE, "shared/kept.txt"] is written[STORE, "shared/kept.txt"]
 
 
+@pytest.mark.full
 def test_mpi_is_started_by_the_mpirun_of_the_image(bench: Bench) -> None:
     bench.blobs.put(STORE, "mpi/mpirun", b'#!/bin/sh\nprintf "[%s]" "$@"; echo " $OMPI_ALLOW_RUN_AS_ROOT"\n')
     run_id = f"run-{secrets.token_hex(4)}"

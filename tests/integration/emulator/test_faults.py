@@ -52,6 +52,7 @@ def _blobs(emulator: Emulator, session: requests.Session) -> BlobServiceClient:
     )
 
 
+@pytest.mark.full
 def test_an_error_comes_so_often_and_then_the_answer(emulator: Emulator, session: requests.Session) -> None:
     added = emulator.admin("POST", "faults?kind=status&status=429&retry_after=2&path=*/computes*&count=2").json()
     url = f"{_workspace(emulator)}/computes?{VERSION}"
@@ -85,6 +86,7 @@ def test_an_answer_is_lost_before_or_after_it_took_effect(
     assert session.get(url, timeout=SECONDS).status_code == (200 if made else 404)
 
 
+@pytest.mark.full
 def test_an_answer_is_late_and_the_request_has_taken_effect(emulator: Emulator, session: requests.Session) -> None:
     body = {"properties": {"image": "python:3.11", "description": "d" * 300_000}}
     # The effect comes before the client gives up: one that had too little patience for this machine gets more.
@@ -103,6 +105,7 @@ def test_an_answer_is_late_and_the_request_has_taken_effect(emulator: Emulator, 
     assert emulator.admin("GET", "faults").json()["faults"][-1]["injected"] == 1
 
 
+@pytest.mark.full
 def test_half_of_an_answer(emulator: Emulator, session: requests.Session) -> None:
     emulator.admin("POST", "faults?kind=truncate&path=*/workspaces/local&count=1")
     with pytest.raises((requests.exceptions.ChunkedEncodingError, requests.exceptions.ConnectionError)):
@@ -110,6 +113,7 @@ def test_half_of_an_answer(emulator: Emulator, session: requests.Session) -> Non
     assert session.get(f"{_workspace(emulator)}?{VERSION}", timeout=SECONDS).json()["name"] == "local"
 
 
+@pytest.mark.full
 def test_blob_storage_fails_in_its_own_words(emulator: Emulator, session: requests.Session) -> None:
     host = "host=amllocalstore.blob.core.windows.net"
     with _blobs(emulator, session) as client:
@@ -130,6 +134,7 @@ def test_blob_storage_fails_in_its_own_words(emulator: Emulator, session: reques
         assert sorted(container.list_blob_names()) == ["kept", "made"]
 
 
+@pytest.mark.full
 def test_the_registry_fails_too(emulator: Emulator, session: requests.Session) -> None:
     emulator.admin("POST", "faults?kind=status&host=amllocal.azurecr.io&count=1")
     answer = session.get("https://amllocal.azurecr.io/v2/", timeout=SECONDS)
@@ -146,6 +151,7 @@ def test_an_outage_and_its_end(emulator: Emulator, session: requests.Session) ->
     assert session.get(f"{_workspace(emulator)}?{VERSION}", timeout=SECONDS).status_code == 200
 
 
+@pytest.mark.full
 def test_the_unmodified_client_gets_through_a_tenth_of_failures(emulator: Emulator) -> None:
     emulator.admin("POST", "faults?kind=status&status=503&retry_after=0&probability=0.1&seed=5&host=management.*")
     seen: dict[str, Any] = emulator.client("workspace")

@@ -22,7 +22,7 @@ JOBS_AT_ONCE = "6"
 SECONDS = 4 * 3600.0
 
 #: On a machine under load: the first test waits for all jobs of both clients.
-pytestmark = pytest.mark.timeout(SECONDS)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(SECONDS)]
 
 
 class Web(BaseHTTPRequestHandler):

@@ -16,6 +16,8 @@ from tests.integration.emulator.crash_load import Load
 from tests.support.emulator_client import TERMINAL
 from tests.support.emulator_process import Emulator
 
+pytestmark = pytest.mark.full
+
 KILLS = 50
 MOST_KILLS = 150
 ENOUGH = 10

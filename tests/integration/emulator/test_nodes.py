@@ -111,6 +111,7 @@ def test_the_first_process_that_fails_ends_the_job_on_all_nodes_with_its_exit_co
     assert_clean(engine, bench)
 
 
+@pytest.mark.full
 def test_processes_that_end_at_once_leave_their_whole_output_and_the_first_failure_counts(
     bench: Bench, engine: docker.DockerClient
 ) -> None:
@@ -129,6 +130,7 @@ def test_processes_that_end_at_once_leave_their_whole_output_and_the_first_failu
     assert_clean(engine, bench)
 
 
+@pytest.mark.full
 def test_setup_runs_once_on_each_node_before_all_of_its_processes(bench: Bench) -> None:
     prologue = script((SetupCommand(command="echo once >> /tmp/made", where="aml-train.yml:1"),), (), {})
     spec, sink = bench.submit(
@@ -145,6 +147,7 @@ def test_setup_runs_once_on_each_node_before_all_of_its_processes(bench: Bench) 
     assert "".join(logs).count("setup 1 of 1") == 2
 
 
+@pytest.mark.full
 def test_a_process_that_is_killed_fails_the_job(bench: Bench, engine: docker.DockerClient) -> None:
     """With MPI: test_distributed_example.py."""
     spec, sink = bench.submit('[ "$RANK" != 2 ] || kill -9 $$; sleep 3600', launcher="pytorch", nodes=2, processes=2)
@@ -156,6 +159,7 @@ def test_a_process_that_is_killed_fails_the_job(bench: Bench, engine: docker.Doc
     assert_clean(engine, bench)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("launcher", ["pytorch", "mpi"])
 def test_cancelling_and_the_time_limit_reach_every_process(
     bench: Bench, engine: docker.DockerClient, mpi_image: str, launcher: str
@@ -210,6 +214,7 @@ def test_mpi_runs_on_two_nodes_by_the_images_mpirun(
     assert_clean(engine, bench)
 
 
+@pytest.mark.full
 def test_an_image_without_open_mpi_is_told_of(bench: Bench) -> None:
     spec, sink = bench.submit("true", launcher="mpi", nodes=2)
     assert sink.wait() == "Failed"
@@ -218,6 +223,7 @@ def test_an_image_without_open_mpi_is_told_of(bench: Bench) -> None:
     assert "its image has no mpirun: install Open MPI" in sink.error.message, told(bench, spec)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("launcher", ["pytorch", "mpi"])
 def test_a_job_on_several_nodes_is_taken_up_after_a_restart(
     make_bench: Callable[..., Bench], engine: docker.DockerClient, mpi_image: str, launcher: str
@@ -244,6 +250,7 @@ def test_a_job_on_several_nodes_is_taken_up_after_a_restart(
     assert_clean(engine, after)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("moment", ["attached", "go"])
 def test_nodes_that_had_not_begun_when_the_emulator_ended_begin_after_its_restart(
     make_bench: Callable[..., Bench], engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -272,6 +279,7 @@ def test_nodes_that_had_not_begun_when_the_emulator_ended_begin_after_its_restar
     assert_clean(engine, after)
 
 
+@pytest.mark.full
 def test_a_node_that_vanished_while_the_emulator_was_away_fails_the_job(
     make_bench: Callable[..., Bench], engine: docker.DockerClient
 ) -> None:
@@ -293,6 +301,7 @@ def test_a_node_that_vanished_while_the_emulator_was_away_fails_the_job(
     assert_clean(engine, after)
 
 
+@pytest.mark.full
 def test_two_jobs_on_several_nodes_do_not_see_one_another(bench: Bench) -> None:
     bench.blobs.put(STORE, "code/meeting.py", MEETING.read_bytes())
     code = Folder(container=STORE, prefix="code")

@@ -143,6 +143,7 @@ def paths(filled: dict[str, Any]) -> dict[str, str]:
     }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "visit",
     [
@@ -168,6 +169,7 @@ def test_every_page_is_whole_and_accessible(visit: Visit, filled: dict[str, Any]
         assert found.violations_count == 0, f"{name}: {found.generate_report()}"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "visit", [{"viewport": {"width": width, "height": 900}} for width in WIDTHS], indirect=True, ids=map(str, WIDTHS)
 )
@@ -222,6 +224,7 @@ def test_hostile_text_stays_text(visit: Visit, filled: dict[str, Any]) -> None:
     assert "owned" not in visit.open("/ui/").title()
 
 
+@pytest.mark.full
 def test_a_log_grows_and_the_end_is_seen(visit: Visit, emulator: Emulator, filled: dict[str, Any]) -> None:
     page = visit.open(paths(filled)["live"])
     log = page.locator("pre[data-next]")
@@ -259,6 +262,7 @@ def test_without_scripts_everything_is_there(visit: Visit, filled: dict[str, Any
     visit.problems = [problem for problem in visit.problems if "/file?path=" not in problem]
 
 
+@pytest.mark.full
 def test_the_keyboard_leads_past_the_navigation(visit: Visit) -> None:
     page = visit.open("/ui/")
     page.keyboard.press("Tab")
@@ -269,6 +273,7 @@ def test_the_keyboard_leads_past_the_navigation(visit: Visit) -> None:
     assert page.evaluate("document.activeElement.name") == "experiment"
 
 
+@pytest.mark.full
 def test_other_pages_get_nothing(browser: Browser, emulator: Emulator, filled: dict[str, Any]) -> None:
     context = browser.new_context()
     page = context.new_page()

@@ -58,6 +58,7 @@ def location(emulator: Emulator, session: requests.Session) -> RegistryLocation:
     )
 
 
+@pytest.mark.full
 def test_the_sdk_stores_and_lists(emulator: Emulator) -> None:
     seen = emulator.client("store", script="registry_steps.py")
     one, two = seen["digests"]
@@ -73,6 +74,7 @@ def test_the_sdk_stores_and_lists(emulator: Emulator) -> None:
     assert seen["missing"] == [404, 404, 404, 404]
 
 
+@pytest.mark.full
 def test_the_sdk_untags_locks_and_deletes(emulator: Emulator) -> None:
     seen = emulator.client("change", script="registry_steps.py")
     assert seen["after"] == ["b", "locked"]
@@ -85,6 +87,7 @@ def test_the_sdk_untags_locks_and_deletes(emulator: Emulator) -> None:
     assert seen["again"] == [seen["digest"], "kept"]
 
 
+@pytest.mark.full
 def test_the_sdk_is_refused(emulator: Emulator) -> None:
     messages = emulator.client("anonymous", script="registry_steps.py")["messages"]
     assert len(messages) == 2
@@ -112,6 +115,7 @@ def test_the_engine_pushes_and_pulls_with_a_token_of_entra_id(
         forget(engine, name)
 
 
+@pytest.mark.full
 def test_the_admin_user(emulator: Emulator, session: requests.Session) -> None:
     """Its password is where Azure keeps it, and docker login's way in."""
     info = emulator.info

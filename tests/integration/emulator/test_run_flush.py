@@ -17,6 +17,8 @@ import pytest
 from aml_emulator.executor import launch
 from aml_emulator.executor.content import PYTHON_FILES
 
+pytestmark = pytest.mark.full
+
 CORE = """
 import os, queue, threading
 from concurrent.futures import ThreadPoolExecutor

@@ -32,6 +32,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     service.stop()
 
 
+@pytest.mark.full
 def test_the_workspace_can_be_looked_around_in(emulator: Emulator) -> None:
     seen = emulator.client("workspace")
     assert seen["workspace"] == "eastus"
@@ -67,6 +68,7 @@ def test_a_job_is_submitted_followed_downloaded_and_registered(emulator: Emulato
     assert seen["listed"] == [seen["name"]]
 
 
+@pytest.mark.full
 def test_jobs_end_in_other_ways(emulator: Emulator) -> None:
     seen = emulator.client("endings")
     assert seen["failed"] == "Failed"
@@ -81,6 +83,7 @@ def test_jobs_end_in_other_ways(emulator: Emulator) -> None:
     assert any("resources.docker_args" in what for what in unsupported)
 
 
+@pytest.mark.full
 def test_data_and_models_come_from_local_files_too(emulator: Emulator) -> None:
     seen = emulator.client("assets")
     assert seen["data"][0] == "1"
@@ -93,6 +96,7 @@ def test_data_and_models_come_from_local_files_too(emulator: Emulator) -> None:
     assert "does not support GET https://management.azure.com" in seen["refused"]["endpoints"]
 
 
+@pytest.mark.full
 def test_what_was_there_before_a_restart_is_there_after_it(emulator: Emulator, engine: docker.DockerClient) -> None:
     tracked = emulator.client("track")
     assert (tracked["status"], tracked["name"]) == ("FINISHED", "first")
@@ -126,6 +130,7 @@ def test_what_was_there_before_a_restart_is_there_after_it(emulator: Emulator, e
     assert len(seen["history"]) == 5
 
 
+@pytest.mark.full
 def test_every_answer_was_as_the_clients_declare_it(emulator: Emulator) -> None:
     """After the tests above, whose clients asked for all that is checked here."""
     wrong, beyond, checked, _ = contracts.check(emulator.recorded())
@@ -158,6 +163,7 @@ def test_the_proxy_keeps_real_clouds_out_and_tokens_are_checked(emulator: Emulat
         )
 
 
+@pytest.mark.full
 def test_a_second_emulator_on_the_same_data_is_told_so(emulator: Emulator, tmp_path: Path) -> None:
     second = Emulator(tmp_path)
     (tmp_path / "data").symlink_to(emulator.folder / "data")
@@ -192,6 +198,7 @@ def test_no_container_engine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     service.process.stdout.close()
 
 
+@pytest.mark.full
 def test_a_child_that_dies_ends_the_service_and_is_told(tmp_path: Path) -> None:
     service = Emulator(tmp_path)
     service.start()

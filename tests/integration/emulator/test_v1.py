@@ -12,6 +12,8 @@ import pytest
 from tests import contracts
 from tests.support.emulator_process import Emulator, python_of_v1
 
+pytestmark = pytest.mark.full
+
 PATIENCE_SECONDS = 3600
 """For a step that has an image built with azureml-core in it; nothing is measured by it."""
 

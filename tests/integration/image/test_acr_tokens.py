@@ -23,6 +23,8 @@ from tests.support.engine_images import forget
 if TYPE_CHECKING:
     from docker import DockerClient
 
+pytestmark = pytest.mark.full
+
 LAYER_BYTES = 8 << 20
 ENGINE_RENEWS_AFTER = 60.0
 """Seconds for which the engine takes a token for good that does not say how long it is (moby, as the distribution project's client)."""

@@ -27,7 +27,10 @@ from tests.support.ports import free_port
 if TYPE_CHECKING:
     from docker import DockerClient
 
-pytestmark = pytest.mark.skipif(missing() is not None, reason=f"no engine of the test's own: {missing()}")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(missing() is not None, reason=f"no engine of the test's own: {missing()}"),
+]
 
 
 def _serve(config: Path, *walls: str) -> subprocess.Popen[bytes]:

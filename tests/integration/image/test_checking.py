@@ -62,6 +62,7 @@ def test_what_is_not_ready_is_not_released(
     assert (checked.cached, checked.where) == (False, "aml-train.yml:2")
 
 
+@pytest.mark.full
 def test_the_reason_is_told_where_tests_fail_too(
     spec: ImageSpec, tests: MakeTests, ensure: Ensure, recorder: Recorder
 ) -> None:
@@ -73,6 +74,7 @@ def test_the_reason_is_told_where_tests_fail_too(
     assert len(recorder.of(ImageChecked)) == 2
 
 
+@pytest.mark.full
 def test_an_unchanged_image_is_not_looked_into_again(
     spec: ImageSpec,
     tests: MakeTests,
@@ -99,6 +101,7 @@ def test_an_unchanged_image_is_not_looked_into_again(
     assert len(looks) == 1
 
 
+@pytest.mark.full
 def test_another_probe_looks_once_more_and_does_not_test_again(
     spec: ImageSpec,
     tests: MakeTests,
@@ -121,12 +124,14 @@ def test_another_probe_looks_once_more_and_does_not_test_again(
     assert [event.cached for event in recorder.of(TestsFinished)] == [False, True, True]
 
 
+@pytest.mark.full
 def test_an_image_without_tests_is_checked(spec: ImageSpec, ensure: Ensure, looks: list[str]) -> None:
     assert ensure(spec, None).record is None
     assert ensure(spec, None, cli=_never).how == "found"
     assert len(looks) == 1
 
 
+@pytest.mark.full
 def test_a_damaged_record_of_facts_is_an_error(spec: ImageSpec, ensure: Ensure, registry: Registry) -> None:
     digest = ensure(spec, None).digest
     checking.store_facts(registry, spec.repository, digest, {"format": 1})

@@ -77,6 +77,7 @@ def test_only_what_the_engine_lacks_counts(
     assert [event.text.endswith("it will be tight.") for event in recorder.of(Notice)] == [True]
 
 
+@pytest.mark.full
 def test_what_buildkit_has_pulled_is_there(
     remote: BaseImage,
     spec: ImageSpec,
@@ -108,6 +109,7 @@ def test_the_stage_ends_before_anything_is_pulled(
     assert not [name for name in names(engine) if str(remote.digest) in name]
 
 
+@pytest.mark.full
 def test_a_registry_that_does_not_answer_is_told_and_no_more(
     remote: BaseImage, engine: DockerClient, recorder: Recorder, cli: BuildCli
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_registry_that_does_not_answer_is_told_and_no_more(
     assert "fits the engine's disk cannot be known: the registry " in notice.text
 
 
+@pytest.mark.full
 def test_the_room_of_a_local_engine_is_the_file_systems(engine: DockerClient) -> None:
     root = engine.info()["DockerRootDir"]
     if not Path(root).is_dir():
@@ -129,6 +132,7 @@ def test_the_room_of_a_local_engine_is_the_file_systems(engine: DockerClient) ->
     assert 0.8 * min(before, after) <= found.free <= 1.2 * max(before, after)
 
 
+@pytest.mark.full
 def test_the_room_of_a_remote_engine_is_asked_of_a_container(
     engine: DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +152,7 @@ def test_the_room_of_a_remote_engine_is_asked_of_a_container(
     assert "no image whose container could be asked" in unknown.how
 
 
+@pytest.mark.full
 def test_the_room_as_the_engines_own_container_sees_it(engine: DockerClient) -> None:
     """As in the action: the process is in a container, and its root lies in the engine's folder."""
     code = "import pathlib, sys; sys.stdout.write(pathlib.Path('/proc/self/mountinfo').read_text())"

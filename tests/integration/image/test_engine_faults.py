@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 # docker-py leaves its connections open when the engine goes away in the middle of an answer.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 MakeTests = Callable[..., TestSpec]
 DISK = 700 << 20

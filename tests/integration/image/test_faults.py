@@ -81,11 +81,13 @@ def released(registry: Registry, spec: ImageSpec, done: Tested, extra: Sequence[
         assert all(registry.has_blob(spec.repository, blob) for blob in manifest.blobs)
 
 
+@pytest.mark.full
 def test_without_a_fault(small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder) -> None:
     released(registry, small, ensure(small, release_tags=["v1"]), ["v1"])
     assert not recorder.of(Notice)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "fault",
     [
@@ -109,6 +111,7 @@ def test_what_the_engine_gives_up_is_taken_up_again(
     assert [event.stage for event in recorder.of(StageFinished)].count("push") == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "fault",
     [
@@ -126,6 +129,7 @@ def test_what_the_engine_sits_out_itself(
     assert not recorder.of(Notice)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "fault",
     [
@@ -155,6 +159,7 @@ def test_a_broken_push_resumes(small: ImageSpec, ensure: Ensure, registry: Regis
     assert faulty.count(r"^PUT .*candidate/manifests/candidate-", 201) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("status", [401, 429])
 def test_a_pull_that_breaks_off_is_done_again(
     small: ImageSpec,
@@ -188,6 +193,7 @@ def test_a_pull_that_breaks_off_is_done_again(
         ensure(small, tests(command="exit 0"))
 
 
+@pytest.mark.full
 def test_a_registry_that_stays_busy(
     small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder, faulty: FaultyRegistry
 ) -> None:
@@ -200,6 +206,7 @@ def test_a_registry_that_stays_busy(
     released(registry, small, ensure(small))
 
 
+@pytest.mark.full
 def test_a_right_that_is_lost_in_mid_push(
     small: ImageSpec, ensure: Ensure, registry: Registry, recorder: Recorder, faulty: FaultyRegistry
 ) -> None:
@@ -228,6 +235,7 @@ def test_no_right_at_all_is_told_before_the_push(
     assert not recorder.of(Notice)
 
 
+@pytest.mark.full
 def test_a_wait_that_is_too_long_is_told(small: ImageSpec, ensure: Ensure, faulty: FaultyRegistry) -> None:
     faulty.faults.append(Fault(what=r"^POST ", status=429, times=-1, headers={"Retry-After": "3600"}))
     with pytest.raises(ImageError, match=r"HTTP 429 TOOMANYREQUESTS a fault \(it asks to wait: Retry-After 3600\)"):
@@ -248,6 +256,7 @@ def test_a_release_that_breaks_off_is_not_taken_for_one(
     released(registry, small, done, ["v1"])
 
 
+@pytest.mark.full
 def test_an_immutable_tag_that_is_right_already(
     small: ImageSpec, ensure: Ensure, registry: Registry, faulty: FaultyRegistry
 ) -> None:
@@ -259,6 +268,7 @@ def test_an_immutable_tag_that_is_right_already(
     assert (again.how, again.digest) == ("found", first.digest)
 
 
+@pytest.mark.full
 def test_two_runs_of_the_same_content_at_once(
     small: ImageSpec, ensure: Ensure, registry: Registry, engine: DockerClient
 ) -> None:
@@ -289,6 +299,7 @@ def test_two_runs_of_the_same_content_at_once(
     assert not [name for name in names(engine) if f"{small.repository}-candidate:" in name]
 
 
+@pytest.mark.full
 def test_the_first_of_two_releases_is_the_one_that_both_use(
     small: ImageSpec, ensure: Ensure, registry: Registry, engine: DockerClient
 ) -> None:

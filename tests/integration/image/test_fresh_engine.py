@@ -13,9 +13,12 @@ import pytest
 
 from tests.integration.image.disposable_engine import DisposableEngine, disposable_engine, missing
 
-pytestmark = pytest.mark.skipif(
-    missing(connected=True) is not None, reason=f"no engine of the test's own: {missing(connected=True)}"
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        missing(connected=True) is not None, reason=f"no engine of the test's own: {missing(connected=True)}"
+    ),
+]
 
 FACTS = """
 import json, docker

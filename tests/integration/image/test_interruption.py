@@ -183,6 +183,7 @@ def test_an_interruption_ends_tests_and_push(
     assert not recorder.of(Notice)
 
 
+@pytest.mark.full
 def test_a_push_that_fails_ends_the_tests(
     ensure: Callable[..., object],
     half: HalfRegistry,
@@ -197,6 +198,7 @@ def test_a_push_that_fails_ends_the_tests(
         ensure(tests(command=HOLD, timeout=6000.0), on_line("holding", half.deny.set, recorder))
 
 
+@pytest.mark.full
 def test_tests_that_fail_break_the_push_off(
     ensure: Callable[..., object], half: HalfRegistry, tests: MakeTests, recorder: Recorder
 ) -> None:
@@ -227,6 +229,7 @@ def when_checking(engine: DockerClient, act: Callable[[], object]) -> threading.
     return thread
 
 
+@pytest.mark.full
 def test_the_checks_can_be_ended(engine: DockerClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aml_train.image.readiness.check._SCRIPT", "exec sleep 6000")
     token = CancelToken()

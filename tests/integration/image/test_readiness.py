@@ -89,6 +89,7 @@ def _errors(found: dict[str, list[Finding]]) -> set[str]:
     return {name for name, findings in found.items() if any(finding.level == "error" for finding in findings)}
 
 
+@pytest.mark.full
 def test_an_image_with_azureml_defaults_and_the_distributions_drivers_is_ready(
     engine: DockerClient, make_image: MakeImage
 ) -> None:
@@ -105,6 +106,7 @@ def test_an_image_with_azureml_defaults_and_the_distributions_drivers_is_ready(
     assert "azureml-import" not in found
 
 
+@pytest.mark.full
 def test_no_device_is_no_fault_though_the_tool_fails(engine: DockerClient, make_image: MakeImage) -> None:
     image = make_image(DRIVERS)
     if Path("/sys/class/infiniband").is_dir():
@@ -123,6 +125,7 @@ def test_no_device_is_no_fault_though_the_tool_fails(engine: DockerClient, make_
     assert _errors(found) == set()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("change", "check", "text"),
     [
@@ -156,6 +159,7 @@ def test_an_image_without_azureml_packages(engine: DockerClient, make_image: Mak
     assert found["azureml-packages"][0].what == "the image lacks azureml-defaults, azureml-mlflow"
 
 
+@pytest.mark.full
 def test_conflicting_packages(engine: DockerClient, make_image: MakeImage) -> None:
     image = make_image(
         f"{READY}RUN PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install --no-deps urllib3==1.25.2 pytest==9.0.1\n"
@@ -178,6 +182,7 @@ def test_an_import_that_fails(engine: DockerClient, make_image: MakeImage) -> No
     assert any("No module named 'msrest'" in finding.what for finding in found["azureml-import"])
 
 
+@pytest.mark.full
 def test_the_entrypoint_is_left_out_and_no_user_is_no_crash(engine: DockerClient, make_image: MakeImage) -> None:
     image = make_image(f'{DRIVERS}ENTRYPOINT ["/bin/false"]\nUSER 12345\n')
     found = _look(engine, image, CheckPolicy(infiniband=True))
@@ -192,6 +197,7 @@ OLD = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -209,6 +215,7 @@ def test_without_a_usable_python(engine: DockerClient, make_image: MakeImage, ch
     assert found["python"][0].what == text
 
 
+@pytest.mark.full
 def test_without_a_shell(engine: DockerClient, make_image: MakeImage) -> None:
     found = _look(
         engine, make_image(f"FROM {BASE} AS a\nFROM scratch\nCOPY --from=a /etc/os-release /etc/os-release\n")
@@ -218,6 +225,7 @@ def test_without_a_shell(engine: DockerClient, make_image: MakeImage) -> None:
     assert found["shell"][0].what == "the image has no /bin/sh"
 
 
+@pytest.mark.full
 def test_an_image_for_another_platform(engine: DockerClient, make_image: MakeImage) -> None:
     """Its programs are in a format that this machine's kernel does not know."""
     foreign = make_image(
@@ -228,6 +236,7 @@ def test_an_image_for_another_platform(engine: DockerClient, make_image: MakeIma
     assert "another platform" in (caught.value.hint or "")
 
 
+@pytest.mark.full
 def test_nccl_and_mpi(engine: DockerClient, make_image: MakeImage) -> None:
     image = make_image(
         f"{DRIVERS}RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openmpi-bin\n"
@@ -241,6 +250,7 @@ def test_nccl_and_mpi(engine: DockerClient, make_image: MakeImage) -> None:
     assert _errors(found) == {"nccl", "nccl-sockets"}
 
 
+@pytest.mark.full
 def test_a_probe_that_comes_to_no_result_is_never_ready(engine: DockerClient, make_image: MakeImage) -> None:
     broken = make_image(
         f"FROM {BASE}\nRUN echo 'raise OSError(\"on purpose\")' > $(python3 -c 'import json; print(json.__file__)')\n"
@@ -255,6 +265,7 @@ def test_a_probe_that_comes_to_no_result_is_never_ready(engine: DockerClient, ma
         probe_image(engine, slow, timeout=3)
 
 
+@pytest.mark.full
 def test_the_command(make_image: MakeImage, tmp_path: Path) -> None:
     image = make_image(DRIVERS)
     report = tmp_path / "report.json"

@@ -194,6 +194,7 @@ def tarball(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield f"{url}/{name}.tgz", hashlib.sha256(buffer.getvalue()).hexdigest()
 
 
+@pytest.mark.full
 def test_drivers_from_a_tarball(
     ubuntu: str, tarball: tuple[str, str], make: Make, build: Build, engine: DockerClient
 ) -> None:
@@ -207,6 +208,7 @@ def test_drivers_from_a_tarball(
     assert b"mlnxofedinstall\x00" not in b"".join(engine.images.get(image).save())
 
 
+@pytest.mark.full
 def test_a_tarball_that_is_another(ubuntu: str, tarball: tuple[str, str], make: Make, build: Build) -> None:
     url, sha256 = tarball
     wrong = "0" * 64
@@ -220,6 +222,7 @@ def test_a_tarball_that_is_another(ubuntu: str, tarball: tuple[str, str], make: 
     )
 
 
+@pytest.mark.full
 def test_the_distribution_of_a_base(
     ubuntu: str, engine: DockerClient, registry_location: RegistryLocation, recorder: Recorder
 ) -> None:
@@ -272,6 +275,7 @@ for found in ssl.create_default_context().get_ca_certs():
 """
 
 
+@pytest.mark.full
 def test_authorities_are_added_to_what_the_base_trusts(
     make: Make, build: Build, engine: DockerClient, cli: BuildCli, tmp_path: Path
 ) -> None:
@@ -361,6 +365,7 @@ def test_a_token_is_nowhere(
     assert " clean" in done.stderr
 
 
+@pytest.mark.full
 def test_a_secret_file_reaches_the_step_as_it_was_checked(
     make: Make, build: Build, engine: DockerClient, tmp_path: Path
 ) -> None:
@@ -373,6 +378,7 @@ def test_a_secret_file_reaches_the_step_as_it_was_checked(
     assert inside(engine, image, "cat /copied") == "line one\nline two\n"
 
 
+@pytest.mark.full
 def test_a_token_is_in_no_record(
     ubuntu: str,
     index: Index,
@@ -402,6 +408,7 @@ def test_a_token_is_in_no_record(
     assert [word for word in (TOKEN.encode(), basic) for text in read if word in text] == []
 
 
+@pytest.mark.full
 def test_an_error_has_no_token(
     ubuntu: str, index: Index, make: Make, build: Build, tmp_path: Path, recorder: Recorder
 ) -> None:
@@ -425,6 +432,7 @@ def test_a_secret_that_is_missing_is_named(
         build(make(ubuntu, **parts))
 
 
+@pytest.mark.full
 def test_the_bases_torch_is_protected(
     ubuntu: str, index: Index, make: Make, build: Build, engine: DockerClient, tmp_path: Path
 ) -> None:
@@ -480,6 +488,7 @@ RUN exit 1
 """
 
 
+@pytest.mark.full
 def test_ones_own_dockerfile(ubuntu: str, make: Make, build: Build, engine: DockerClient, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text(OWN)
     (tmp_path / "kept").write_text("kept\n")
@@ -521,6 +530,7 @@ for name in [line[2:] for line in lines if line.startswith("- ") and "http" not 
 """
 
 
+@pytest.mark.full
 def test_a_conda_environment_from_a_local_channel(
     ubuntu: str, gateway: str, cli: BuildCli, make: Make, build: Build, engine: DockerClient, tmp_path: Path
 ) -> None:
@@ -551,6 +561,7 @@ def test_a_conda_environment_from_a_local_channel(
     assert inside(engine, image, "find / -xdev -name micromamba -o -xdev -path '*conda/*'").strip() == ""
 
 
+@pytest.mark.full
 def test_azureml_defaults_and_drivers_are_ready(make: Make, build: Build, engine: DockerClient) -> None:
     """The real packages of Azure and of the distribution, as the readiness checks see them."""
     spec = make(

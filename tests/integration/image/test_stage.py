@@ -76,7 +76,9 @@ def test_build_push_test_release_then_find(
     assert [e.how for e in recorder.of(ImageReady)] == ["found"]
 
 
-@pytest.mark.parametrize("part", [0, 1, -1])
+@pytest.mark.parametrize(
+    "part", [pytest.param(0, marks=pytest.mark.full), 1, pytest.param(-1, marks=pytest.mark.full)]
+)
 def test_an_image_that_has_lost_a_part_is_built_again(
     part: int,
     spec: ImageSpec,
@@ -160,6 +162,7 @@ def test_without_tests_there_is_no_record(spec: ImageSpec, ensure: Ensure) -> No
     assert ensure(spec, None, cli=_never).how == "found"
 
 
+@pytest.mark.full
 def test_force_builds_anew(spec: ImageSpec, ensure: Ensure) -> None:
     spec = replace(spec, dockerfile=f"FROM {spec.base.pinned}\nRUN date +%N > /built\n")
     first = ensure(spec, None)
@@ -179,6 +182,7 @@ def test_failing_instruction_is_named_with_its_last_lines(
     assert registry.tags(f"{spec.repository}-candidate") == []
 
 
+@pytest.mark.full
 def test_build_that_takes_too_long_is_killed(
     spec: ImageSpec, engine: DockerClient, cli: BuildCli, recorder: Recorder
 ) -> None:
@@ -195,6 +199,7 @@ def test_build_that_takes_too_long_is_killed(
         pytest.fail("no build came to its step")
 
 
+@pytest.mark.full
 def test_build_is_killed_when_the_listener_fails(spec: ImageSpec, engine: DockerClient, cli: BuildCli) -> None:
     def listener(_: Event) -> None:
         raise KeyboardInterrupt

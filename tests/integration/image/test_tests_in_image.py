@@ -64,6 +64,7 @@ def test_files_environment_and_output(
     assert [e.passed for e in recorder.of(TestsFinished)] == [None]
 
 
+@pytest.mark.full
 def test_lines_arrive_while_the_tests_run(engine: DockerClient, tests: MakeTests, recorder: Recorder) -> None:
     """The tests wait for an answer to their first line: it is heard while they run, or never."""
 
@@ -78,6 +79,7 @@ def test_lines_arrive_while_the_tests_run(engine: DockerClient, tests: MakeTests
     assert [line.text for line in recorder.of(LogLine)] == ["one", "two"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -142,6 +144,7 @@ def test_limits_hold(engine: DockerClient, tests: MakeTests, recorder: Recorder)
     assert caught.value.hint == "Raise tests.memory."
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("settings", "message", "hint"),
     [
@@ -164,6 +167,7 @@ def test_what_the_engine_cannot_give(
     assert hint in (caught.value.hint or "")
 
 
+@pytest.mark.full
 def test_a_folder_of_its_own_with_output_and_places(
     spec: ImageSpec, cli: BuildCli, engine: DockerClient, tests: MakeTests, project: Path, recorder: Recorder
 ) -> None:
@@ -197,6 +201,7 @@ def test_a_folder_of_its_own_with_output_and_places(
     assert slow >= 0.6
 
 
+@pytest.mark.full
 def test_a_kept_container_can_be_entered(engine: DockerClient, tests: MakeTests, recorder: Recorder) -> None:
     with pytest.raises(TestsFailedError, match="exit code 3"):
         run_tests(BASE, tests(command="echo left > /tmp/behind; exit 3", keep=True), engine=engine, listener=recorder)
@@ -213,6 +218,7 @@ def test_a_kept_container_can_be_entered(engine: DockerClient, tests: MakeTests,
     assert engine.containers.list(all=True, filters={"name": enter.split()[2]}) == []
 
 
+@pytest.mark.full
 def test_container_is_removed_when_the_listener_fails(engine: DockerClient, tests: MakeTests) -> None:
     def listener(event: Event) -> None:
         if isinstance(event, LogLine):
@@ -286,6 +292,7 @@ def test_what_counts_as_passed(
         run_tests(with_pytest, spec, engine=engine, listener=recorder)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -54,6 +54,7 @@ def test_small_dockerfile_pleases_hadolint(tmp_path: Path) -> None:
     _please_hadolint(plan(config, inputs=ImageInputs()).dockerfile, tmp_path)
 
 
+@pytest.mark.full
 def test_the_tutorials_image_is_rendered_without_a_network(tmp_path: Path) -> None:
     """NGC's PyTorch, MLNX_OFED, azureml-defaults: what the tutorial does by hand."""
     options = [

@@ -87,6 +87,7 @@ def in_stage(versions: dict[str, Any], stage: str) -> list[str]:
     return sorted(version for version, one in versions.items() if one["tags"].get("aml-train.stage") == stage)
 
 
+@pytest.mark.full
 def test_of_twenty_promoters_one_wins_and_what_a_killed_one_began_is_finished(place: Workspace) -> None:
     before = place.versions()
     dry = place.aml_train("promote", "digits:1", "--to", "production", "--dry-run")

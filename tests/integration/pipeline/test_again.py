@@ -80,6 +80,7 @@ def test_only_what_the_job_computes_trains_again(workspace: Emulator, tmp_path: 
     assert again == f"{first[:-1]}2"
 
 
+@pytest.mark.full
 def test_a_log_that_another_program_writes_is_taken_as_it_was(workspace: Emulator, tmp_path: Path) -> None:
     project = tmp_path / "tee"
     project.mkdir()

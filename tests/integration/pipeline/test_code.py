@@ -114,6 +114,7 @@ def test_azure_ai_ml_reuses_ours_and_we_reuse_its(emulator: Emulator, rest: Reco
     assert len(rest.asked) == 1
 
 
+@pytest.mark.full
 def test_long_files_go_in_blocks(
     emulator: Emulator, rest: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_long_files_go_in_blocks(
     assert blobs(emulator, asset, rest)["big"] == data
 
 
+@pytest.mark.full
 def test_an_upload_that_is_called_off_leaves_no_asset(
     rest: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +149,7 @@ def test_an_upload_that_is_called_off_leaves_no_asset(
     assert len(listed(rest, code)) == 1
 
 
+@pytest.mark.full
 def test_a_file_that_changes_under_the_upload_leaves_no_asset(
     rest: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +180,7 @@ def faulty(emulator: Emulator) -> Iterator[Emulator]:
     emulator.admin("DELETE", "faults").raise_for_status()
 
 
+@pytest.mark.full
 def test_faults_that_pass_do_not_end_an_upload(faulty: Emulator, rest: Recording, tmp_path: Path) -> None:
     code = project(tmp_path, **{f"file{number}": bytes([number]) * 9 for number in range(30)})
     put_in(faulty, kind="status", host=STORAGE, method="PUT", status=503, count=3, retry_after=0)
@@ -187,6 +191,7 @@ def test_faults_that_pass_do_not_end_an_upload(faulty: Emulator, rest: Recording
     assert len(listed(rest, code)) == 1
 
 
+@pytest.mark.full
 def test_a_refusal_of_the_storage_leaves_no_asset(faulty: Emulator, rest: Recording, tmp_path: Path) -> None:
     code = project(tmp_path, refused=b"x")
     put_in(faulty, kind="status", host=STORAGE, method="PUT", status=403, code="AuthorizationFailure", skip=2)

@@ -7,8 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.integration.pipeline.conftest import AmlTrain
 from tests.support.emulator_process import Emulator
+
+pytestmark = pytest.mark.full
 
 FILES = 1500
 SECONDS = 600

@@ -67,6 +67,7 @@ def test_setup_runs_once_for_all_processes_of_a_node(shell: str, tmp_path: Path,
     assert sum("aml-train: setup 2 of 2: printf" in output for _, output in endings) == 1
 
 
+@pytest.mark.full
 def test_a_failure_ends_every_process_with_its_code(shell: str, tmp_path: Path, run_id: str) -> None:
     before = script(commands("true", "sleep 0.3\nfalse; exit 9", "touch never"), [], {})
     running = [start(shell, before + "touch never", tmp_path, run_id) for _ in range(3)]
@@ -77,6 +78,7 @@ def test_a_failure_ends_every_process_with_its_code(shell: str, tmp_path: Path, 
     assert not (tmp_path / "never").exists()
 
 
+@pytest.mark.full
 def test_data_is_linked_whatever_it_is_called(shell: str, tmp_path: Path, run_id: str) -> None:
     target = tmp_path / "mounted"
     target.mkdir()
@@ -90,6 +92,7 @@ def test_data_is_linked_whatever_it_is_called(shell: str, tmp_path: Path, run_id
     assert ended(start(shell, command, tmp_path, run_id)) == (0, f"data{ODD}\n")
 
 
+@pytest.mark.full
 def test_data_never_replaces_what_is_there(shell: str, tmp_path: Path, run_id: str) -> None:
     (tmp_path / "data").mkdir()
     before = script([], [link("data")], {"data": "x"}).replace("${{inputs.x}}", "/mnt")
@@ -99,6 +102,7 @@ def test_data_never_replaces_what_is_there(shell: str, tmp_path: Path, run_id: s
     assert not (tmp_path / "never").exists()
 
 
+@pytest.mark.full
 def test_an_image_without_flock_is_told_what_it_lacks(tmp_path: Path, run_id: str) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()

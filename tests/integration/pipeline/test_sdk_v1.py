@@ -162,6 +162,7 @@ def test_a_run_is_submitted_gated_and_registered(project: Project) -> None:
     assert code == 0, said
 
 
+@pytest.mark.full
 def test_what_azureml_core_logs_is_judged_and_shown(project: Project) -> None:
     code, events, said = project.run("run")
     assert code == 0, said
@@ -193,6 +194,7 @@ def test_what_azureml_core_logs_is_judged_and_shown(project: Project) -> None:
         assert why in said
 
 
+@pytest.mark.full
 def test_models_of_azureml_core_have_stages(project: Project) -> None:
     """Registered by azureml-core, a baseline by the tag that azureml-core gave, promoted by aml-train, and found by azureml-core."""
     code, events, said = project.run("run")
@@ -239,6 +241,7 @@ def test_a_gate_that_is_missed_and_a_script_that_fails(project: Project) -> None
     assert ended["facts"]["ending"] == "script-failed"
 
 
+@pytest.mark.full
 def test_setup_and_a_built_image(project: Project) -> None:
     """The image that was built and tested is the run's environment, by its digest."""
     image = {
@@ -279,6 +282,7 @@ tags: {{kind: command}}
 """
 
 
+@pytest.mark.full
 def test_a_command_job_is_submitted_by_the_sdk_v1(project: Project) -> None:
     folder = project.folder / "project"
     (folder / "command.yml").write_text(COMMAND_JOB)
@@ -296,6 +300,7 @@ def test_a_command_job_is_submitted_by_the_sdk_v1(project: Project) -> None:
     assert shown["tags"]["kind"] == "command"
 
 
+@pytest.mark.full
 def test_sdk_v2_submits_the_command_job_that_does_the_same(project: Project) -> None:
     """And nothing of azureml-core is loaded, though it is installed."""
     imports = dataclasses.replace(project, environment={**project.environment, "PYTHONPROFILEIMPORTTIME": "1"})

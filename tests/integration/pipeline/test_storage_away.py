@@ -33,6 +33,7 @@ def test_logs_and_the_gates_file_come_by_way_of_azureml(emulator_without_storage
     assert "AzureML's artifact service passes them on instead" in warnings[0]
 
 
+@pytest.mark.full
 def test_a_job_whose_logs_are_nowhere_completes_all_the_same(
     emulator_without_storage: Emulator, tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def _json(two: TwoTargets, address: str) -> list[str]:
     return two.run("ls", "-r", "--json", address).splitlines()
 
 
+@pytest.mark.full
 def test_removing_asks_and_is_careful(two: TwoTargets, pictures: Path) -> None:
     two.run("upload", "pictures", f"{STORE}/old")
     assert "is a folder: nothing was removed" in two.run("rm", "-y", f"{STORE}/old", code=2)
@@ -77,6 +78,7 @@ def test_removing_asks_and_is_careful(two: TwoTargets, pictures: Path) -> None:
     assert "There is nothing at" in two.run("ls", f"{STORE}/old", code=8)
 
 
+@pytest.mark.full
 def test_every_kind_of_credentials_serves_and_none_is_told(two: TwoTargets, pictures: Path) -> None:
     identity = json.loads((two.local.folder / "data" / "identity.json").read_text())
     account, key = identity["storage_account"], identity["storage_key"]

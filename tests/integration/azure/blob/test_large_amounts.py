@@ -26,7 +26,7 @@ EARLY: Final = "002/00200.bin"
 """When this one is gone, more than 200 are."""
 TRIES: Final = 5
 
-pytestmark = pytest.mark.timeout(7200)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(7200)]
 
 
 def checksum(path: Path) -> str:

@@ -26,6 +26,18 @@ WRITES = (
 """The requests that make jobs, by SDK, that tag them, and that register models."""
 
 
+class Workers(dict[str, Worker]):
+    """The workers by SDK."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        super().__init__()
+        self._emulator = emulator
+
+    def __missing__(self, sdk: str) -> Worker:
+        python, sdks = (sys.executable, ("v2",)) if sdk == "v2" else (python_of_v1(), ("v1", "v2"))
+        return self.setdefault(sdk, Worker(self._emulator, python, sdks, self._emulator.folder / f"{sdk}.log"))
+
+
 class InAzure:
     """See `tests.contracts.job_service.Subject`."""
 
@@ -93,17 +105,14 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
 
 @pytest.fixture(scope="module")
 def workers(emulator: Emulator) -> Iterator[Mapping[str, Worker]]:
-    """A process for each SDK: azureml-core has a Python of its own."""
-    started = {
-        "v2": Worker(emulator, sys.executable, ("v2",), emulator.folder / "v2.log"),
-        "v1": Worker(emulator, python_of_v1(), ("v1", "v2"), emulator.folder / "v1.log"),
-    }
+    """A process for each SDK, started at its first use: azureml-core has a separate Python."""
+    started = Workers(emulator)
     yield started
     for worker in started.values():
         worker.close()
 
 
-@pytest.fixture(scope="module", params=["v2", "v1"])
+@pytest.fixture(scope="module", params=["v2", pytest.param("v1", marks=pytest.mark.full)])
 def subject(request: pytest.FixtureRequest, emulator: Emulator, workers: Mapping[str, Worker]) -> Subject:
     return (BySdkV1 if request.param == "v1" else InAzure)(workers[request.param], emulator)
 

@@ -30,7 +30,7 @@ WORKERS = int(os.environ.get("AML_TRAIN_TRUST_WORKERS", "6"))
 CONTAINER_NUMBERS = (0, 5, 6, 7, *range(8, 24))
 
 #: On a machine under load; `execute` ends what hangs.
-pytestmark = pytest.mark.timeout(4 * 3600)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(4 * 3600)]
 
 
 @pytest.fixture(scope="module")

@@ -323,7 +323,8 @@ def shapes() -> dict[str, Shape]:
         patch.setattr(aml_emulator.api.routing, "check", noted)
         chance = random.Random(1)  # noqa: S311 - the same each time
         for current, route in ROUTES.items():
-            for _ in range(40):
+            # A GET has no body: nothing of it is found by trying often.
+            for _ in range(0 if route.method in ("GET", "HEAD") else 40):
                 fuzz = Fuzz(route, chance, None, experiment_of(service))
                 ask(service, [(route.method, host_of(route), fuzz.path(), f"api-version={VERSION}", [], b"{}")])
                 if current in found:
