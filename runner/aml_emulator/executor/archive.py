@@ -1,4 +1,4 @@
-"""Files between Blob storage and a container, as tar streams: nothing is bind-mounted, nothing held whole."""
+"""Files between Blob storage and a container, as tar streams, without bind mounts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST_SHOWN = 200
 
 
 class ContentError(Exception):
-    """What a job needs is not stored, or not as it was announced.
+    """An input of the job is not stored, or not with its announced size.
 
     No OSError: those the HTTP client takes for its own while it sends an archive.
     """
@@ -37,7 +37,7 @@ class ContentError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One member of an archive to be made. Without *read* it is a folder. *path* is absolute in the container."""
+    """A member of a new archive at an absolute *path*; a folder without *read*."""
 
     path: str
     mode: int
@@ -63,9 +63,9 @@ def blob_entries(
     single: bool = False,
     wanted: Callable[[str], bool] = lambda _path: True,
 ) -> Iterator[Entry]:
-    """Yield the files of *folder* below *target*, executable; with *single* the one blob as *target* itself.
+    """Yield the files of *folder* below *target*; with *single* one blob as *target*.
 
-    *wanted* tells by a file's path below *folder* whether it is taken.
+    *wanted* returns by a file's path below *folder* whether it is taken. All are executable.
 
     Raises:
         UnsafePathError: a blob's name leads outside of the folder.
@@ -91,7 +91,9 @@ def _reader(blobs: BlobStore, container: str, name: str) -> Callable[[], Iterato
 
 
 def tar_stream(entries: Iterable[Entry]) -> Iterator[bytes]:
-    """Yield a tar archive of *entries*, for extraction at ``/``. Small files are fetched several at a time.
+    """Yield a tar archive of *entries*, for extraction at ``/``.
+
+    Small files are fetched several at a time.
 
     Raises:
         ContentError: a file did not have the size that was announced.
@@ -179,7 +181,7 @@ def capture(
     on_file: Callable[[str, int], None],
     skip: Callable[[str, tarfile.TarInfo], bool] = lambda _path, _member: False,
 ) -> tuple[str, ...]:
-    """Store the files of a tar stream that the engine made of one path, and return notes on what was left out.
+    """Store the files of a tar stream from the engine; return notes on omitted ones.
 
     Links to files of the same archive are stored as copies; links to anywhere else, anything that is neither file nor folder, and
     files whose names no blob can have, are left out. Empty folders have no counterpart in Blob storage.
@@ -190,7 +192,7 @@ def capture(
         target: where to.
         base: a folder below *target*; empty for *target* itself.
         on_file: called for every stored file with its path below *target* and its size.
-        skip: tells of each member that is no folder, by its path, whether it is passed over.
+        skip: returns for each member that is no folder, by its path, whether it is skipped.
 
     Raises:
         UnsafePathError: a member's name leads outside of the archive.
@@ -231,7 +233,7 @@ class _Capture:
                 self._take(archive, member, pool)
             self._drain(0)
             self._copy_links()
-        # What follows the archive's end mark is read too: only then is the connection that it came by free again.
+        # The data after the archive's end mark is read too: only then is the connection free again.
         deque(chunks, maxlen=0)
         return tuple(self._notes)
 
@@ -262,7 +264,7 @@ class _Capture:
 
     @staticmethod
     def _relative(name: str) -> str:
-        """Return a member's path without its first component; empty for the archive's root."""
+        """Return a member's path without its first component, empty for the root."""
         inner = safe_relative(name).partition("/")[2]
         return safe_relative(inner) if inner else ""
 
@@ -314,7 +316,7 @@ class _Capture:
 
 
 def _no_blob(name: str) -> str | None:
-    """Tell why no blob can have that name; None where one can.
+    """Return why no blob can have that name, None if one can.
 
     A name is Unicode, of 1 to 1,024 characters:
     https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata#blob-names
@@ -327,13 +329,16 @@ def _no_blob(name: str) -> str | None:
 
 
 def _printable(name: str) -> str:
-    """Return a name as text that can be written: bytes that are no UTF-8 become such as ``\\udcff``."""
+    """Return a name as writable text: bytes that are no UTF-8 become ``\\udcff`` etc."""
     text = name.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _link_target(path: str, linkname: str) -> str:
-    """Return where a symbolic link at *path* leads, as a path of the same archive; an impossible one if it leaves it."""
+    """Return the target of a symbolic link at *path*, as a path of the same archive.
+
+    It is an impossible path if the link leaves the archive.
+    """
     if linkname.startswith("/"):
         return "/"
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), linkname))

@@ -1,4 +1,4 @@
-"""Images of environments: of a build context, or of a conda file over an image; each made once, whoever asks for it."""
+"""Images of environments: of a build context, or of a conda file over an image."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from aml_emulator.executor.images import BuildOutput, ImageUnavailableError
 from aml_emulator.executor.spec import BlobStore, BuildSpec, ExecutorSettings, Folder
 
 TOOLS: Final = ("conda", "mamba", "micromamba")
-"""What can make an environment, in the order of choice."""
+"""The programs that can create an environment, in the order of choice."""
 
 _FOLDERS: Final = (
     "/opt/miniconda/bin",
@@ -42,7 +42,7 @@ MICROMAMBA: Final = "micromamba"
 
 
 def tool_paths(path_variable: str) -> tuple[str, ...]:
-    """Return where a tool may lie in an image whose PATH is *path_variable*, in the order of choice."""
+    """Return the possible paths of a tool in an image, in the order of choice."""
     folders = dict.fromkeys((*filter(lambda one: one.startswith("/"), path_variable.split(":")), *_FOLDERS))
     return tuple(f"{folder.rstrip('/')}/{tool}" for tool in TOOLS for folder in folders)
 
@@ -101,7 +101,7 @@ def _dockerfile(base: str, prefix: str, tool: str | None) -> str:
 logger = logging.getLogger(__name__)
 
 BUILD_LOG_PATH = "azureml-logs/20_image_build_log.txt"
-"""Where AzureML shows the build of a job's image, within the run's artefacts."""
+"""AzureML's path of the log of an image build, among the run's artifacts."""
 
 _LOCK_POLL_SECONDS = 0.2
 _FETCH_SECONDS = 60
@@ -109,7 +109,7 @@ _MAX_DOCKERFILE_BYTES = 1024 * 1024
 
 
 class BuildFailedError(Exception):
-    """The image cannot be built, by the fault of its environment; the message says why."""
+    """The environment prevents the build of its image; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ class BuildWaiter:
     Attributes:
         log: takes text of the build's log.
         go_on: called now and then; raises to end the build.
-        hold: is given the build's output, by which it can be broken off, and None when it is over.
+        hold: receives the build's output, by which it can be interrupted, and None when it is over.
     """
 
     log: Callable[[str], None]
@@ -128,7 +128,7 @@ class BuildWaiter:
 
 
 class ImageBuilder:
-    """Builds images on the engine. Safe to use from several threads; one image is built by one of them.
+    """Builds images on the engine, each once. Thread-safe.
 
     Args:
         engine: where images are built.
@@ -144,7 +144,7 @@ class ImageBuilder:
         self._locks: dict[str, threading.Lock] = {}
 
     def is_built(self, build: BuildSpec) -> bool:
-        """Tell whether the image is there."""
+        """Return whether the image exists."""
         return self._engine.images.has(build.tag)
 
     def build(self, build: BuildSpec, waiter: BuildWaiter) -> None:
@@ -154,7 +154,7 @@ class ImageBuilder:
             BuildFailedError: it cannot be built.
         """
         if build.context is not None and build.conda is not None and build.base is not None:
-            # First what the Dockerfile makes, under a name of its own; other environments may share it.
+            # First the Dockerfile's image under a separate name; other environments may share it.
             self.build(replace(build, tag=build.base, base=None, conda=None), waiter)
             build = replace(build, context=None)
         with self._alone(build, waiter):
@@ -222,7 +222,7 @@ class ImageBuilder:
         return archive.tar_stream(entries)
 
     def _context_entries(self, build: BuildSpec, folder: Folder, waiter: BuildWaiter) -> Iterator[archive.Entry]:
-        """Yield the files of a build context, without what its ``.dockerignore`` leaves out."""
+        """Yield the files of a build context that ``.dockerignore`` does not exclude."""
         ignored = ignore_rules(self._read(folder, ".dockerignore").decode(errors="replace"), build.dockerfile)
         dockerfile = layout.safe_relative(build.dockerfile)
         text = self._read(folder, dockerfile)
@@ -269,7 +269,7 @@ def fetch_micromamba(url: str) -> bytes:
     """Return the program micromamba.
 
     Args:
-        url: of its package, a tar archive with ``bin/micromamba``; ``file:`` for one that lies here
+        url: of its package, a tar archive with ``bin/micromamba``; ``file:`` for a local one
             (https://mamba.readthedocs.io/en/latest/installation/micromamba-installation.html).
 
     Raises:
@@ -294,7 +294,7 @@ def fetch_micromamba(url: str) -> bytes:
 
 
 def ignore_rules(text: str, dockerfile: str) -> Callable[[str], bool]:
-    """Return what tells for a path of a build context whether ``.dockerignore`` leaves it out.
+    """Return a function that says whether ``.dockerignore`` excludes a path.
 
     The Dockerfile and ``.dockerignore`` itself are always sent, as by the docker command.
     """
@@ -305,7 +305,7 @@ def ignore_rules(text: str, dockerfile: str) -> Callable[[str], bool]:
 
 
 def for_engine(dockerfile: bytes, settings: ExecutorSettings) -> bytes:
-    """Return a Dockerfile in which images of the emulator's own registry have the name by which the engine finds them."""
+    """Return a Dockerfile with the engine's name for the emulator's registry."""
     host = re.escape(settings.registry_login_server.encode())
     name = settings.registry_engine_name.encode()
     pattern = rb"(?im)^(\s*FROM\s+(?:--\S+\s+)*|\s*(?:COPY|ADD)\s+(?:--\S+\s+)*--from=)" + host + rb"/"

@@ -1,4 +1,4 @@
-"""The containers of one run that is under way, one for each node: their output, their end, and who failed first."""
+"""The containers of a run, one for each node: their output, end and first failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class ContainerExit:
-    """How the command ended: the status of the process that failed first, its node's end, and where its output is.
+    """The end of the command: the first failed process, its node's end, its output.
 
     *who* is what failed, for messages; *tail* the last lines of its output.
     """
@@ -37,7 +37,7 @@ class ContainerExit:
 
 @dataclass(frozen=True, kw_only=True)
 class _End:
-    """How a process ended. *uptime* is the machine's, in seconds: one clock for all nodes, in steps of 10 ms."""
+    """The end of a process; *uptime* is the machine's, in seconds, for all nodes."""
 
     process: ranks.Process
     code: int
@@ -46,7 +46,7 @@ class _End:
 
     @property
     def order(self) -> tuple[float, bool, int]:
-        """Sorts by time; in one step those come later that were told to end, and those that ended later on their node."""
+        """Sorts by time, then terminated processes later, then by the order on a node."""
         return self.uptime, self.code == TERMINATED, self.position
 
 
@@ -89,7 +89,7 @@ class Containers:
             logger.warning("A container of run %s could not be stopped: %s", self._spec.run_id, fault_text(error))
 
     def wait(self) -> None:
-        """Wait until every one has ended. The first one that fails ends the others, and so does the end of mpirun.
+        """Wait for all containers; the first failure, or mpirun's end, ends the others.
 
         Raises:
             EngineFault: a container or the engine vanished.
@@ -119,21 +119,21 @@ class Containers:
             ended.put((node, error))
 
     def finish(self) -> None:
-        """Store what is left of all output, once every container has ended; raises what the store raised."""
+        """Store the rest of all output when every container has ended; raise store errors."""
         for output in (*self._processes, *self._nodes):
             output.finish()
 
     def abandon(self) -> None:
-        """Store no more output; whoever adopts the run goes on from here."""
+        """Store no more output; the process that adopts the run continues."""
         for output in (*self._processes, *self._nodes):
             output.abandon()
 
     def readers(self) -> tuple[Callable[[str], Iterator[bytes] | None], ...]:
-        """Return for each node what gives a path of it as a tar stream; the first node comes last, so that it counts."""
+        """Return for each node a function from path to tar stream; the first node is last."""
         return tuple(partial(self._engine.get, one) for one in reversed(self.ids))
 
     def container_exit(self) -> ContainerExit:
-        """Tell how the command ended, once all has been waited for and stored."""
+        """Return how the command ended, when all containers were waited for."""
         failed = [end for end in self._ends() if end.code != 0]
         if failed:
             first = min(failed, key=lambda end: end.order)
@@ -145,7 +145,7 @@ class Containers:
                 log=process.log,
                 tail=self._processes[process.rank].tail(),
             )
-        # Nobody told of a failure: a container was killed as a whole, or what starts the processes failed.
+        # No process reported a failure: a container was killed as a whole, or the launcher failed.
         wrong = [node for node, how in self._exits.items() if how.code != 0]
         if self._spec.launcher == "mpi" and self._exits[0].code == 0:
             wrong = []
@@ -164,7 +164,7 @@ class Containers:
         )
 
     def _ends(self) -> list[_End]:
-        """Return how the processes ended that lived to tell it."""
+        """Return the ends of the processes that reported them."""
         processes = ranks.processes(self._spec)
         found = []
         for container_id in self.ids if processes else ():
@@ -190,7 +190,7 @@ def node_log(spec: RunSpec, node: int) -> str:
 
 
 class Logs:
-    """Where the output of a run's containers is stored."""
+    """The stored output of a run's containers."""
 
     def __init__(self, spec: RunSpec, blobs: BlobStore, sink: RunSink) -> None:
         self._spec = spec
@@ -199,13 +199,13 @@ class Logs:
         self._told: set[str] = set(ranks.log_paths(spec))
 
     def begin(self) -> None:
-        """Make the logs that the run has from its start, and tell of them: from now on it counts as begun."""
+        """Create the run's first logs and report them: the run counts as begun."""
         for path in ranks.log_paths(self._spec):
             self.append(path, b"")
             self._sink.log(path)
 
     def append(self, path: str, data: bytes) -> None:
-        """Add *data* to a log; one that is there only when something is in it is told of by its first bytes."""
+        """Add *data* to a log; a log that exists only with content is reported then."""
         if path not in self._told and not data:
             return
         self._blobs.append(self._spec.artifacts.container, self._spec.artifacts.name_of(path), data)
@@ -219,7 +219,7 @@ class Logs:
         return sum(item.size for item in self._blobs.walk(place.container, place.name_of(path)))
 
     def resume(self, node: int, engine: Engine, container_id: str) -> OutputReader:
-        """Take up what a node's main process writes; see :func:`aml_emulator.executor.logs.resume`."""
+        """Resume a node's main output; see :func:`aml_emulator.executor.logs.resume`."""
         path, place = node_log(self._spec, node), self._spec.artifacts
         if path not in self._told and not self.stored(path):
             return OutputReader(
@@ -238,7 +238,7 @@ class Logs:
         )
 
     def tell(self) -> None:
-        """Tell again of the logs that the run has from its start."""
+        """Report the run's first logs again."""
         for path in ranks.log_paths(self._spec):
             self._sink.log(path)
 
@@ -268,7 +268,9 @@ def attached(spec: RunSpec, engine: Engine, ids: Sequence[str], logs: Logs) -> l
 
 
 def go(spec: RunSpec, engine: Engine, ids: Sequence[str], direct: str) -> None:
-    """Let the processes of a distributed job begin, all of whose containers run; *direct* is their NO_PROXY so far.
+    """Let the processes of a distributed job begin, when all containers run.
+
+    *direct* is their NO_PROXY so far.
 
     It may be called again: nothing changes for processes that have begun.
     """
@@ -280,7 +282,7 @@ def go(spec: RunSpec, engine: Engine, ids: Sequence[str], direct: str) -> None:
 
 
 def go_again(spec: RunSpec, engine: Engine, ids: Sequence[str], direct: str) -> None:
-    """Let those begin that an earlier process of the emulator had not told to; where one has ended, it is too late for that."""
+    """Let processes begin that an earlier emulator did not, unless one has ended."""
     if spec.launcher == "once" or all(engine.has(one, launch.GO) for one in ids):
         return
     if all(engine.state(one)["Running"] for one in ids):

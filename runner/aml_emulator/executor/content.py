@@ -1,4 +1,4 @@
-"""What a job's container holds before its command starts, and what is kept of it afterwards."""
+"""The content of a job's container before its command, and its results afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PYTHON_FILES = {
     "aml_run_flush.py": Path(__file__).with_name("run_flush.py"),
     "sitecustomize.py": Path(__file__).with_name("run_flush_site.py"),
 }
-"""What every Python of a job loads when it starts: name there → where it is here."""
+"""The files that every Python of a job loads at start: name there → file here."""
 
 Get = Callable[[str], Iterator[bytes] | None]
 """Gives a path of the container as a tar stream, or None where there is nothing."""
@@ -73,9 +73,9 @@ class Content:
             ) from error
 
     def capture(self, nodes: Sequence[Get], sink: RunSink) -> Iterator[str]:
-        """Store ``outputs``, ``logs``, the named outputs, and what changed in inputs; yield notes on what is amiss.
+        """Store outputs, logs and changed inputs of a run; yield notes on problems.
 
-        Where two nodes have a file of one name, that of the later one of *nodes* stays.
+        If two nodes have a file of one name, that of the later one of *nodes* stays.
 
         Raises:
             UnsafePathError, tarfile.TarError: as :func:`aml_emulator.executor.archive.capture`.
@@ -103,7 +103,7 @@ class Content:
         yield from self._write_back(nodes)
 
     def _write_back(self, nodes: Sequence[Get]) -> list[str]:
-        """Store what the command changed in inputs of the mode ``ReadWriteMount``, and return notes.
+        """Store changed files of inputs of the mode ``ReadWriteMount``; return notes.
 
         Files that were put there and are gone from any node are deleted from storage as well, where this process put them.
         """
@@ -126,7 +126,7 @@ class Content:
                 kept = kept & seen
             if item.name not in self._placed:
                 notes.append(
-                    f"What the job deleted of the input {item.name} stays: the emulator was restarted meanwhile."
+                    f"Files of the input {item.name} that the job deleted stay: the emulator was restarted meanwhile."
                 )
             for path in self._placed.get(item.name, set()) - kept - changed:
                 name = item.location.name_of(path) if path else item.location.prefix.strip("/")
@@ -139,7 +139,7 @@ def _unheard(_path: str, _size: int) -> None:
 
 
 def _unchanged(path: str, member: tarfile.TarInfo, seen: set[str]) -> bool:
-    """Remember a file, and tell whether it is as it was put there: our archives carry the time 0."""
+    """Return whether a file is unchanged, and remember it: our archives have time 0."""
     seen.add(path)
     return member.isreg() and member.mtime == 0
 

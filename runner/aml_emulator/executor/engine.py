@@ -1,4 +1,4 @@
-"""The Docker engine as the executor uses it: a network per job and a container per node; :mod:`aml_emulator.executor.images` has its images.
+"""The Docker engine of the executor: a network per job and a container per node.
 
 Facts on the engine: https://docs.docker.com/reference/api/engine/. Everything that is made carries the labels of
 :func:`aml_emulator.executor.engine_words.labels`, and nothing without this emulator's label is ever removed.
@@ -44,14 +44,14 @@ DEFAULT_SHM_BYTES = 2 * 1024**3
 STOP_GRACE_SECONDS = 5
 
 FOLLOWED = b"followed:"
-"""What is put before the output that :meth:`Engine.follow_file` gives."""
+"""Precedes the output of :meth:`Engine.follow_file`."""
 
 VOLUME_PATH = "/mnt/azureml/cr/shared"
-"""Where a job's nodes find what they share."""
+"""The folder that a job's nodes share."""
 
 
 class OutputStream:
-    """What a container writes, in chunks; None for nothing. To be closed after the last of them, or earlier."""
+    """A container's output in chunks, None for a pause; close it after use."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -60,15 +60,15 @@ class OutputStream:
         return iter(self._stream or ())
 
     def close(self) -> None:
-        """Give back the connection. The stream's own close() leaves its socket open, and fails on one that has ended."""
+        """Release the connection: the stream's own close() leaves its socket open."""
         if self._stream is not None:
             self._stream._response.close()
 
 
 class _Marked(OutputStream):
-    """What comes after ``FOLLOWED``; nothing where that does not come.
+    """The output after ``FOLLOWED``, or nothing if that does not come.
 
-    Where a container ends just then, the engine's own complaint takes the place of the output.
+    If a container ends just then, the engine's complaint takes the place of the output.
     """
 
     def __iter__(self) -> Iterator[bytes]:
@@ -125,7 +125,7 @@ class Engine:
         self._lock = threading.Lock()
 
     def ready(self) -> bool:
-        """Return whether the engine answers, and the networks of jobs of an earlier process are known."""
+        """Return whether the engine answers and the networks of earlier jobs are known."""
         try:
             answers = bool(self._pinger.ping())
             if answers and not self.networks.known:
@@ -140,7 +140,7 @@ class Engine:
         self._pinger.close()
 
     def create_network(self, run_id: str) -> Network:
-        """Make the run's network, with the emulator on it; one that a crash left behind is replaced."""
+        """Create the run's network with the emulator on it; one after a crash is replaced."""
         # The engine takes a container's published ports from its network that is first by name. A job's must not be that:
         # each one would move the emulator's ports, and refuse connections for a moment.
         name = f"zz-job-{self._name(run_id)}"
@@ -163,7 +163,7 @@ class Engine:
             raise
 
     def join_network(self, run_id: str) -> None:
-        """Put the emulator back on a running job's network, where it is not: it may have been made anew."""
+        """Connect the emulator to a running job's network again, if it is not."""
         if self._container is None:
             return
         for network_id in self._networks(run_id):
@@ -193,7 +193,7 @@ class Engine:
 
         Args:
             node: its number.
-            alias: its name on the run's network, beside that of the container.
+            alias: its name on the run's network, next to that of the container.
             volume: the run's volume, to be mounted at ``VOLUME_PATH``.
         """
         options = {"shm_size": DEFAULT_SHM_BYTES if shm_bytes is None else shm_bytes, **(host_options or {})}
@@ -239,7 +239,7 @@ class Engine:
         return str(next(iter(networks.values()))["IPAddress"])
 
     def create_volume(self, run_id: str) -> str:
-        """Make a volume that the run's nodes share, and return its name; one that a crash left behind is replaced."""
+        """Create a volume for the run's nodes; one after a crash is replaced."""
         self.remove_volumes(run_id)
         created = self._api.create_volume(self._name(run_id), labels=labels(self._instance, run_id))
         return str(created["Name"])
@@ -265,7 +265,7 @@ class Engine:
         """Start the container.
 
         Raises:
-            InitMissingError: the engine has no docker-init; a container made anew goes without it.
+            InitMissingError: the engine has no docker-init; create the container again without it.
         """
         try:
             self._api.start(container_id)
@@ -288,12 +288,12 @@ class Engine:
         return cast("Generator[bytes, None, None]", stream)
 
     def has(self, container_id: str, path: str) -> bool:
-        """Tell whether there is a small file at *path*."""
+        """Return whether a small file exists at *path*."""
         stream = self.get(container_id, path)
         return stream is not None and bool(b"".join(stream))
 
     def attach(self, container_id: str) -> OutputStream:
-        """Return what the container will write, stdout and stderr in order; to be called before it is started."""
+        """Return the container's coming output; call it before the start."""
         return OutputStream(self._api.attach(container_id, stdout=True, stderr=True, stream=True, logs=False))
 
     def output(self, container_id: str, *, follow: bool) -> OutputStream:
@@ -304,9 +304,9 @@ class Engine:
         return OutputStream(self._api.logs(container_id, stdout=True, stderr=True, stream=True, follow=follow))
 
     def follow_file(self, container_id: str, path: str) -> OutputStream:
-        """Return what is written to a file of a running container, from its start until the container has ended.
+        """Return a growing file of a running container, from its start to the end.
 
-        Nothing comes from an image that has no ``tail``; once the container has ended, :meth:`file` has it all.
+        Nothing comes from an image without ``tail``; once the container has ended, :meth:`file` returns all of it.
         """
         script = 'command -v tail >/dev/null || exit 0; printf "$1"; exec tail -c +1 -f "$0" 2>/dev/null'
         command = ["/bin/sh", "-c", script, path, FOLLOWED.decode()]
@@ -331,11 +331,11 @@ class Engine:
                     while content is not None and (chunk := content.read(1024 * 1024)):
                         yield chunk
             for _ in stream:
-                # What follows the archive's end mark is read too: only then is the connection free again.
+                # The data after the archive's end mark is read too: only then is the connection free again.
                 pass
 
     def wait(self, container_id: str) -> Exit:
-        """Wait until the container has ended; raises what docker-py raises when it or the engine vanishes."""
+        """Wait until the container has ended; raise docker-py's error if it vanishes."""
         code = int(self._api.wait(container_id, timeout=None)["StatusCode"])
         state: dict[str, Any] = self._api.inspect_container(container_id)["State"]
         return Exit(
@@ -346,14 +346,14 @@ class Engine:
         )
 
     def stop(self, container_id: str) -> None:
-        """End the container: SIGTERM, five seconds of grace, SIGKILL. One that has ended is no error."""
+        """End the container: SIGTERM, five seconds of grace, SIGKILL."""
         try:
             self._api.stop(container_id, timeout=STOP_GRACE_SECONDS)
         except NotFound:
             logger.debug("Container %s was gone before it was stopped", container_id)
 
     def find(self, run_id: str) -> tuple[str, ...]:
-        """Return the ids of the run's containers, whatever their state, in the order of its nodes."""
+        """Return the ids of the run's containers in any state, in the order of its nodes."""
         wanted = [f"{key}={value}" for key, value in labels(self._instance, run_id).items()]
         found = self._api.containers(all=True, filters={"label": wanted})
         return tuple(
@@ -389,7 +389,7 @@ class Engine:
             logger.warning("Network %s could not be removed: %s", network_id, fault_text(error))
 
     def sweep(self, *, keep: frozenset[str]) -> None:
-        """Remove this emulator's containers, networks and volumes, but for those of the runs in *keep*."""
+        """Remove this emulator's containers, networks and volumes but those of *keep*."""
         own = {"label": [f"{INSTANCE_LABEL}={self._instance}"]}
         networks = self._own_networks()
         self.networks.load(networks)
@@ -435,4 +435,4 @@ class Engine:
 
 
 class InitMissingError(Exception):
-    """The engine was asked for an init process and has none."""
+    """The engine has no init process for a container that needs one."""

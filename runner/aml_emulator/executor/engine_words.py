@@ -1,4 +1,4 @@
-"""What is said to the engine and of it: the labels of everything that is made, its patience, its faults."""
+"""Labels of everything on the engine, time-outs of calls, and the engine's faults."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ RUN_LABEL = "org.aml-train.emulator.run"
 NODE_LABEL = "org.aml-train.emulator.node"
 
 ENGINE_SECONDS = 600
-"""Patience with one call to the engine: extracting a large input into a container takes its time."""
+"""Time-out of one call to the engine: extracting a large input into a container is slow."""
 
 PING_SECONDS = 30
 
 EngineFault = (DockerException, RequestException)
-"""What docker-py raises when the engine refuses or does not answer."""
+"""docker-py's errors if the engine refuses or does not answer."""
 
 
 def labels(instance: str, run_id: str) -> dict[str, str]:
@@ -24,5 +24,5 @@ def labels(instance: str, run_id: str) -> dict[str, str]:
 
 
 def fault_text(error: Exception) -> str:
-    """Return what the engine said, without the addresses that docker-py wraps around it."""
+    """Return the engine's message without docker-py's addresses around it."""
     return str(error.explanation) if isinstance(error, APIError) and error.explanation else str(error)

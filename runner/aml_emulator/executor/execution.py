@@ -25,22 +25,22 @@ from aml_emulator.executor.start import RunFailedError, Start, abandoned_on_erro
 logger = logging.getLogger(__name__)
 
 NOTES_PATH = "system_logs/emulator.log"
-"""Where the emulator tells what it did differently from what the job asked for."""
+"""The log of differences between the job's request and its execution."""
 
 StopReason = Literal["cancel", "timeout", "lost"]
 """Why a run is stopped: by its owner, by its limit, or because what it runs on is gone."""
 
 
 class RunStoppedError(Exception):
-    """The run was asked to stop before its command ran."""
+    """The run was cancelled before its command ran."""
 
 
 class LeftBehindError(Exception):
-    """The emulator is closing: the container goes on, and whoever comes next will adopt it."""
+    """The emulator is closing: the container continues, and the next one adopts it."""
 
 
 def has_begun(blobs: BlobStore, spec: RunSpec) -> bool:
-    """Tell whether the run's containers were about to be started, or more: its logs are made just before."""
+    """Return whether the run's containers may have been started: its logs exist."""
     return any(blobs.walk(spec.artifacts.container, spec.artifacts.name_of(ranks.log_paths(spec)[0])))
 
 
@@ -51,7 +51,7 @@ class _Result:
 
 
 class JobExecution:
-    """Executes one :class:`RunSpec`; :meth:`execute` or :meth:`adopt` is called once, in a thread of its own."""
+    """Executes a :class:`RunSpec` in a thread, by :meth:`execute` or :meth:`adopt`."""
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class JobExecution:
         self._conclude(self._execute)
 
     def adopt(self, containers: Sequence[str]) -> None:
-        """Follow the containers that an earlier process of the emulator started, and report how they ended."""
+        """Follow the containers of an earlier emulator process; report their end."""
         self._conclude(lambda: self._follow_adopted(containers))
 
     def stop(self, reason: StopReason, error: RunError | None = None) -> None:
-        """Ask the run to end; returns at once. Once the command has ended this changes nothing.
+        """Cancel the run and return at once, without effect once the command has ended.
 
         Args:
             reason: the first one counts.
@@ -105,7 +105,7 @@ class JobExecution:
             threading.Thread(target=running.stop, daemon=True).start()
 
     def leave_behind(self) -> None:
-        """Let go of the run without ending it: nothing more is stored or reported."""
+        """Detach from the run without ending it: nothing more is stored or reported."""
         with self._lock:
             self._left_behind = True
             outputs, building = tuple(self._outputs), self._building
@@ -115,14 +115,14 @@ class JobExecution:
             building.break_off()
 
     def _conclude(self, work: Callable[[], _Result]) -> None:
-        """Do *work*, report its result whatever happens, and then clear away what the engine holds of this run."""
+        """Do *work*, report its result in any case, and clear the engine."""
         try:
             result = self._result_of(work)
             if self._left_behind:
                 return
             self._sink.finished(result.status, result.error)
         except LeftBehindError:
-            logger.info("Run %s goes on without the emulator", self.spec.run_id)
+            logger.info("Run %s continues without the emulator", self.spec.run_id)
             return
         self._clear()
 
@@ -152,10 +152,13 @@ class JobExecution:
             if shares(self.spec):
                 self._engine.remove_volumes(self.spec.run_id)
         except EngineFault as error:
-            logger.warning("What run %s left on the engine stays there: %s", self.spec.run_id, fault_text(error))
+            logger.warning("The remains of run %s on the engine stay there: %s", self.spec.run_id, fault_text(error))
 
     def _undo(self) -> None:
-        """Clear away containers of a command that never began. The logs go first: without containers they say "begun"."""
+        """Remove the containers of a command that never began, and its logs before.
+
+        Without containers, logs mean that the command began.
+        """
         self._logs.undo()
         self._clear()
 
@@ -180,7 +183,7 @@ class JobExecution:
             return self._follow(containers)
 
     def _build(self, build: BuildSpec) -> None:
-        """Have the image of the job's environment made, with the log of it among the job's logs."""
+        """Have the environment's image built, with the build's log among the job's logs."""
         if self._builder.is_built(build):
             return
         place = self.spec.artifacts
@@ -189,7 +192,7 @@ class JobExecution:
         def append(data: bytes) -> None:
             self._blobs.append(place.container, name, data)
 
-        # What a build wrote that ended with an earlier process of the emulator.
+        # The log of a build that ended with an earlier process of the emulator.
         self._blobs.delete_prefix(place.container, name)
         append(b"")
         self._sink.log(BUILD_LOG_PATH)
@@ -205,7 +208,7 @@ class JobExecution:
             )
             raise RunFailedError(RunError(code="UserError", message=message)) from error
         except (*EngineFault, OSError, ValueError, AttributeError):
-            # A build that was broken off ends in the middle of a message, or of a connection that is gone.
+            # An interrupted build ends in the middle of a message, or of a connection that is gone.
             self._go_on()
             raise
         finally:
@@ -239,7 +242,7 @@ class JobExecution:
         self._sink.status(word)
 
     def _follow(self, containers: Containers, *, timeout: float | None = None) -> _Result:
-        """Wait for the command's end, store the logs and what it left, and tell how it went."""
+        """Wait for the command's end, store logs and outputs, and return the result."""
         self._status("Running")
         with self._lock:
             self._running = containers
@@ -316,7 +319,7 @@ class JobExecution:
             return self._follow(containers, timeout=self._time_left(started))
 
     def _time_left(self, started_at: str) -> float | None:
-        """Return the seconds until the time-out of a command that started at *started_at*, as the engine writes it."""
+        """Return the seconds to a command's time-out from its start in the engine's form."""
         if self.spec.timeout_seconds is None:
             return None
         # The engine writes nanoseconds, which fromisoformat refuses.
@@ -333,7 +336,7 @@ class JobExecution:
             self._sink.log(NOTES_PATH)
 
     def _followed(self, outputs: list[OutputReader]) -> list[OutputReader]:
-        """Return *outputs*, remembered so that they can be let go of."""
+        """Return *outputs*, remembered so that they can be released."""
         with self._lock:
             self._outputs += outputs
             left = self._left_behind

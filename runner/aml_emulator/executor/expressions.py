@@ -29,7 +29,7 @@ class Reference:
     Attributes:
         group: which mapping it is looked up in.
         name: the key there.
-        optional: whether it stands in a ``$[[...]]``.
+        optional: whether it is in a ``$[[...]]``.
     """
 
     group: Literal["inputs", "outputs"]
@@ -41,7 +41,7 @@ def expression_references(command: str) -> tuple[Reference, ...]:
     """Return every reference of *command*, in order of appearance.
 
     Raises:
-        ExpressionError: something other than ``inputs.NAME`` or ``outputs.NAME`` stands in the braces.
+        ExpressionError: something other than ``inputs.NAME`` or ``outputs.NAME`` is in the braces.
     """
     brackets = [match.span() for match in OPTIONAL.finditer(command)]
     found = []

@@ -1,4 +1,4 @@
-"""Inputs that lie elsewhere on the web: fetched by the emulator, through the proxy of its own environment.
+"""Inputs from the web, fetched by the emulator through its environment's proxy.
 
 Without such a proxy a host is resolved once for each connection, and its address decides (:mod:`aml_emulator.network.outward`).
 """
@@ -32,7 +32,7 @@ Sessions = Callable[[], requests.Session]
 
 
 def guarded(outward: Outward) -> Sessions:
-    """Return what gives HTTP clients that connect to nothing but what *outward* allows."""
+    """Return a factory of HTTP clients that connect to what *outward* allows."""
 
     def session() -> requests.Session:
         made = requests.Session()
@@ -47,7 +47,7 @@ def guarded(outward: Outward) -> Sessions:
 def fetched(
     inputs: tuple[InputSpec, ...], go_on: Callable[[], None], *, session: Sessions | None = None
 ) -> Iterator[dict[str, IO[bytes]]]:
-    """Give the files of those *inputs* that have an address on the web, by the inputs' names; gone afterwards.
+    """Yield the files of web *inputs* by the inputs' names; they are temporary.
 
     Args:
         inputs: all inputs of a job.
@@ -91,7 +91,7 @@ class _RefusedError(Exception):
 
 
 class _Adapter(HTTPAdapter):
-    """Has connections dialled by :func:`_dial`; those to a proxy of the environment are not concerned."""
+    """Connections that :func:`_dial` opens, but for those to the environment's proxy."""
 
     def __init__(self, outward: Outward) -> None:
         self._outward = outward

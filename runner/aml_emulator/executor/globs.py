@@ -1,4 +1,4 @@
-"""Wildcards in the path of an input: ``*`` and ``?`` within a name, ``**`` across folders. Pure.
+"""Wildcards of an input's path: ``*``, ``?`` in a name, ``**`` across folders. Pure.
 
 The command sees the files that match, below the last folder before the first wildcard. These are the patterns that
 azureml-fsspec and MLTable take: https://learn.microsoft.com/azure/machine-learning/how-to-access-data-interactive.
@@ -13,7 +13,7 @@ _WILD = re.compile(r"[*?]")
 
 
 def split_glob(path: str) -> tuple[str, str | None]:
-    """Return the folder before the first wildcard, and the pattern below it; None where there is no wildcard."""
+    """Return the folder before the first wildcard, and the pattern below it or None."""
     parts = path.split("/")
     first = next((at for at, part in enumerate(parts) if _WILD.search(part)), None)
     if first is None:
@@ -22,7 +22,7 @@ def split_glob(path: str) -> tuple[str, str | None]:
 
 
 def matcher(pattern: str | None) -> Callable[[str], bool]:
-    """Return what tells whether a relative path matches *pattern*; without one, everything does."""
+    """Return a function that matches relative paths; all match without *pattern*."""
     if pattern is None:
         return lambda _path: True
     parts = [_part(part) for part in pattern.split("/")]

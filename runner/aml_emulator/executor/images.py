@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class BuildOutput:
-    """What the engine says while it builds an image: its messages, one after another."""
+    """The engine's messages while it builds an image."""
 
     def __init__(self, response: Response) -> None:
         self._response = response
@@ -33,12 +33,12 @@ class BuildOutput:
             yield json.loads(rest)
 
     def break_off(self) -> None:
-        """End the build from another thread: the engine stops building for whom it cannot tell."""
+        """Interrupt the build from another thread: its connection is closed."""
         try:
             CancellableStream(iter(()), self._response).close()
         except (OSError, AttributeError) as error:
             # The connection is gone, or has been given back, which is all that is wanted.
-            logger.debug("A build had ended before it was broken off: %s", error)
+            logger.debug("A build had ended before it was interrupted: %s", error)
 
     def close(self) -> None:
         """Give back the connection."""
@@ -89,7 +89,7 @@ class Images:
             raise ImageUnavailableError(fault_text(error)) from error
 
     def has(self, reference: str) -> bool:
-        """Tell whether the engine has the image."""
+        """Return whether the engine has the image."""
         try:
             self._client.images.get(reference)
         except ImageNotFound:
@@ -97,12 +97,12 @@ class Images:
         return True
 
     def variable(self, reference: str, name: str) -> str:
-        """Return an environment variable of an image that the engine has; empty where it is not set."""
+        """Return an environment variable of an image, empty if it is not set."""
         variables = self._client.images.get(reference).attrs["Config"].get("Env") or []
         return next((item.partition("=")[2] for item in variables if item.startswith(f"{name}=")), "")
 
     def first_file(self, reference: str, paths: Iterable[str]) -> str | None:
-        """Return the first of *paths* that there is in an image, or None. Nothing of the image is run."""
+        """Return the first of *paths* that exists in an image, or None; nothing runs."""
         created = self._api.create_container(
             reference, command=["true"], labels={INSTANCE_LABEL: self._instance}, use_config_proxy=False
         )
@@ -130,7 +130,7 @@ class Images:
         Raises:
             APIError: the engine refuses the build.
         """
-        # docker-py's build() keeps the response, and with it the only way to break a build off.
+        # docker-py's build() keeps the response, and with it the only way to interrupt a build.
         response = self._api.post(
             f"{self._api.base_url}/v{self._api.api_version}/build",
             params={

@@ -1,4 +1,7 @@
-"""The networks of jobs, by whose addresses a job's connections are known. An address cannot be forged here: answers go to it."""
+"""The networks of jobs, whose addresses identify a job's connections.
+
+An address cannot be forged here: answers go to it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class JobNetworks:
         return self._subnets is not None
 
     def load(self, described: Iterable[Mapping[str, Any]]) -> None:
-        """Take over the networks that the engine describes; those that are known already stay."""
+        """Record the networks that the engine describes; known ones stay."""
         found = {str(one["Id"]): _subnets(one) for one in described}
         with self._lock:
             self._subnets = {**found, **(self._subnets or {})}
@@ -58,6 +61,6 @@ class JobNetworks:
 
 
 def _subnets(described: Mapping[str, Any]) -> tuple[Subnet, ...]:
-    """Return the subnets of a network, as ``GET /networks/{id}`` of the engine has them."""
+    """Return the subnets of a network in the engine's ``GET /networks/{id}``."""
     parts = (described.get("IPAM") or {}).get("Config") or ()
     return tuple(ipaddress.ip_network(one["Subnet"], strict=False) for one in parts if one.get("Subnet"))

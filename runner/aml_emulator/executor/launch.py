@@ -1,7 +1,7 @@
-"""How the job's command is started: once, once per process of each node, or by the image's mpirun. Pure.
+"""The start of a job's command: once, per process of a node, or by mpirun. Pure.
 
-A distributed job has a container for each node. Its main process waits until every node is there and the emulator has told
-it their addresses (``GO``), and then starts what belongs to it. Each process writes into a file of its own, and leaves its
+A distributed job has a container for each node. Its main process waits until every node is there and the emulator has sent
+it their addresses (``GO``), and then starts its processes. Each process writes into a separate file, and leaves its
 exit status and the machine's uptime at its end, so that the first one to fail is known.
 """
 
@@ -12,7 +12,7 @@ from typing import Final, Literal
 Launcher = Literal["once", "pytorch", "tensorflow", "mpi"]
 
 FOLDER: Final = "/mnt/azureml/cr/node"
-"""Where a node's container has what is meant for its processes, and what they leave."""
+"""The folder of a node's container for the files of its processes."""
 
 GO: Final = f"{FOLDER}/go"
 """Put there when every node is started; the addresses are known by then."""
@@ -28,12 +28,12 @@ MEETING: Final = "/mnt/azureml/cr/shared"
 
 
 def process_path(index: int) -> str:
-    """Return the file with the variables of a node's process, the first of which has the index 0."""
+    """Return the file with the variables of a node's process, by index from 0."""
     return f"{FOLDER}/process-{index}"
 
 
 ENDS: Final = f"{FOLDER}/ends"
-"""Where a line is added for each process of the node that has ended: rank, exit status, the machine's uptime in seconds."""
+"""A file with a line for each ended process: rank, exit status, uptime in seconds."""
 
 
 def output_path(rank: int) -> str:
@@ -180,7 +180,7 @@ RANK_SCRIPT = (
 aml_run "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PMIX_RANK:-0}}}" "$1"
 """
 )
-"""What mpirun starts for each process."""
+"""The command that mpirun starts for each process."""
 
 MPI_ENVIRONMENT = {
     # Jobs run as root, and on a machine that may have fewer processors than a job has processes.
@@ -195,13 +195,13 @@ MPI_ENVIRONMENT = {
     "OMPI_MCA_plm_rsh_agent": AGENT,
     "PRTE_MCA_plm_ssh_agent": AGENT,
 }
-"""What Open MPI reads: https://docs.open-mpi.org/en/main/launching-apps/."""
+"""Open MPI's variables: https://docs.open-mpi.org/en/main/launching-apps/."""
 
 AGENT_VARIABLES = frozenset(name for name, value in MPI_ENVIRONMENT.items() if value == AGENT)
 
 
 def argv_once(command: str) -> tuple[str, ...]:
-    """Return what the container runs for *command*, a line of shell in which nothing is left to fill in."""
+    """Return the container's command for *command*, a complete line of shell."""
     return ("/bin/sh", "-c", ONCE, command)
 
 

@@ -1,7 +1,7 @@
-"""Where things lie in a job's container, and the environment its command sees. Pure.
+"""Paths in a job's container, and the environment of its command. Pure.
 
 The folders are those of Azure's compute instances and clusters: the working directory is
-``/mnt/azureml/cr/j/<run>/exe/wd`` and data lies below ``/mnt/azureml/cr/j/<run>/cap/data-capability/wd``.
+``/mnt/azureml/cr/j/<run>/exe/wd`` and data is below ``/mnt/azureml/cr/j/<run>/cap/data-capability/wd``.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Layout:
         return folder
 
     def output_path(self, item: OutputSpec) -> str:
-        """Return the path that the command gets for a named output: a folder, or a file that it has to write."""
+        """Return the command's path of a named output: a folder, or a file to write."""
         if not _NAME.fullmatch(item.name):
             raise UnsafePathError(f"output {item.name!r} has no place in the container")
         return f"{self.data}/{item.name}"
@@ -99,7 +99,10 @@ class Layout:
         return {item.name: item.uri if item.mode == "Direct" else self.output_path(item) for item in spec.outputs}
 
     def path_variables(self, spec: RunSpec) -> dict[str, str]:
-        """Return the variables by which a job on AzureML finds its data: ``AZURE_ML_INPUT_<name>`` and ``…OUTPUT…``."""
+        """Return the variables with the paths of a job's data, as AzureML sets them.
+
+        These are ``AZURE_ML_INPUT_<name>`` and ``AZURE_ML_OUTPUT_<name>``.
+        """
         inputs = {item.name for item in spec.inputs if item.kind != "literal"}
         found = {f"AZURE_ML_INPUT_{key}": value for key, value in self.input_values(spec).items() if key in inputs}
         return found | {f"AZURE_ML_OUTPUT_{key}": value for key, value in self.output_values(spec).items()}
@@ -113,7 +116,7 @@ class Layout:
 
 
 def url_file_name(url: str) -> str:
-    """Return what the file at *url* is called: the last part of its path; empty where that says nothing."""
+    """Return the name of the file at *url*, its path's last part; empty if none."""
     return unquote(urlsplit(url).path).rpartition("/")[2]
 
 
@@ -132,7 +135,7 @@ def engine_image(reference: str, settings: ExecutorSettings) -> str:
 def environment(
     spec: RunSpec, settings: ExecutorSettings, *, emulator_host: str = EMULATOR_HOST, nodes: tuple[str, ...] = ()
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the command's environment, and the names of the user's variables that had to give way.
+    """Return the command's environment, and the user's variables that are replaced.
 
     The user's variables come first; what the emulator needs to be reached stays. Of NO_PROXY both are kept, and the names
     of *nodes* are added.
@@ -148,7 +151,7 @@ def environment(
 
 
 def no_proxy(spec: RunSpec, nodes: tuple[str, ...]) -> str:
-    """Return the hosts that are reached without the proxy: this machine's, the job's own *nodes* and the user's own."""
+    """Return the hosts without proxy: this machine's, the job's *nodes*, the user's."""
     wanted = ["localhost", "127.0.0.1", "::1", *nodes]
     for name in ("NO_PROXY", "no_proxy"):
         wanted += [host.strip() for host in spec.environment_variables.get(name, "").split(",")]
@@ -158,7 +161,7 @@ def no_proxy(spec: RunSpec, nodes: tuple[str, ...]) -> str:
 
 
 def _is_azure(pattern: str) -> bool:
-    """Tell whether a NO_PROXY entry covers hosts that the emulator answers for."""
+    """Return whether a NO_PROXY entry covers hosts that the emulator answers for."""
     host = pattern.lstrip("*.").lower()
     clouds = ("azure.com", "azureml.ms", "microsoftonline.com", "windows.net", "azurecr.io")
     return any(host == cloud or host.endswith("." + cloud) or cloud.endswith("." + host) for cloud in clouds)

@@ -1,4 +1,4 @@
-"""A job's output on its way to Blob storage: bounded memory, each byte once, never long behind."""
+"""A job's output on its way to Blob storage: bounded memory, each byte once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ BUFFER_BYTES = 4 * 1024 * 1024
 """Output waiting to be stored; a job that is quicker than the store waits for it."""
 
 TAIL_BYTES = 4096
-"""What is remembered of the end of the output, for the message of a failed run."""
+"""The remembered bytes at the end of the output, for a failed run's message."""
 
 TAIL_LINES = 20
 
 
 def flush_interval(blocks: int) -> float:
-    """Return how many seconds to gather output before the next append, after *blocks* of them.
+    """Return the seconds to gather output before the next append, after *blocks*.
 
     An append blob holds 50,000 blocks (https://learn.microsoft.com/rest/api/storageservices/append-block): at half a
     second the first 40,000 last more than five hours of unbroken output, the rest more than six days.
@@ -33,7 +33,7 @@ def flush_interval(blocks: int) -> float:
 
 
 class LogPump:
-    """Takes output as it comes and appends it to a log from a thread of its own.
+    """Appends output to a log from a separate thread.
 
     Args:
         append: adds bytes to the stored log.
@@ -59,7 +59,7 @@ class LogPump:
         return self._taken
 
     def feed(self, data: bytes) -> None:
-        """Take *data*; returns once there is room for it. What cannot be stored is dropped, see :meth:`close`."""
+        """Take *data* when there is room; unstorable data is dropped, see :meth:`close`."""
         with self._changed:
             self._taken += len(data)
             self._tail = (self._tail + data)[-TAIL_BYTES:]
@@ -137,7 +137,7 @@ class LogPump:
 
 
 def stored_prefix(stored: Iterable[bytes], output: Iterator[bytes]) -> int | None:
-    """Return the length of the log *stored* where it is what *output* starts with, and None where it is not.
+    """Return the length of the log *stored* if *output* begins with it, else None.
 
     Both are read in chunks of any size, and no more of *output* than is needed.
     """
@@ -184,7 +184,7 @@ class OutputReader:
         return self._pump.tail()
 
     def finish(self) -> None:
-        """Take what is left once the container has ended, and store it; raises what the store raised."""
+        """Store the rest when the container has ended; raise what the store raised."""
         self._reader.join()
         if self._whole is not None:
             done, rest = self._pump.taken, self._whole()
@@ -196,14 +196,14 @@ class OutputReader:
         self._pump.close()
 
     def abandon(self) -> None:
-        """Store nothing more; whoever adopts the run goes on from here."""
+        """Store nothing more; the process that adopts the run continues."""
         self._pump.abandon()
 
     def _read(self) -> None:
         try:
             self._pump.feed_all(self._stream)
         except (*EngineFault, OSError) as error:
-            logger.warning("The output of a container broke off: %s", error)
+            logger.warning("The output of a container was interrupted: %s", error)
         finally:
             self._stream.close()
 
@@ -211,9 +211,9 @@ class OutputReader:
 def resume(
     engine: Engine, container_id: str, *, blobs: BlobStore, container: str, name: str, append: Callable[[bytes], None]
 ) -> OutputReader:
-    """Take up the output of a container whose log, the blob *name*, may have been stored in part.
+    """Resume the output of a container whose log *name* may be stored in part.
 
-    The log is continued where it is the beginning of what the engine has, and written anew where it is not.
+    The log is continued if it is the beginning of the engine's output, and written again if not.
     """
     append(b"")
     sofar = engine.output(container_id, follow=False)
@@ -222,7 +222,7 @@ def resume(
     finally:
         sofar.close()
     if skip is None:
-        logger.info("The log %s is written anew", name)
+        logger.info("The log %s is written again", name)
         blobs.delete_prefix(container, name)
         append(b"")
     return OutputReader(

@@ -1,6 +1,6 @@
-"""Clusters: their nodes, their queues, and when nodes come and go. Pure: time is what the clock says.
+"""Clusters: their nodes and queues, and when nodes come and go. Pure.
 
-A cluster grows with the jobs that wait for it and run on it, up to its maximum. A node that nobody needs any longer is
+A cluster grows with the jobs that wait for it and run on it, up to its maximum. A node that no job needs any longer is
 released after the cluster's idle time, down to its minimum. Nothing is remembered over a restart: it releases the idle nodes.
 
 See https://learn.microsoft.com/azure/machine-learning/how-to-create-attach-compute-cluster.
@@ -21,7 +21,7 @@ NodeState = Literal["preparing", "idle", "running"]
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How many nodes a cluster may have, and for how many seconds a node is kept that has nothing to do."""
+    """A cluster's least and greatest number of nodes, and the seconds of an idle one."""
 
     min_nodes: int = 0
     max_nodes: int = 1
@@ -66,7 +66,7 @@ class ClusterView:
 
 
 def wanted(scale: Scale, *, demand: int) -> int:
-    """Return how many nodes a cluster is to have whose jobs, waiting or running, need *demand* of them."""
+    """Return the target number of a cluster's nodes for a *demand* of its jobs."""
     return max(min(scale.max_nodes, demand), scale.min_nodes)
 
 
@@ -84,7 +84,7 @@ class _Cluster:
 
 
 class Fleet:
-    """All clusters, and which runs wait for them or hold nodes of theirs. Safe to use from several threads.
+    """All clusters, their waiting runs, and the runs on their nodes. Thread-safe.
 
     Args:
         clock: seconds.
@@ -113,7 +113,7 @@ class Fleet:
             self._settle()
 
     def remove(self, name: str) -> tuple[str, ...]:
-        """Forget a cluster and return the runs that waited for it or ran on it, the running ones first."""
+        """Remove a cluster; return its running runs, then its waiting ones."""
         with self._lock:
             known = self._clusters.pop(name, None)
             if known is None:
@@ -134,7 +134,9 @@ class Fleet:
                 self._settle()
 
     def take(self, run_id: str, cluster: str, *, nodes: int = 1, at_once: bool = False) -> bool:
-        """Give its nodes to a run that waits, and return whether there were enough; a run without a cluster needs none.
+        """Assign nodes to a waiting run; return whether there were enough.
+
+        A run without a cluster needs none.
 
         Runs of a cluster get its nodes in the order in which they came.
 
@@ -171,7 +173,7 @@ class Fleet:
             self._settle()
 
     def next_node_seconds(self) -> float | None:
-        """Return in how many seconds the next node that is starting will be ready; None where none is starting."""
+        """Return the seconds to the next node's start, None if none is starting."""
         with self._lock:
             self._settle()
             starting = [
@@ -209,7 +211,7 @@ class Fleet:
                 self._new_node(known, "idle" if self._start_seconds <= 0 else "preparing")
 
     def _shrink(self, known: _Cluster, now: float) -> None:
-        """Release the nodes that are over the maximum, or idle for long enough; the longest idle one first."""
+        """Release nodes over the maximum, and idle ones, the longest idle one first."""
         target = wanted(known.scale, demand=known.demand)
         for node in sorted(known.nodes, key=lambda node: node.since):
             if len(known.nodes) <= target:

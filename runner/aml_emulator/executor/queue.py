@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class JobQueue:
-    """Runs jobs as containers, at most ``settings.max_jobs`` at once, each on nodes of its cluster.
+    """Runs jobs as containers, at most ``settings.max_jobs`` at once, on its nodes.
 
     First come, first served: a job waits for those before it on its own cluster, not for those of a cluster that is busy.
 
@@ -71,11 +71,11 @@ class JobQueue:
         self._begin_waiting()
 
     def cancel(self, run_id: str) -> bool:
-        """Cancel a run and return at once; a queued one ends here and now. Return whether there was such a run."""
+        """Cancel a run and return at once; return whether it is known."""
         return self._stop(run_id, "cancel", "Canceled", None)
 
     def lose_node(self, run_id: str, message: str) -> bool:
-        """Fail a run whose cluster is gone, queued or running; otherwise as :meth:`cancel`."""
+        """Fail a run whose cluster is deleted, queued or running; else as :meth:`cancel`."""
         return self._stop(run_id, "lost", "Failed", RunError(code="UserError", message=message))
 
     def fail(self, run_id: str, error: RunError) -> bool:
@@ -101,9 +101,9 @@ class JobQueue:
         self._begin_waiting()
 
     def adopt(self, specs: Iterable[RunSpec]) -> None:
-        """Take up the runs of an earlier process of this emulator; call it once, before :meth:`start`.
+        """Adopt the runs of an earlier emulator process, once, before :meth:`start`.
 
-        A container that runs, or ended meanwhile, is followed to its end. Where there is none, the run is Failed if its
+        A container that runs, or ended meanwhile, is followed to its end. If there is none, the run is Failed if its
         command had begun, and queued if it had not. Containers and networks of this emulator that belong to none of
         *specs* are removed.
         """
@@ -134,7 +134,7 @@ class JobQueue:
         self._engine.images.remove_built()
 
     def engine_ready(self) -> bool:
-        """Tell whether the Docker engine answers."""
+        """Return whether the Docker engine answers."""
         return self._engine.ready()
 
     def is_job(self, address: str) -> bool:
@@ -142,7 +142,7 @@ class JobQueue:
         return self._engine.networks.is_job(address)
 
     def close(self) -> None:
-        """Let go of everything at once: containers run on, to be adopted by the next process of this emulator."""
+        """Detach from all containers at once; the next emulator process adopts them."""
         with self._lock:
             self._closed = True
             self._waiting.clear()
@@ -176,7 +176,7 @@ class JobQueue:
             self._begin(run, run.execute)
 
     def _next(self) -> JobExecution | None:
-        """Return the first waiting run that may begin, with a node of its cluster taken; None where there is none."""
+        """Return the first waiting run that has nodes now, or None; its nodes are taken."""
         if len(self._running) >= self._settings.max_jobs:
             return None
         busy: set[str] = set()

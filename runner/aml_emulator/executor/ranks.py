@@ -1,6 +1,6 @@
-"""The nodes and processes of a distributed job: their names, logs and variables. Pure.
+"""The nodes and processes of a distributed job: names, logs, variables. Pure.
 
-What AzureML sets: https://learn.microsoft.com/azure/machine-learning/how-to-train-distributed-gpu (also with
+AzureML's variables: https://learn.microsoft.com/azure/machine-learning/how-to-train-distributed-gpu (also with
 ``?view=azureml-api-1`` for MPI), and https://learn.microsoft.com/azure/batch/batch-compute-node-environment-variables for
 ``AZ_BATCH_*``. ``AZUREML_NODE_COUNT``, ``AZUREML_CR_NODE_RANK`` and ``AZ_BATCHAI_*`` are undocumented; training scripts read them.
 """
@@ -18,7 +18,7 @@ from aml_emulator.executor.archive import Entry
 from aml_emulator.executor.spec import LOG_PATH, RunSpec
 
 MPI_LOG_PATH = "user_logs/mpi_log.txt"
-"""What mpirun itself says."""
+"""The log of mpirun's own messages."""
 
 MASTER_PORT = 6105
 BATCH_PORT = 6000
@@ -80,7 +80,7 @@ def processes(spec: RunSpec) -> tuple[Process, ...]:
 
 
 def _log(number: int, total: int, suffix: str = "") -> str:
-    """Return a process's log, with as many digits as the highest number has, as AzureML names it.
+    """Return a process's log, numbered with leading zeros as AzureML does.
 
     azure-ai-ml shows ``user_logs/std_log[\\D]*[0]*(?:_ps)?\\.txt`` (azure.ai.ml.constants.JobLogPattern).
     """
@@ -88,12 +88,12 @@ def _log(number: int, total: int, suffix: str = "") -> str:
 
 
 def log_paths(spec: RunSpec) -> tuple[str, ...]:
-    """Return the logs that a run has from its start; the first of them tells that it has begun."""
+    """Return the logs that a run has from its start; the first marks its begin."""
     return tuple(one.log for one in processes(spec)) or (LOG_PATH,)
 
 
 def argv(spec: RunSpec, command: str, node: int) -> tuple[str, ...]:
-    """Return what the container of a node runs; in *command* nothing is left to fill in."""
+    """Return the command of a node's container; *command* is complete."""
     if spec.launcher == "once":
         return launch.argv_once(command)
     if spec.launcher != "mpi":
@@ -107,7 +107,7 @@ def argv(spec: RunSpec, command: str, node: int) -> tuple[str, ...]:
 
 
 def first_files(spec: RunSpec, node: int) -> tuple[Entry, ...]:
-    """Return what is in a node's container before it starts: empty outputs, and what MPI calls."""
+    """Return a node's files before its start: empty outputs, and MPI's programs."""
     if spec.launcher == "once":
         return ()
     outputs = [archive.file_entry(launch.output_path(one.rank), b"") for one in processes(spec) if one.node == node]
@@ -159,7 +159,7 @@ def node_variables(spec: RunSpec, node: int, addresses: Sequence[str]) -> dict[s
 
 
 def process_variables(spec: RunSpec, process: Process, addresses: Sequence[str]) -> dict[str, str]:
-    """Return the variables of one process, beside those of its node; MPI sets its own."""
+    """Return the variables of one process beyond its node's; MPI sets its own."""
     if spec.launcher == "pytorch":
         return {
             "RANK": str(process.rank),

@@ -1,4 +1,6 @@
-"""Sends the metrics that azureml-core still holds when a Python of a job ends. Copied into the job as ``aml_run_flush.py``.
+"""Sends azureml-core's unsent metrics when a Python of a job ends.
+
+It is copied into the job as ``aml_run_flush.py``.
 
 azureml-core collects what ``Run.log`` is given and sends it once in a while from a daemon thread, and it has no exit hook. AzureML's own
 wrapper sent the rest: ``azureml.history._tracking.get_history_context_manager`` puts ``SendRunKillSignal`` around the user's script, whose
@@ -18,7 +20,7 @@ _shutdown = threading._shutdown  # type: ignore[attr-defined]
 
 
 def _other_threads() -> "list[threading.Thread]":
-    """Return the threads that Python waits for at its end, without the workers of executors, which wait for that end."""
+    """Return the threads that Python waits for at its end, without executors' workers."""
     executors = sys.modules.get("concurrent.futures.thread")
     workers = set(getattr(executors, "_threads_queues", ()))
     mine = (threading.current_thread(), threading.main_thread())
@@ -26,7 +28,7 @@ def _other_threads() -> "list[threading.Thread]":
 
 
 def _flush() -> None:
-    """Send what every ``Run`` of this process still holds, as AzureML's wrapper does, with its two variables."""
+    """Send the unsent metrics of every ``Run`` of this process, as AzureML does."""
     base = sys.modules.get("azureml._run_impl.run_base")
     runs = getattr(base, "_RunBase", None)
     if runs is None or os.environ.get("AZUREML_DISABLE_RUN_KILL_SIGNAL"):
@@ -35,7 +37,7 @@ def _flush() -> None:
         thread.join()
     if runs._registered_kill_handlers.empty():
         return
-    # What `_kill` prints is for people: a program may be reading this process's output.
+    # The texts of `_kill` are for people: a program may be reading this process's output.
     output, sys.stdout = sys.stdout, sys.stderr
     try:
         runs._kill(timeout=float(os.environ.get("AZUREML_RUN_KILL_SIGNAL_TIMEOUT_SEC", "300")))
@@ -44,7 +46,9 @@ def _flush() -> None:
 
 
 def _flush_and_shut_down() -> None:
-    """Take the place of ``threading._shutdown``, which the interpreter calls first of all at its end, and forks at theirs.
+    """Replace ``threading._shutdown``, which the interpreter calls first at its end.
+
+    Forks call it at theirs.
 
     An ``atexit`` function would be too late: the executors that azureml-core sends by take no work any more by then.
     """

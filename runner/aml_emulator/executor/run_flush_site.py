@@ -1,4 +1,6 @@
-"""The ``sitecustomize`` that every Python of a job finds first, by its PYTHONPATH. Copied into the job as ``sitecustomize.py``.
+"""The ``sitecustomize`` that every Python of a job finds first, by its PYTHONPATH.
+
+It is copied into the job as ``sitecustomize.py``.
 
 It loads what sends azureml-core's metrics at the end, and then the ``sitecustomize`` that the interpreter would have loaded without it.
 """
@@ -14,7 +16,7 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def _load_next() -> None:
-    """Load the ``sitecustomize`` of the image or the job, and leave no trace on the interpreter's path."""
+    """Load the ``sitecustomize`` of the image or the job, without a trace in the path."""
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _FOLDER]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize")
     if spec is None or spec.loader is None:

@@ -1,4 +1,4 @@
-"""What the services and the executor tell each other: the run to execute, and what became of it.
+"""Values and protocols between the emulator and its executor: runs and results.
 
 Everything here is plain data that survives a restart: :func:`spec_to_json` and :func:`spec_from_json` turn a :class:`RunSpec`
 into text and back.
@@ -21,7 +21,7 @@ Ending = Literal["Completed", "Failed", "Canceled"]
 """The words a run can end with."""
 
 LOG_PATH = "user_logs/std_log.txt"
-"""Where AzureML shows what the command wrote to stdout and stderr, within the run's artefacts.
+"""AzureML's path of the command's output, among the run's artifacts.
 
 The processes of a distributed job have :func:`aml_emulator.executor.ranks.log_paths` instead.
 """
@@ -29,7 +29,7 @@ The processes of a distributed job have :func:`aml_emulator.executor.ranks.log_p
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """A place in Blob storage: every blob of *container* whose name starts with *prefix*.
+    """A folder in Blob storage: the blobs of *container* below *prefix*.
 
     For a single file *prefix* is the blob's whole name. An empty prefix is the whole container.
     """
@@ -49,7 +49,7 @@ class InputSpec:
 
     Attributes:
         literal: what the command gets instead of a path: a literal's text, or the address of a ``Direct`` input.
-        location: where it lies in Blob storage.
+        location: its place in Blob storage.
         pattern: takes only the files of *location* whose paths match; see :mod:`aml_emulator.executor.globs`.
         url: address of a file elsewhere, which is downloaded.
         uri: what the job said, for messages.
@@ -67,7 +67,7 @@ class InputSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputSpec:
-    """One named output of the job: what the command leaves at its path is stored at *location*.
+    """A named output of the job: the files at its path are stored at *location*.
 
     In the mode ``Direct`` the command gets *uri*, and stores what it makes itself.
     """
@@ -81,7 +81,7 @@ class OutputSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildSpec:
-    """How an image is made: of a build context, of a conda file over an image, or of both, one over the other.
+    """The build of an image: a build context, a conda file over an image, or both.
 
     Attributes:
         tag: the image's name on the engine, which says what it is made of.
@@ -150,7 +150,7 @@ class RunSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class RunError:
-    """Why a run failed: ``UserError`` is the job's own fault, ``SystemError`` the service's."""
+    """The error of a run: ``UserError`` is the job's fault, else the service's."""
 
     code: str
     message: str
@@ -158,7 +158,7 @@ class RunError:
 
 
 class RunSink(Protocol):
-    """Where the executor reports what becomes of one run. Called from the executor's threads, in order."""
+    """Receives the progress of a run, in order, from the executor's threads."""
 
     def status(self, word: str, /) -> None:
         """The run is now Preparing, Starting, Running, CancelRequested or Finalizing."""
@@ -225,7 +225,7 @@ def spec_from_json(text: str) -> RunSpec:
     outputs = (OutputSpec(**item | {"location": Folder(**item["location"])}) for item in data["outputs"])
     lists = {"inputs": tuple(inputs), "outputs": tuple(outputs), "notes": tuple(data.get("notes", ()))}
     places: dict[str, Any] = {"artifacts": Folder(**data["artifacts"]), "code": folder(data["code"])}
-    # What an earlier version wrote.
+    # Written by an earlier version.
     data["launcher"] = {"processes": "pytorch", "mpirun": "mpi"}.get(data["launcher"], data["launcher"])
     build = data.get("build")
     if build is not None:
@@ -234,10 +234,10 @@ def spec_from_json(text: str) -> RunSpec:
 
 
 class JobExecutor(Protocol):
-    """What executes runs; `aml_emulator.executor.queue.JobQueue` does so in containers."""
+    """Executes runs; `aml_emulator.executor.queue.JobQueue` does so in containers."""
 
     def start(self) -> None:
-        """Make ready for runs."""
+        """Prepare for runs."""
 
     def submit(self, spec: RunSpec) -> None:
         """Run this when there is room."""
@@ -270,11 +270,11 @@ class JobExecutor(Protocol):
         """Return whether a connection from this address may come from a job."""
 
     def close(self) -> None:
-        """Stop working; runs go on in their containers."""
+        """Stop working; runs continue in their containers."""
 
 
 MICROMAMBA_URL: Final = "https://micro.mamba.pm/api/micromamba/linux-64/latest"
-"""Where micromamba's own installation takes it from."""
+"""The source of micromamba's own installation."""
 
 
 @dataclass(frozen=True, kw_only=True)

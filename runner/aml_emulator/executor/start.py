@@ -1,4 +1,4 @@
-"""The start of a run: its containers, one for each node, with all that they need in them."""
+"""The start of a run: its containers, one for each node, with their files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from aml_emulator.network import Outward
 
 
 class RunFailedError(Exception):
-    """The run cannot go on; *error* is for its record."""
+    """The run cannot continue; *error* is for its record."""
 
     def __init__(self, error: RunError) -> None:
         super().__init__(error.message)
@@ -32,7 +32,7 @@ class RunFailedError(Exception):
 
 @contextmanager
 def abandoned_on_error(outputs: Sequence[OutputReader]) -> Iterator[None]:
-    """Let go of *outputs* where what they belong to fails: their threads end."""
+    """Release *outputs* if the block fails: their threads end."""
     try:
         yield
     except BaseException:
@@ -42,7 +42,7 @@ def abandoned_on_error(outputs: Sequence[OutputReader]) -> Iterator[None]:
 
 
 def shares(spec: RunSpec) -> bool:
-    """Tell whether the run's nodes need a volume in common."""
+    """Return whether the run's nodes need a volume in common."""
     return spec.launcher == "mpi" and spec.nodes > 1
 
 
@@ -61,9 +61,9 @@ class Start:
         settings: the executor's.
         content: what goes into them.
         logs: where their output goes.
-        note: tells the run's owner what is different from what the job asked for.
+        note: reports a difference from the job's request to the run's owner.
         go_on: raises where the run is not wanted any more.
-        remember: is told of each output that is followed, so that it can be let go of.
+        remember: receives each followed output, so that it can be released.
     """
 
     spec: RunSpec
