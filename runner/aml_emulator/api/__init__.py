@@ -1,4 +1,4 @@
-"""The HTTP interfaces of the local AzureML: parse a request, call the domain, shape the answer."""
+"""The HTTP interfaces of the local AzureML: parse, call the domain, shape answers."""
 
 from __future__ import annotations
 

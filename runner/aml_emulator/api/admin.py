@@ -95,7 +95,7 @@ class Admin:
             try:
                 status, value = await run_in_threadpool(handler)
             except Exception as error:
-                # The boundary of the admin interface: logged whole, told in short.
+                # The boundary of the admin interface: logged whole, answered in short.
                 logger.exception("%s %s failed", method, path)
                 damage = state_error(error, self._context.data)
                 said = damage.message if damage else f"{type(error).__name__}; the log says more"
@@ -105,7 +105,7 @@ class Admin:
     def _provoked(
         self, method: str, path: str, query: Mapping[str, str]
     ) -> Callable[[], tuple[int, dict[str, Any]]] | None:
-        """Return what has happen to a job what ``/_emulator/jobs/NAME/WHAT`` says; None for any other path."""
+        """Return the handler of ``/_emulator/jobs/NAME/WHAT``, None for another path."""
         match = _JOB.fullmatch(path)
         if method != "POST" or match is None:
             return None
@@ -143,7 +143,7 @@ class Admin:
         }
 
     def status(self) -> tuple[int, dict[str, Any]]:
-        """Return what there is and what is going on."""
+        """Return the status: counts, runs, clusters and settings."""
         return 200, {
             "uptime_seconds": round(self._context.clock() - self._started, 1),
             "jobs": self._context.store.runs.count_by_status(),
@@ -177,7 +177,7 @@ class Admin:
         return 200, {"removed": removed, "faults": self._context.faults.listed()}
 
     def clean(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Remove old runs and unused uploads: ``older_than`` seconds, ``keep`` runs, ``dry_run=1``."""
+        """Remove old runs and unused uploads by ``older_than``, ``keep``, ``dry_run=1``."""
         older, keep = query.get("older_than", ""), query.get("keep", "0")
         if not older.isdecimal() or not keep.isdecimal():
             return 400, {"error": "older_than: seconds, and keep: a number of runs"}
@@ -185,7 +185,7 @@ class Admin:
         return 200, clean_workspace(self._context, older_than=float(older), keep=int(keep), dry_run=dry_run)
 
     def requests(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Return the last requests; ``since`` is the number of the last one known, ``limit`` how many at most."""
+        """Return the last requests after number ``since``, at most ``limit``."""
         since, limit = query.get("since", "0"), query.get("limit", str(KEPT_REQUESTS))
         if not since.isdecimal() or not limit.isdecimal():
             return 400, {"error": "since and limit: numbers"}
@@ -193,11 +193,11 @@ class Admin:
         return 200, {"total": log.total, "requests": log.since(int(since), limit=int(limit))}
 
     def environments(self) -> tuple[int, dict[str, Any]]:
-        """Return the images that play curated environments, by pattern, in the order in which they count."""
+        """Return the images of curated environments by pattern, the first counts."""
         return 200, {"environments": self._context.environments.listed()}
 
     def name_environment(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Let an image (``image``) play curated environments (``pattern``); 400 where one of them is missing."""
+        """Let an ``image`` play the curated environments of a ``pattern``; 400 without."""
         try:
             self._context.environments.name(query.get("pattern", ""), query.get("image", ""))
         except ValueError as error:
@@ -210,11 +210,11 @@ class Admin:
         return self.environments()
 
     def federation(self) -> tuple[int, dict[str, Any]]:
-        """Return the federated credentials; none means that every issuer and subject is trusted."""
+        """Return the federated credentials; with none, all issuers are trusted."""
         return 200, {"federated_credentials": [asdict(one) for one in self._context.federation.credentials]}
 
     def trust(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Add a federated credential: ``issuer``, ``subject``, ``audience``, ``keys``; 400 where it is none."""
+        """Add a federated credential; 400 if its fields are wrong."""
         try:
             self._context.federation.add(FederatedCredential(**query))
         except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The HTTPS application: finds the route, checks the token, calls the handler, shapes the errors."""
+"""The HTTPS application: route, token, handler, and the shape of errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 MANAGEMENT_HOST = "management.azure.com"
 ASCII = "".join(map(chr, range(0x21, 0x7F)))
-"""What a path may hold as it is; other bytes, which no client should send, are percent-encoded."""
+"""Characters that a path may hold; other bytes are percent-encoded."""
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
@@ -158,7 +158,7 @@ class App:
             )
 
     def _answer(self, call: Call) -> tuple[Reply, bytes]:
-        """Return the answer, and its body: a value that JSON cannot hold is a fault like any other."""
+        """Return the answer and its body; a value that is no JSON is a fault, too."""
         try:
             value = self._dispatch(call)
             reply = value if isinstance(value, Reply) else Reply(value=value)
@@ -218,7 +218,7 @@ class App:
         return principal
 
     def _check_scope(self, params: dict[str, str]) -> None:
-        """Raise if a path names another subscription, resource group or workspace than the emulator's own."""
+        """Raise if a path names another subscription, resource group or workspace."""
         identity = self._context.identity
         if "sub" in params and params["sub"].lower() != identity.subscription_id:
             raise ServiceError(404, "SubscriptionNotFound", f"The subscription '{params['sub']}' could not be found.")

@@ -1,4 +1,4 @@
-"""Answers for artifacts, which run history and azureml-core's artifact service share.
+"""Answers for artifacts, for run history and azureml-core's artifact service.
 
 Shapes are those of the clients' generated models (``ArtifactContentInformation``, ``BatchArtifactContentInformation``).
 """
@@ -83,7 +83,7 @@ class ArtifactAnswers:
         return self._read(call, artifacts.folder.container, artifacts.folder.name_of(file.path))
 
     def _read(self, call: Call, container: str, name: str) -> Reply:
-        """Return all of a blob's content, or a few megabytes at most of the range that the request names."""
+        """Return a blob's content, or a few megabytes of the requested range."""
         blobs = self._context.blobs
         match = _RANGE.fullmatch(call.headers.get("range", ""))
         if match is None:

@@ -1,4 +1,4 @@
-"""Errors as HTTP: a status, a code and a message, in the shape that Azure's clients read."""
+"""Errors as HTTP: a status, a code and a message, as Azure's clients read them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ServiceError(Exception):
 
 
 class MlflowError(ServiceError):
-    """An error of the MLflow interface, whose body is flat: ``{"error_code", "message"}``.
+    """An error of the MLflow interface, whose body has ``error_code`` and ``message``.
 
     Codes are those of https://mlflow.org/docs/latest/rest-api.html, for example ``RESOURCE_DOES_NOT_EXIST``.
     """
@@ -65,7 +65,7 @@ def service_error(error: DomainError) -> ServiceError:
 
 
 def state_error(error: Exception, data: Path | None) -> ServiceError | None:
-    """Return the answer to a request that failed because of the state or its disk, None for another cause."""
+    """Return the answer to a failure of the state or its disk, None for another cause."""
     failure = failure_of(error, data)
     if failure is None:
         return None
@@ -73,7 +73,7 @@ def state_error(error: Exception, data: Path | None) -> ServiceError | None:
 
 
 def resource_not_found(resource: str) -> ServiceError:
-    """Return Azure Resource Manager's error for a resource that does not exist, named as ``type/name``."""
+    """Return ARM's error for a resource that does not exist, named ``type/name``."""
     return ServiceError(404, "ResourceNotFound", f"The Resource '{resource}' was not found.")
 
 

@@ -1,4 +1,4 @@
-"""Sign-in: the part of Entra ID that MSAL and azure-identity use for a service principal.
+"""Sign-in: Entra ID's endpoints that MSAL and azure-identity use.
 
 See https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow.
 """
@@ -117,11 +117,14 @@ class Login:
         return None
 
     def _check_issuer(self, assertion: str, *, from_job: bool) -> None:
-        """Return if the assertion's issuer is trusted. A job could sign one itself: there, only known keys count."""
+        """Return if the assertion's issuer is trusted; for a job, its key must be known.
+
+        A job could sign an assertion itself.
+        """
         if decode_token(assertion)[1].get("iss") != self._context.identity.client_id:
             self._context.federation.check(assertion, signed=from_job)
         elif from_job:
-            # What the application issues itself is signed with its certificate, which is not looked up.
+            # The application's own assertions are signed with its certificate, which is not looked up.
             raise TokenError(
                 "invalid_client",
                 "AADSTS700027: The certificate with which the client assertion was signed is not known here: jobs sign in"
@@ -135,7 +138,7 @@ def _refused(error: str, description: str) -> Reply:
 
 
 def studio_routes(context: Context) -> Sequence[Route]:
-    """Return the routes of the studio, which lead to the page; a browser carries no token."""
+    """Return the studio's routes, which lead to the page without a token."""
 
     def run(call: Call) -> Reply:
         if call.host != STUDIO:

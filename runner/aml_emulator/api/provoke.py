@@ -1,6 +1,6 @@
-"""What users have happen to a job on purpose: its nodes are taken back, it fails, it shows a state that only Azure brings about.
+"""Events that users provoke: preemption, failure, a state that only Azure causes.
 
-A preemption is told as AzureML tells it: the job fails with ``UserError`` and a message that begins with PreemptionError
+A preemption looks as on AzureML: the job fails with ``UserError`` and a message that begins with PreemptionError
 (https://github.com/Azure/MachineLearningNotebooks/issues/1242).
 """
 
@@ -37,7 +37,7 @@ class Provoked:
         self._jobs = jobs
 
     def answer(self, name: str, what: str, query: Mapping[str, str]) -> Answer:
-        """Have it happen: 404 where there is no such job or no such thing, 409 where the job has ended."""
+        """Provoke it: 404 for an unknown job or event, 409 if the job has ended."""
         run = self._workspace.store.runs.get(name)
         if run is None or run.job is None:
             return 404, {"error": f"there is no job {name}"}

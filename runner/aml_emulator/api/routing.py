@@ -1,4 +1,4 @@
-"""Requests, routes and responses: the little that lies between Starlette and the handlers.
+"""Requests, routes and responses between Starlette and the handlers.
 
 A handler is an ordinary function that takes a `Call` and returns a `Reply` (or what JSON can hold). It runs in a worker
 thread, so that it may wait for the database or for Blob storage.
@@ -20,7 +20,7 @@ from aml_emulator.identity import Principal
 from aml_emulator.schema import BodyError, Fields, Shape, check, read_json
 
 WORKSPACE = "/subscriptions/{sub}/resourceGroups/{rg}/providers/Microsoft.MachineLearningServices/workspaces/{ws}"
-"""What ``{WS}`` in a route's path stands for."""
+"""The meaning of ``{WS}`` in a route's path."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Call:
     from_job: bool = False
 
     def json(self, shape: Fields, *, not_finite: bool = False) -> dict[str, Any]:
-        """Return the body as a JSON object with fields of these types; an empty body is an empty one.
+        """Return the body as a JSON object with fields of these types, or an empty one.
 
         Raises:
             ServiceError: 400 for something else.
@@ -76,7 +76,7 @@ class Call:
         return InvalidError(message)
 
     def integer(self, name: str, default: int, *, low: int = 0, high: int = 1_000_000) -> int:
-        """Return a query parameter as an integer between *low* and *high*, *default* if it is absent.
+        """Return a query parameter as an integer from *low* to *high*, or *default*.
 
         Raises:
             ServiceError: it is not an integer.
@@ -90,7 +90,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """An answer: status, a value for JSON (None: no body) or *data* instead, and headers."""
+    """An answer: a status, headers, and a value for JSON or *data*."""
 
     status: int = 200
     value: Any = None
@@ -99,7 +99,7 @@ class Reply:
 
     @property
     def media_type(self) -> str:
-        """What the body is."""
+        """The body's media type."""
         return "application/json; charset=utf-8" if self.data is None else "application/octet-stream"
 
     def encoded(self) -> bytes:
@@ -151,7 +151,7 @@ class Router:
                 self._routes.setdefault((route.method, len(parts)), []).append((parts, route))
 
     def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]] | None:
-        """Return the first route that fits, with the values of its named segments decoded, or None.
+        """Return the first matching route with its named segments decoded, or None.
 
         Args:
             method: the HTTP method.

@@ -107,7 +107,10 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
 
 
 def run_status(context: Context, run: Run) -> str:
-    """Return a run's status. azureml-core takes Finalizing for the end, and asks for outputs that are not stored yet."""
+    """Return a run's status, for azureml-core without Finalizing.
+
+    It takes that for the end, and requests outputs that are not stored yet.
+    """
     shown = context.shown.status(run)
     unstored = shown == "Finalizing" and context.store.v1.definition(run.id) is not None
     return "Running" if unstored else shown

@@ -73,12 +73,12 @@ def page(call: Call, items: Sequence[Any], *, offset: int | str, more: bool) -> 
 def continued(
     call: Call, items: Sequence[Item], *, key: Callable[[Item], str], view: Callable[[Item], Any]
 ) -> dict[str, Any]:
-    """Return a page of a list of run history, with the token and the link to the next one if there is more.
+    """Return a page of a list of run history, with the link to the next one.
 
     Args:
         call: the request for this page.
         items: the whole list, in the order of *key*.
-        key: what tells an item from the others; the last one of a page is its token, so that a page neither repeats
+        key: distinguishes items; the last one of a page is its token, so that a page neither repeats
             nor leaves out what was there, whatever comes in meanwhile.
         view: makes JSON of an item.
     """

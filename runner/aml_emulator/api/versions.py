@@ -1,4 +1,4 @@
-"""The api-version that Azure Resource Manager wants with every request, and its refusals."""
+"""The api-version that Azure Resource Manager requires, and its refusals."""
 
 from __future__ import annotations
 

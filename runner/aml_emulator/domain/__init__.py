@@ -1,4 +1,4 @@
-"""What the service decides."""
+"""The decisions of the service: no HTTP, and no state but the workspace's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Artifacts: the files of runs, which are recorded, and files that clients upload for models, which Blob storage lists."""
+"""Artifacts: the recorded files of runs, and uploaded files in Blob storage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OF_RUNS: Final = "ExperimentRun"
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """One artifact: its path, when it was recorded in seconds since the epoch, and its entity tag if it has one."""
+    """An artifact: its path, its time in seconds since the epoch, its entity tag."""
 
     path: str
     created: float
@@ -75,7 +75,7 @@ class RunArtifacts:
 
     @property
     def folder(self) -> Folder:
-        """Where they are in Blob storage."""
+        """The folder in Blob storage."""
         return self.workspace.artifacts_of(self.run.id)
 
     def files(self, prefix: str) -> Sequence[File]:
@@ -107,7 +107,7 @@ class UploadedArtifacts:
 
     @property
     def folder(self) -> Folder:
-        """Where they are in Blob storage: in the datastore that the origin names, or among the artifacts.
+        """The folder in the datastore that the origin names, or among the artifacts.
 
         Raises:
             NotFoundError: the names lead out of the container.

@@ -1,4 +1,4 @@
-"""Versioned assets: environments, codes, data and models all behave alike, with few rules for one kind.
+"""Versioned assets: environments, codes, data and models, with few special rules.
 
 A version of an environment, of code or of data never changes its content; a model's tags and description may change.
 """
@@ -129,7 +129,7 @@ def start_upload(workspace: Workspace, kind: str) -> PendingUpload:
 
 
 def text(value: Any) -> str | None:
-    """Return a tag's or a property's value as the service stores it: as text, in JSON's form; None stays None."""
+    """Return a tag's or a property's value as stored: as text, in JSON's form."""
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 

@@ -1,4 +1,4 @@
-"""Making room: what nobody will miss of jobs that ended and of code that was uploaded for them.
+"""Removes the remains of ended jobs, and code that was uploaded for them.
 
 Kept is whatever a registered model, a data asset or a job that has not ended refers to, everything that a client stored
 in a datastore by itself, and the images in the registry.
@@ -20,20 +20,20 @@ from aml_emulator.store import AssetVersion, Run
 logger = logging.getLogger(__name__)
 
 FRESH_SECONDS = 3600.0
-"""What was uploaded so lately may belong to a job that is being submitted."""
+"""A newer upload may belong to a job that is being submitted."""
 
 ADDRESSES = {"models": "modelUri", "data": "dataUri", "codes": "codeUri"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What is to go.
+    """The runs, assets and folders to remove.
 
     Attributes:
         runs: runs and their descendants, those without a parent first.
         kept: why runs that are old enough stay, by their ids.
         assets: versions of code and of anonymous data.
-        folders: where in Blob storage all of it lies.
+        folders: all of their places in Blob storage.
     """
 
     runs: tuple[Run, ...]
@@ -43,7 +43,7 @@ class Choice:
 
 
 def clean_workspace(workspace: Workspace, *, older_than: float, keep: int, dry_run: bool) -> dict[str, Any]:
-    """Remove what is old and not referred to, and return what was, or with *dry_run* what would be.
+    """Remove old, unreferenced items and return them; with *dry_run* only return them.
 
     Args:
         workspace: the state of the workspace.
@@ -57,7 +57,7 @@ def clean_workspace(workspace: Workspace, *, older_than: float, keep: int, dry_r
         for entry in workspace.blobs.walk(folder.container, folder.prefix):
             blobs, size = blobs + 1, size + entry.size
     if not dry_run:
-        # Blobs first: whoever is killed in between can clean again.
+        # Blobs first: a killed process can clean again.
         for folder in choice.folders:
             workspace.blobs.delete_prefix(folder.container, folder.prefix)
         store = workspace.store
@@ -122,7 +122,7 @@ def choose(workspace: Workspace, *, older_than: float, keep: int) -> Choice:
 
 
 def overlap(one: Folder, other: Folder) -> bool:
-    """Return whether one of two places in Blob storage lies in the other."""
+    """Return whether one of two places in Blob storage is in the other."""
     if one.container != other.container:
         return False
     left, right = (f"{folder.prefix.strip('/')}/".lstrip("/") for folder in (one, other))
@@ -144,7 +144,7 @@ def _families(runs: Iterable[Run]) -> list[list[Run]]:
 
 
 def _reasons(workspace: Workspace, runs: Iterable[Run], named: Iterable[AssetVersion]) -> dict[str, str]:
-    """Return why runs stay, by their ids: what lies in their outputs and has a name, or is an input of what runs."""
+    """Return why runs stay, by their ids: outputs with a name, or another's inputs."""
     runs = list(runs)
     reasons: dict[str, str] = {}
     places = [(run.id, folder) for run in runs for folder in _folders_of(workspace, run)]
@@ -152,11 +152,11 @@ def _reasons(workspace: Workspace, runs: Iterable[Run], named: Iterable[AssetVer
         label = f"{version.kind.rstrip('s')} {version.name}:{version.version}"
         job = _job_of(version) or version.properties.get("jobName")
         if job is not None:
-            reasons.setdefault(str(job), f"{label} lies in its outputs")
+            reasons.setdefault(str(job), f"{label} is in its outputs")
         folder = _folder_of(workspace, version)
         for run_id, place in places:
             if folder is not None and overlap(folder, place):
-                reasons.setdefault(run_id, f"{label} lies in its outputs")
+                reasons.setdefault(run_id, f"{label} is in its outputs")
     for run in runs:
         for address in _inputs(run) if not run.terminal else ():
             job = _job_in(address)
@@ -191,14 +191,14 @@ def _inputs(run: Run) -> list[str]:
 
 
 def _folders_of(workspace: Workspace, run: Run) -> list[Folder]:
-    """Return where a run's own files lie; an output that the job placed itself is the user's."""
+    """Return the places of a run's own files, without outputs that the job placed."""
     places = [Folder(container=str(one["container"]), prefix=str(one["prefix"])) for one in run.outputs.values()]
     own = [place for place in places if run.id in place.prefix.split("/")]
     return [workspace.artifacts_of(run.id), *own]
 
 
 def _folder_of(workspace: Workspace, version: AssetVersion) -> Folder | None:
-    """Return where an asset lies; None if that is nowhere any more."""
+    """Return an asset's place, None if there is none any more."""
     try:
         return workspace.folder(str(version.properties.get(ADDRESSES[version.kind]) or ""))
     except DomainError:
@@ -206,7 +206,7 @@ def _folder_of(workspace: Workspace, version: AssetVersion) -> Folder | None:
 
 
 def _job_of(version: AssetVersion) -> str | None:
-    """Return the job in whose outputs an asset lies by its address."""
+    """Return the job whose outputs contain an asset by its address."""
     return _job_in(str(version.properties.get(ADDRESSES[version.kind]) or ""))
 
 

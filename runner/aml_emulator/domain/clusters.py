@@ -24,7 +24,7 @@ DEFAULT_IDLE = "PT2M"
 LOW_PRIORITY = "LowPriority"
 
 FIXED = ("vmSize", "vmPriority", "subnet", "enableNodePublicIp", "remoteLoginPortPublicAccess")
-"""What a cluster is made with once and for all; scale, identity, tags and description may change."""
+"""Properties that a cluster keeps; scale, identity, tags and description may change."""
 
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _IDENTITY_KINDS = {"systemassigned": "SystemAssigned", "userassigned": "UserAssigned", "none": "None"}
@@ -33,7 +33,10 @@ _STATES = ("preparing", "running", "idle", "unusable", "leaving", "preempted")
 
 
 def seconds_of(text: str) -> float | None:
-    """Return a duration of days, hours, minutes and seconds in seconds; None if *text* is none in ISO 8601, without years and months."""
+    """Return an ISO 8601 duration in seconds, None if *text* is none.
+
+    Years and months are not supported.
+    """
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         return None
@@ -63,7 +66,7 @@ def check_cluster(
         changed = [key for key in FIXED if given.get(key) is not None and not _same(before.get(key), given[key])]
         if changed:
             raise InvalidError(
-                f"The {', '.join(changed)} of the compute '{name}' cannot be changed. Delete it and make it anew, or use"
+                f"The {', '.join(changed)} of the compute '{name}' cannot be changed. Delete and create it again, or use"
                 " another name."
             )
     size = _size(str(given.get("vmSize") or ""), location)
@@ -92,7 +95,7 @@ def _size(name: str, location: str) -> VmSize:
 
 
 def _check_quota(scale: Scale, size: VmSize, quotas: Quotas) -> None:
-    """Refuse a cluster of which not even the least number of nodes may be there, in Azure's words."""
+    """Refuse a cluster whose least number of nodes exceeds its quota."""
     limit = quotas.limit(size, low_priority=scale.low_priority)
     nodes = max(scale.min_nodes, min(1, scale.max_nodes))
     if nodes * size.cores > limit:
@@ -108,7 +111,7 @@ def _check_quota(scale: Scale, size: VmSize, quotas: Quotas) -> None:
 
 
 def _family_title(family: str) -> str:
-    """Return a family as people read it: ``standardDSv2Family`` is ``Standard DSv2 Family``."""
+    """Return a family's title: ``standardDSv2Family`` is ``Standard DSv2 Family``."""
     return f"Standard {family.removeprefix('standard').removesuffix('Family')} Family"
 
 
@@ -146,9 +149,9 @@ def scale_of(compute: Compute, quotas: Quotas) -> Scale:
 
 
 def stored_cluster(body: Mapping[str, Any], identity: Identity, known: Compute | None) -> dict[str, Any]:
-    """Return what is stored of a compute target's body: never the password of its users.
+    """Return the stored part of a compute target's body, without its users' password.
 
-    What a change leaves out of its fixed properties stays as it was; an identity gets its ids.
+    Fixed properties that a change leaves out stay as they were; an identity gets its ids.
     """
     stored = {key: body[key] for key in ("location", "tags", "properties", "identity") if body.get(key) is not None}
     before = _inner(known.body) if known is not None else {}
@@ -189,7 +192,7 @@ def _identity(given: Mapping[str, Any], identity: Identity) -> dict[str, Any]:
 
 
 def _quota_errors(compute: Compute, view: ClusterView | None) -> list[dict[str, Any]] | None:
-    """Return what Azure says of a cluster whose jobs wait because its quota holds no more nodes; None where none do."""
+    """Return Azure's error of a cluster whose jobs wait for its quota, else None."""
     most = _scale(_inner(compute.body)).max_nodes
     if view is None or not view.queue or view.scale.max_nodes >= most or len(view.nodes) < view.scale.max_nodes:
         return None
@@ -198,7 +201,7 @@ def _quota_errors(compute: Compute, view: ClusterView | None) -> list[dict[str, 
 
 
 def cluster_view(compute: Compute, view: ClusterView | None, *, transition: str | None) -> dict[str, Any]:
-    """Return ``properties.properties`` of a cluster, with the nodes that it has at this moment."""
+    """Return ``properties.properties`` of a cluster, with its current nodes."""
     given = _inner(compute.body)
     scale = {"minNodeCount": 0, "maxNodeCount": 1, "nodeIdleTimeBeforeScaleDown": DEFAULT_IDLE}
     settings = {key: value for key, value in (given.get("scaleSettings") or {}).items() if value is not None}
@@ -262,7 +265,7 @@ def create_default_cluster(workspace: Workspace, *, name: str, max_nodes: int) -
 
 
 def cluster_summaries(workspace: Workspace) -> dict[str, Any]:
-    """Return what ``/_emulator/status`` shows of each cluster: nodes by state, and who waits."""
+    """Return each cluster for ``/_emulator/status``: nodes by state, and the queue."""
     return {
         compute.name: _summary(compute, workspace.fleet.view(compute.name))
         for compute in workspace.store.assets.computes()
@@ -274,12 +277,12 @@ def _inner(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_given(value: Any) -> bool:
-    """Tell whether a property is set: azure-ai-ml sends the subnet of what it has read without its id."""
+    """Return whether a property is set; azure-ai-ml sends a subnet without its id."""
     return value is not None and value not in ({}, {"id": None}, "NotSpecified")
 
 
 def _same(before: Any, now: Any) -> bool:
-    """Tell whether a fixed property is what it was; texts differ in case alone where Azure's own do."""
+    """Return whether a fixed property is unchanged; Azure's own texts may change case."""
     if isinstance(before, str) and isinstance(now, str):
         return before.lower() == now.lower()
     return bool(before == now) or (before is None and now in ("Dedicated", "NotSpecified", True))

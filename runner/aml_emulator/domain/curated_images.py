@@ -1,4 +1,4 @@
-"""The images of this machine that play curated environments, by patterns of their names."""
+"""Local images that play curated environments, by patterns of their names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CuratedImages:
             self._named = {str(key): str(value) for key, value in json.loads(path.read_text("utf-8")).items()}
 
     def image_of(self, name: str, version: str | None) -> str | None:
-        """Return the image for an environment, None where none was named; the case of letters does not matter."""
+        """Return the image for an environment, in any case of letters, or None."""
         names = (name.lower(), f"{name}:{version}".lower())
         for pattern, image in self.listed().items():
             if any(fnmatch.fnmatchcase(one, pattern.lower()) for one in names):
@@ -35,7 +35,7 @@ class CuratedImages:
         return None
 
     def name(self, pattern: str, image: str) -> None:
-        """Let *image* play the environments whose name, or ``NAME:VERSION``, is like *pattern*.
+        """Let *image* play the environments that match *pattern*, as ``NAME[:VERSION]``.
 
         Raises:
             ValueError: one of them is empty.

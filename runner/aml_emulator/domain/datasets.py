@@ -1,6 +1,6 @@
 """Data assets as azureml-core's FileDatasets: one file or one folder each.
 
-What azureml-core makes of a dataset (``Dataset.File.from_files``, reading, transforming) is done by the native engine of
+azureml-core's work on a dataset (``Dataset.File.from_files``, reading, transforming) is done by the native engine of
 azureml-dataprep, on the client's machine. Registering takes the definition that this engine writes, if it is one place
 and nothing else: such a dataset is a data asset.
 """
@@ -34,7 +34,9 @@ def dataset_id(version: AssetVersion) -> str:
 
 
 def find_dataset(workspace: Workspace, reference: Mapping[str, Any]) -> AssetVersion:
-    """Return the data asset that a run configuration's dataset means: by its id, or by name and version, of which none is the newest.
+    """Return the data asset of a run configuration's dataset, by id or name.
+
+    Without a version it is the newest.
 
     Raises:
         NotFoundError: there is none.
@@ -65,7 +67,7 @@ def listed_datasets(workspace: Workspace) -> Iterator[AssetVersion]:
 
 
 def datasets_read_by(workspace: Workspace, definition: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the datasets that a run of azureml-core reads, in run history's shape, without deleted ones."""
+    """Return the datasets that a run reads, in run history's shape."""
     found = []
     for name, reference in dataset_references(definition or {}).items():
         try:
@@ -89,7 +91,9 @@ def register_dataset(
     tags: Mapping[str, Any],
     next_version: bool,
 ) -> AssetVersion:
-    """Register a dataset of one place as the next version of a data asset; the same place again is the version that has it.
+    """Register a dataset of one place as the next version of a data asset.
+
+    The same place again is its version.
 
     Args:
         workspace: the state of the workspace.
@@ -126,7 +130,7 @@ def register_dataset(
 
 
 def save_dataset(workspace: Workspace, *, dataset_type: str, dataflow: Any) -> AssetVersion:
-    """Store a dataset that is used without being registered; one of the same place is stored once."""
+    """Store a dataset that is used unregistered; one of the same place is stored once."""
     uri, kind = _place(workspace, dataset_type, dataflow)
     name = ANONYMOUS + uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {uri}").hex
     known = workspace.store.assets.version("data", name, "1")
@@ -196,7 +200,7 @@ def _place(workspace: Workspace, dataset_type: str, dataflow: Any) -> tuple[str,
 
 
 def _file_or_folder(workspace: Workspace, word: str, address: str) -> tuple[str, str]:
-    """Return the address and the type of what azureml-dataprep calls a file, a folder or a pattern, which may be either."""
+    """Return the address and type of azureml-dataprep's file, folder or pattern."""
     is_pattern = word == "pattern"
     if is_pattern and address.endswith("/**"):
         address, word = address[:-2], "folder"

@@ -1,4 +1,4 @@
-"""Datastores: references to containers of the one storage account, with a key, a SAS, or the caller's own identity.
+"""Datastores: references to containers of the storage account, with credentials.
 
 As with AzureML, a datastore is a reference: registering one makes no container, and deleting one deletes no blob. The
 storage is checked only if the client does not skip that, and azure-ai-ml always does
@@ -55,11 +55,11 @@ class DatastoreSpec:
 def register_datastore(
     workspace: Workspace, name: str, spec: DatastoreSpec, *, validate: bool, create_container: bool = False
 ) -> tuple[Datastore, bool]:
-    """Register a datastore, or change the credentials, description and tags of one; return it and whether it is new.
+    """Register or change a datastore; return it and whether it is new.
 
     Args:
         workspace: the state of the workspace.
-        name: its name; case does not tell two datastores apart.
+        name: its name, in any case of letters.
         spec: its values.
         validate: whether its container must exist.
         create_container: whether to create its container.
@@ -121,7 +121,7 @@ def is_default_datastore(workspace: Workspace, datastore: Datastore) -> bool:
 
 
 def _container(workspace: Workspace, spec: DatastoreSpec, known: Datastore | None) -> str:
-    """Return the container of a datastore, after all that says where it is was checked."""
+    """Return the container of a datastore, after its place was checked."""
     if spec.kind in OTHER_KINDS:
         raise NotSupportedError(f"datastores of type {spec.kind}; only {BLOB_DATASTORE}")
     if spec.kind != BLOB_DATASTORE:

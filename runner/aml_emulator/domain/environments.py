@@ -1,4 +1,4 @@
-"""Environments: the image of each and how it is built, and azureml-core's definitions as the same assets."""
+"""Environments: their images and builds, and azureml-core's definitions of them."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def _from_context(workspace: Workspace, title: str, context: Mapping[str, object
 
 
 def _tag(workspace: Workspace, made_of: Mapping[str, str]) -> str:
-    """Return the name of the image that is made of this, the same for each version of an environment that is.
+    """Return the name of the image of this content, the same for equal versions.
 
-    As on Azure, a version of an environment is built once: what lies at its address is not looked at again.
+    As on Azure, a version of an environment is built once: its address is not read again.
     """
     digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
     return f"aml-environment-{workspace.identity.instance[:8].lower()}:{digest[:40]}"
@@ -138,9 +138,9 @@ def _curated(workspace: Workspace, named: re.Match[str], environment_id: str) ->
 
 
 def lower_field_names(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a definition with the first letter of each top-level name small, as the service answers it, and no password.
+    """Return a definition with small first letters of its fields, and no password.
 
-    Images of other registries are pulled with what the engine is signed in with.
+    Images of other registries are pulled with the engine's credentials.
     """
     found = {key[:1].lower() + key[1:]: item for key, item in value.items()}
     docker = found.get("docker")
@@ -151,7 +151,7 @@ def lower_field_names(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asset_properties(workspace: Workspace, definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a definition makes of an environment asset: an image, or how one is built.
+    """Return the properties of a definition's asset: an image, or its build.
 
     Raises:
         NotSupportedError: a part of it that cannot be played.
@@ -191,7 +191,7 @@ def _context(workspace: Workspace, dockerfile: str) -> str:
 
 
 def _checked(given: dict[str, Any]) -> dict[str, Any]:
-    """Return a definition whose fields have the types of azureml-core; raises InvalidError for another one."""
+    """Return a definition whose fields have the right types; raise InvalidError."""
     try:
         check(ENVIRONMENT, given)
     except BodyError as error:
@@ -202,7 +202,7 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
 def register_environment(
     workspace: Workspace, name: str, version: str | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Keep a version of an environment and return its definition as the service answers it.
+    """Store a version of an environment; return its definition as the service does.
 
     The same definition again is the same version; without *version*, another one is the next.
 
@@ -227,9 +227,9 @@ def register_environment(
 
 
 def environment_of_run(workspace: Workspace, given: Mapping[str, Any]) -> str:
-    """Return the ARM id of the environment that a run configuration holds whole, kept if it is new.
+    """Return the ARM id of a run configuration's environment, stored if it is new.
 
-    One that was registered just so is that version; any other is kept under a version that tells what it is made of.
+    One that was registered with this content is that version; any other is stored under a hash of its content.
     """
     given = _checked(lower_field_names(given))
     name = str(given.get("name") or "Experiment environment").replace(" ", "-")
@@ -270,7 +270,7 @@ def environment_definition(workspace: Workspace, asset: AssetVersion) -> dict[st
 
 
 def conda_of(text: str) -> Any:
-    """Return what a conda file says, as JSON can hold it: a date, which YAML knows, is text.
+    """Return a conda file's content as JSON: YAML's dates become text.
 
     Raises:
         InvalidError: a text that is no YAML.
@@ -282,7 +282,7 @@ def conda_of(text: str) -> Any:
 
 
 def plain_definition(name: str, version: str | None, image: str, conda: Any = None) -> dict[str, Any]:
-    """Return the definition of an environment that is an image, with a conda file over it or without."""
+    """Return the definition of an image as an environment, with or without conda."""
     return {
         "name": name,
         "version": version,

@@ -1,4 +1,4 @@
-"""Errors of the domain: what is wrong with what was asked for, in Azure's words and without HTTP."""
+"""Errors of the domain, in Azure's words and without HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where assets and job inputs lie: the addresses that AzureML uses, read into data. Pure.
+"""Addresses of assets and job inputs, as AzureML writes them. Pure.
 
 Forms are those of https://learn.microsoft.com/azure/machine-learning/how-to-read-write-data-v2 and of the constants of
 azure-ai-ml (``SHORT_URI_FORMAT``, ``LONG_URI_FORMAT``, ``JOB_URI_FORMAT``, asset and ARM ids).
@@ -28,7 +28,7 @@ ARTIFACT_OUTPUTS = frozenset({"artifacts", "default"})
 
 
 class LocationError(ValueError):
-    """An address that is none of the known forms; the message quotes it without its query."""
+    """An address of an unknown form; the message quotes it without its query."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class JobOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class AssetId:
-    """A version of an asset; *kind* is ARM's plural, or empty where the form does not tell."""
+    """A version of an asset; *kind* is ARM's plural, or empty if the form has none."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""Models: where their files are, and what azureml-core registers in addition to the properties that all clients read.
+"""Models: the places of their files, and azureml-core's additional fields.
 
 azureml-core first creates an asset, a list of prefixes of artifacts, and then a model of it. Models that other clients
 registered have an asset as well, which follows from where their files are.
@@ -44,7 +44,7 @@ PATCHED: Final = {"kvTags": "tags", "properties": "properties", "description": "
 
 
 def locate_model(workspace: Workspace, uri: str) -> dict[str, Any]:
-    """Return the properties of a model that follow from where its files are: their address, and the job that made them.
+    """Return a model's properties that follow from its files: address and job.
 
     Raises:
         InvalidError: *uri* has an unknown form.
@@ -146,13 +146,13 @@ def delete_model(workspace: Workspace, known: AssetVersion) -> None:
 
 
 def own_model_fields(workspace: Workspace, version: AssetVersion) -> dict[str, Any]:
-    """Return the fields of a model that azureml-core alone has; empty if another client registered it."""
+    """Return azureml-core's own fields of a model, empty for another client's model."""
     stored = workspace.store.assets.container(MODELS, f"{version.name}:{version.version}")
     return {} if stored is None else dict(stored.properties)
 
 
 def _uri_of(workspace: Workspace, artifacts: Iterable[Mapping[str, Any]]) -> str:
-    """Return the address of an asset's files: the folder that holds all of them, or the one file."""
+    """Return the address of an asset's files: their common folder, or the one file."""
     prefixes = [str(one.get("prefix") or one.get("id") or "").strip("/") for one in artifacts]
     common = prefixes[0] if len(prefixes) == 1 else posixpath.commonpath(prefixes)
     container = workspace.identity.artifact_container

@@ -1,4 +1,4 @@
-"""Runs that clients make by themselves: azureml-core's children of runs, and runs that no job is."""
+"""Runs that clients create: azureml-core's child runs, and runs without a job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUN_SHAPE = Fields(
         "properties": WORDS,
     }
 )
-"""What is read of azureml-core's ``CreateRunDto``."""
+"""The fields of azureml-core's ``CreateRunDto`` that are read."""
 
 
 def known_run(
@@ -51,7 +51,7 @@ def known_run(
 
 
 def put_run(workspace: Workspace, run_id: str, given: Mapping[str, Any], *, experiment: str | None) -> Run:
-    """Change a run's name, description, tags and properties, or make it; a status is the service's own to change.
+    """Change a run's fields, or create the run; only the service changes a status.
 
     Args:
         workspace: the state of the workspace.

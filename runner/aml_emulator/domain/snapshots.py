@@ -1,4 +1,4 @@
-"""Snapshots of azureml-core: code assets whose files are in one folder of the default datastore.
+"""Snapshots of azureml-core: code assets in folders of the default datastore.
 
 A client sends the files that changed since its last snapshot, and a tree of all of them. The others are copied from that
 snapshot, so that each snapshot has all of its files in one folder.
@@ -27,7 +27,7 @@ SPOOLED_BYTES: Final = 16 * 1024 * 1024
 
 
 def snapshot_upload_urls(workspace: Workspace, names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return the signed URL and the path for each file of a new snapshot: in one separate folder."""
+    """Return the signed URL and the path of each file of a new snapshot."""
     folder = _folder(workspace, str(uuid.uuid4()))
     found = {}
     for name in names:
@@ -39,7 +39,7 @@ def snapshot_upload_urls(workspace: Workspace, names: Iterable[str]) -> dict[str
 def create_snapshot(
     workspace: Workspace, snapshot: str, *, nodes: Sequence[Mapping[str, Any]], parent: str, tree: Mapping[str, Any]
 ) -> None:
-    """Create a snapshot of the uploaded files, and of those that its parent has of the same tree.
+    """Create a snapshot of the uploaded files, and of those of its parent's tree.
 
     Args:
         workspace: the state of the workspace.
@@ -69,7 +69,7 @@ def create_snapshot(
 
 
 def snapshot_archive_url(workspace: Workspace, snapshot: str) -> str:
-    """Return the signed URL of a snapshot as one zip archive, made at the first request."""
+    """Return the signed URL of a snapshot's zip archive, created at first request."""
     folder = workspace.folder(str(_known(workspace, snapshot)["codeUri"]))
     blobs = workspace.blobs
     target = Folder(container=folder.container, prefix=f"{FOLDER}/zips/{snapshot}.zip")
@@ -87,7 +87,7 @@ def snapshot_archive_url(workspace: Workspace, snapshot: str) -> str:
 
 
 def snapshot_id_of(workspace: Workspace, given: Any) -> str | None:
-    """Return the snapshot that a run names, None if it names none or the first one's parent.
+    """Return the snapshot that a run names, or None.
 
     Raises:
         InvalidError: there is no such snapshot.

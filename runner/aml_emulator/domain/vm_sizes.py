@@ -1,4 +1,4 @@
-"""The sizes of virtual machines that clusters can have, and the quotas of their families. Pure.
+"""VM sizes of clusters, and the quotas of their families. Pure.
 
 Figures are those of https://learn.microsoft.com/azure/virtual-machines/sizes; which of them AzureML takes for clusters is in
 https://learn.microsoft.com/azure/machine-learning/concept-compute-target#supported-vm-series-and-sizes. A size says nothing
@@ -64,7 +64,7 @@ standardNVADSA10v5Family NV36ads_A10_v5:36:440:1440:1 NV36adms_A10_v5:36:880:288
 
 @dataclass(frozen=True, kw_only=True)
 class VmSize:
-    """One size. *memory_gb* and *disk_gb* are GiB; *infiniband*: nodes are joined by RDMA."""
+    """A VM size; *memory_gb* and *disk_gb* are GiB, *infiniband* is RDMA of nodes."""
 
     name: str
     family: str
@@ -103,7 +103,7 @@ def size_named(name: str) -> VmSize | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Quotas:
-    """How many vCPUs the nodes of a family may have together: *limits* by family in lower case, *default* for the others."""
+    """The vCPU quotas of families: *limits* in lower case, *default* for the others."""
 
     limits: Mapping[str, int]
     default: int = DEFAULT_QUOTA
@@ -114,7 +114,7 @@ class Quotas:
 
 
 def parse_quotas(text: str) -> Quotas:
-    """Return the quotas of ``FAMILY=VCPUS,…``; the family ``*`` is for all that are not named.
+    """Return the quotas of ``FAMILY=VCPUS,…``; the family ``*`` is the default.
 
     Raises:
         ValueError: something else, or a family that does not exist.

@@ -27,7 +27,7 @@ MOST_HOPS = 10
 
 
 class ShownStates:
-    """The states that jobs show instead of their own, until they end. Safe to use from several threads; not kept over a restart."""
+    """States that jobs show instead of the real ones until they end. Thread-safe."""
 
     def __init__(self) -> None:
         self._words: dict[str, str] = {}
@@ -57,7 +57,7 @@ class Workspace:
         fleet: the clusters' nodes and queues.
         quotas: how many vCPUs nodes may have.
         environments: the images that play curated environments.
-        shown: the states that jobs show instead of their own.
+        shown: states that jobs show instead of the real ones.
     """
 
     identity: Identity
@@ -76,14 +76,14 @@ class Workspace:
 
     @property
     def own_containers(self) -> dict[str, str]:
-        """Container of each datastore that every workspace has, by its name; the default one comes first."""
+        """The containers of the workspace's own datastores, the default one first."""
         return {
             "workspaceblobstore": self.identity.blob_container,
             "workspaceartifactstore": self.identity.artifact_container,
         }
 
     def all_datastores(self) -> list[Datastore]:
-        """Return all datastores: the workspace's own first, of them the default one, then the registered ones."""
+        """Return all datastores: the default one, the other own one, the registered ones."""
         stored = {one.name: one for one in self.store.datastores.all()}
         own = [
             stored.pop(name) if name in stored else self._own_datastore(name, container)
@@ -150,7 +150,7 @@ class Workspace:
             case BlobPath(host=host, container=container, path=path):
                 if host != self.identity.blob_host:
                     raise InvalidError(
-                        f"'{uri.partition('?')[0]}' lies outside of the workspace's storage account"
+                        f"'{uri.partition('?')[0]}' is outside of the workspace's storage account"
                         f" ({self.identity.blob_host}), the only one that the local AzureML has"
                     )
                 return Folder(container=container, prefix=path)
@@ -179,7 +179,7 @@ class Workspace:
         raise NotFoundError(f"{asset.kind or 'asset'} '{asset.name}', version '{asset.version}'")
 
     def datastore_uri(self, folder: Folder) -> str | None:
-        """Return the long address of a place in one of the datastores, None for another container."""
+        """Return the long address of a place in a datastore, None for another container."""
         for datastore in self.all_datastores():
             if datastore.container == folder.container:
                 identity = self.identity

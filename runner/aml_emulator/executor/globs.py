@@ -1,4 +1,4 @@
-"""Wildcards of an input's path: ``*``, ``?`` in a name, ``**`` across folders. Pure.
+"""Wildcards of an input's path: ``*``, ``?`` and, across folders, ``**``. Pure.
 
 The command sees the files that match, below the last folder before the first wildcard. These are the patterns that
 azureml-fsspec and MLTable take: https://learn.microsoft.com/azure/machine-learning/how-to-access-data-interactive.

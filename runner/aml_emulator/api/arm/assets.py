@@ -87,7 +87,7 @@ class Assets:
         return Reply(status=200 if self._context.store.assets.delete(self._kind, call.params["name"]) else 204)
 
     def versions(self, call: Call) -> dict[str, Any]:
-        """Return versions of a name, newest first; with ``hash``, whatever was uploaded with that hash."""
+        """Return versions of a name, newest first, or all that a ``hash`` identifies."""
         store = self._context.store.assets
         if call.query.get("hash"):
             items = store.by_hash(self._kind, call.query["hash"])
@@ -188,7 +188,7 @@ class Assets:
 
 
 def _visible(call: Call, properties: Mapping[str, Any]) -> bool:
-    """Return whether a list shows something: what is not archived, unless the caller asks for more."""
+    """Return whether a list shows an item: archived ones only on request."""
     view = {key.lower(): value for key, value in call.query.items()}.get("listviewtype", "ActiveOnly")
     archived = bool(properties.get("isArchived"))
     return view == "All" or archived == (view == "ArchivedOnly")

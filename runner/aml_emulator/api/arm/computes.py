@@ -1,4 +1,4 @@
-"""Compute targets, the sizes and quotas there are, and the long-running operations that make and delete clusters.
+"""Compute targets, VM sizes and quotas, and the operations on clusters.
 
 Every compute is this one machine: a cluster's nodes are places in its queue, whatever their size says.
 """
@@ -194,7 +194,7 @@ class Computes:
             )
 
     def status(self, call: Call) -> dict[str, Any]:
-        """Return how an operation on a compute target stands: it has succeeded."""
+        """Return the state of an operation on a compute target: it has succeeded."""
         identity = self._context.identity
         known = self._context.store.assets.operation(call.params["id"])
         if known is None:
@@ -209,7 +209,7 @@ class Computes:
         }
 
     def result(self, call: Call) -> Reply:
-        """Return the result of an operation: 202 while the job it cancels has not ended, then 200."""
+        """Return the result of an operation: 202 until the cancelled job has ended."""
         known = self._context.store.assets.operation(call.params["id"])
         if known is None:
             raise resource_not_found(f"operationResults/{call.params['id']}")

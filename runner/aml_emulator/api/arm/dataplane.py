@@ -1,4 +1,4 @@
-"""Where assets lie: the small part of the data and model services that azure-ai-ml asks when it downloads outputs."""
+"""Places of assets, which azure-ai-ml requests when it downloads outputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DataPlane:
         self._context = context
 
     def resolve(self, call: Call) -> dict[str, Any]:
-        """Return the datastore address of each asset id; ids of assets that are not there are left out."""
+        """Return the datastore address of each asset id that exists."""
         values = {}
         for asset_id in call.json(Fields({"values": ListOf(TEXT)})).get("values") or []:
             try:

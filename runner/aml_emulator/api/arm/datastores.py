@@ -1,4 +1,4 @@
-"""Datastores as Azure Resource Manager has them: ``AzureBlobDatastore`` of azure-ai-ml's generated client."""
+"""Datastores in Azure Resource Manager's form, ``AzureBlobDatastore``."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Datastores:
         self._context = context
 
     def list(self, call: Call) -> dict[str, Any]:
-        """Return the datastores, in pages: all, the default one, or those that ``names`` or ``searchText`` say."""
+        """Return the datastores, all or filtered by the query, in pages."""
         query = {key.lower(): value for key, value in call.query.items()}
         names = {name.lower() for name in call.query.getlist("names")}
         text = query.get("searchtext", "").lower()

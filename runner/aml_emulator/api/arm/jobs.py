@@ -91,7 +91,7 @@ class Jobs:
         return Reply(status=202, headers={"Location": address, **RETRY_AFTER})
 
     def component(self, call: Call) -> Reply:
-        """Refuse a component: azure-ai-ml makes those of a pipeline job before the job itself."""
+        """Refuse a component: azure-ai-ml creates them before a pipeline job."""
         raise NotSupportedError(f"components ('{call.params['name']}'), which jobs of type 'Pipeline' consist of")
 
     def _known(self, call: Call) -> Run:
@@ -158,7 +158,7 @@ class Jobs:
 
 
 def _after(token: str) -> tuple[float, str] | None:
-    """Return the job that a page begins after, by its creation and name; None for the first page.
+    """Return the creation and name of the job before a page, None for the first page.
 
     Raises:
         ServiceError: it is not a token of this list.

@@ -156,7 +156,7 @@ class Workspaces:
         return {"value": [self.get(call)]}
 
     def resources(self, call: Call) -> dict[str, Any]:
-        """Return the resources of the subscription that a filter asks for by type: of workspaces there is one."""
+        """Return the resources of the type in the filter: there is one workspace."""
         wanted = call.query.get("$filter", "")
         types = re.findall(r"resourceType eq '([^']+)'", wanted, flags=re.IGNORECASE)
         if [one.lower() for one in types] != ["microsoft.machinelearningservices/workspaces"]:

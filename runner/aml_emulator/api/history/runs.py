@@ -22,7 +22,7 @@ from aml_emulator.schema import WORD, Fields
 from aml_emulator.store import Run
 
 LOG_HOURS = 1
-"""How long the address of a log can be read; whoever follows it asks for the run's details again."""
+"""The lifetime of a log's address; clients that follow it request the details again."""
 
 
 def routes(context: Context) -> Sequence[Route]:
@@ -60,7 +60,7 @@ class History:
         return run_view(self._context, run_of(self._context, call))
 
     def patch(self, call: Call) -> dict[str, Any]:
-        """Change a run, or make one: azureml-core begins runs of its own, and children of runs, like this."""
+        """Change a run, or create one: azureml-core begins runs and children like this."""
         if self._context.store.runs.get(call.params["run"]) is not None:
             run_of(self._context, call)
         experiment = call.params.get("experiment")
@@ -79,7 +79,7 @@ class History:
         return continued(call, runs, key=lambda run: f"{run.created:020.6f} {run.id}", view=self._view)
 
     def details(self, call: Call) -> dict[str, Any]:
-        """Return a run with its logs, each with a URL that can be read by ranges while it grows."""
+        """Return a run with its logs, each with a URL for reading by ranges."""
         run = run_of(self._context, call)
         parent = self._context.store.runs.get(run.parent_id) if run.parent_id else None
         folder = self._context.artifacts_of(run.id)

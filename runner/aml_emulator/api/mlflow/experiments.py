@@ -22,7 +22,7 @@ PAIRS = ListOf(PAIR)
 
 
 def routes(context: Context) -> Sequence[Route]:
-    """Return the routes of MLflow's experiments, under both versions of AzureML's prefix."""
+    """Return the routes of MLflow's experiments, under both of AzureML's prefixes."""
     experiments = Experiments(context)
     operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
         ("GET", "experiments/get", experiments.get_experiment),
@@ -46,7 +46,7 @@ class Experiments:
         self._context = context
 
     def get_experiment(self, call: Call) -> dict[str, Any]:
-        """Return an experiment by its GUID; MLflow's default, ``0``, is AzureML's ``Default``."""
+        """Return an experiment by its GUID; ``0``, MLflow's default, is ``Default``."""
         return {"experiment": self._view(known_experiment(self._context, call.query.get("experiment_id", "")))}
 
     def get_experiment_by_name(self, call: Call) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Experiments:
 
 
 def known_experiment(context: Context, guid: str) -> Experiment:
-    """Return an experiment by its GUID; MLflow's default, ``0``, is AzureML's ``Default``.
+    """Return an experiment by its GUID; ``0``, MLflow's default, is ``Default``.
 
     Raises:
         MlflowError: there is none.

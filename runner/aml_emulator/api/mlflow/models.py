@@ -1,4 +1,4 @@
-"""MLflow's model registry over the same models as ARM's: enough for ``mlflow.register_model`` and to look it up."""
+"""MLflow's model registry over ARM's models, for ``mlflow.register_model``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aml_emulator.store import AssetVersion
 
 
 def routes(context: Context) -> Sequence[Route]:
-    """Return the routes of the model registry, under both versions of AzureML's prefix."""
+    """Return the routes of the model registry, under both of AzureML's prefixes."""
     registry = ModelRegistry(context)
     operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
         ("POST", "registered-models/create", registry.create_model),
@@ -57,7 +57,7 @@ class ModelRegistry:
         return {"registered_model": self._model(call.query.get("name", ""))}
 
     def create_version(self, call: Call) -> dict[str, Any]:
-        """Register what lies at a source as the next version of a model."""
+        """Register the files at a source as the next version of a model."""
         fields = {"name": WORD, "source": WORD, "tags": PAIRS, "description": TEXT, "run_id": TEXT}
         body = call.json(Fields(fields))
         name, source = str(body.get("name") or ""), str(body.get("source") or "")
@@ -82,7 +82,7 @@ class ModelRegistry:
         return {"model_version": _version(self._known(call.query))}
 
     def download_uri(self, call: Call) -> dict[str, Any]:
-        """Return where a version's files lie."""
+        """Return the address of a version's files."""
         return {"artifact_uri": self._known(call.query).properties["modelUri"]}
 
     def set_tag(self, call: Call) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""MLflow's runs: the REST interface of https://mlflow.org/docs/latest/rest-api.html, over the same runs as the rest."""
+"""MLflow's runs: https://mlflow.org/docs/latest/rest-api.html, over the same runs."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Tracking:
         self._context = context
 
     def create_run(self, call: Call) -> dict[str, Any]:
-        """Start a run outside of any job; with the tag ``mlflow.parentRunId``, a child of that run."""
+        """Start a run outside of any job, or a child of the run in a tag."""
         fields = {"experiment_id": WORD, "tags": PAIRS, "run_name": WORD, "start_time": MILLISECONDS}
         body = call.json(Fields(fields))
         experiment = known_experiment(self._context, str(body.get("experiment_id") or "0"))
@@ -140,7 +140,7 @@ class Tracking:
         return {}
 
     def search_runs(self, call: Call) -> dict[str, Any]:
-        """Return runs of experiments that a filter holds of, newest first or as ordered, in pages."""
+        """Return runs of experiments that match a filter, in pages."""
         body = call.json(SEARCH)
         comparisons = parse_filter(str(body.get("filter") or ""))
         hidden = {"ACTIVE_ONLY": (False,), "DELETED_ONLY": (True,)}.get(
@@ -184,7 +184,7 @@ class Tracking:
         self._context.store.runs.tag(run.id, {key: None})
         return {}
 
-    # What runs log
+    # Metrics, parameters and tags of runs
 
     def log_parameter(self, call: Call) -> dict[str, Any]:
         """Set a parameter."""
@@ -199,7 +199,7 @@ class Tracking:
         return {}
 
     def log_batch(self, call: Call) -> dict[str, Any]:
-        """Log many metrics, parameters and tags: all of them or none. There is nothing left to wait for after it."""
+        """Log many metrics, parameters and tags: all of them or none."""
         metric = Fields(METRIC, required=("key",))
         shape = _of_run(metrics=ListOf(metric), params=PAIRS, tags=PAIRS)
         body = call.json(shape, not_finite=True)
@@ -329,7 +329,7 @@ def _metric_view(metric: Metric) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | str:
-    """Return a number as protobuf's JSON has it: what JSON cannot say becomes text."""
+    """Return a number in protobuf's JSON: NaN and infinities as text."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -25,7 +25,7 @@ _GROUPS = {"m": "metrics", "p": "params", "t": "tags"}
 
 @dataclass(frozen=True, kw_only=True)
 class Searchable:
-    """What of a run can be searched."""
+    """The searchable values of a run."""
 
     metrics: Mapping[str, float]
     params: Mapping[str, str]

@@ -1,7 +1,7 @@
-"""The artifact service of azureml-core, ``/artifact/v2.0``: files of runs, and files that it uploads for models.
+"""The artifact service of azureml-core, ``/artifact/v2.0``: run files and uploads.
 
-What belongs to a run (``ExperimentRun/dcid.<run>``) is what run history shows. Everything else (``LocalUpload/…``, and
-files in a datastore, under its name) is found in Blob storage itself.
+Files of a run (``ExperimentRun/dcid.<run>``) are those of run history. All others (``LocalUpload/…``, and
+files in a datastore, under its name) are found in Blob storage itself.
 """
 
 from __future__ import annotations

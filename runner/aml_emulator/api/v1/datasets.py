@@ -1,4 +1,4 @@
-"""The dataset service of azureml-core, ``/dataset/v1.0``: data assets that are files or folders, as FileDatasets."""
+"""The dataset service of azureml-core, ``/dataset/v1.0``: FileDatasets."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Datasets:
         self._context = context
 
     def list(self, call: Call) -> dict[str, Any]:
-        """Return the newest version of each data asset that is a file or a folder, by name, in pages."""
+        """Return the newest version of each file or folder, by name, in pages."""
         newest = {version.name: version for version in listed_datasets(self._context)}
         found = [newest[name] for name in sorted(newest)]
         skip, size = call.integer("continuationToken", 0), call.integer("pageSize", PAGE, low=1, high=PAGE)
@@ -103,7 +103,7 @@ class Datasets:
         }
 
     def register(self, call: Call) -> dict[str, Any]:
-        """Register a dataset of one place: the next version of a data asset; the same place again is the version that is there."""
+        """Register a dataset of one place as the next version of a data asset."""
         given = call.json(DATASET)
         version = register_dataset(
             self._context,

@@ -1,4 +1,4 @@
-"""The datastore service of azureml-core, ``/datastore/v1.0``: the same datastores that azure-ai-ml sees."""
+"""The datastore service of azureml-core, ``/datastore/v1.0``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from aml_emulator.store import Datastore
 PAGE = 100
 
 EXISTS = "Another datastore with the same name already exists"
-"""By these words the client knows that it has to update, where it was told to overwrite."""
+"""The client recognises by these words that it has to update, if it may overwrite."""
 
 
 SECTION = dict.fromkeys(
@@ -81,7 +81,7 @@ class V1Datastores:
         }
 
     def get(self, call: Call) -> dict[str, Any]:
-        """Return one datastore, with what signs in to it: azureml-core reads and writes blobs itself."""
+        """Return one datastore with its secret: azureml-core accesses blobs itself."""
         return self._view(self._context.datastore(call.params["name"]))
 
     def create(self, call: Call) -> Reply:

@@ -1,4 +1,4 @@
-"""The execution service of azureml-core, ``/execution/v1.0``: a run that it submits is a job."""
+"""The execution service of azureml-core, ``/execution/v1.0``: its runs are jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from aml_emulator.domain import (
 from aml_emulator.schema import WORD, Fields
 
 OTHER_STARTS = ("startrun", "localrun", "prepare", "snapshotprepare", "checkprepare", "snapshotcheckprepare")
-"""Ways to begin or to prepare a run beside the snapshot that azureml-core sends by default."""
+"""Ways to begin or to prepare a run other than azureml-core's default, the snapshot."""
 
 
 def routes(context: Context, jobs: JobService) -> Sequence[Route]:

@@ -1,7 +1,7 @@
 """The metric service of azureml-core, ``/metric/v2.0``.
 
-A number that is logged under a name of its own is a value of that metric, as MLflow's are. Text, rows, tables and what
-lies in artifacts have no such place, and are kept as they came.
+A number that is logged under a separate name is a value of that metric, as MLflow's are. Text, rows, tables and
+values in artifacts have no such place, and are stored as they came.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Metrics:
         return sorted([*rows, *numbers], key=lambda value: _moment(value["createdUtc"])) if rows else numbers
 
     def _numbers(self, run: Run, name: str) -> Sequence[Metric]:
-        """Return a metric's numbers in the order in which they were logged, whenever they arrived."""
+        """Return a metric's numbers in the order of logging, not of arrival."""
         found: list[Metric] = []
         after: int | None = 0
         while after is not None:
@@ -190,7 +190,7 @@ def _rows(metric: Mapping[str, Any]) -> Iterable[MetricRow]:
 
 
 def _kept(row: MetricRow) -> MetricRow:
-    """Return a value as it is kept beside the numbers: a number without its value."""
+    """Return a value as stored next to the numbers: a number without its value."""
     data = row.data or {}
     number = data.get(row.name)
     plain = (
@@ -207,7 +207,7 @@ def _is_inexact(number: float) -> bool:
 
 
 def _shown(value: Any) -> Any:
-    """Return a value as JSON can hold it: NaN and infinities by name, as the service answers."""
+    """Return a value as JSON: NaN and infinities by name, as the service answers."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

@@ -1,4 +1,4 @@
-"""The model service of azureml-core, ``/modelmanagement/v1.0``: the same models that azure-ai-ml and MLflow register."""
+"""The model service of azureml-core, ``/modelmanagement/v1.0``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Models:
         return _asset(create_model_asset(self._context, given))
 
     def asset(self, call: Call) -> dict[str, Any]:
-        """Return an asset; that of a model which another client registered goes by the model's own id."""
+        """Return an asset; another client's model is its own asset."""
         stored = self._context.store.assets.container(MODEL_ASSETS, call.params["id"])
         if stored is not None:
             return _asset(stored)
@@ -79,7 +79,7 @@ class Models:
         return self._view(register_model(self._context, call.json(MODEL)))
 
     def list(self, call: Call) -> dict[str, Any]:
-        """Return models, newest first, in pages; versions that are no numbers have no place in azureml-core."""
+        """Return models with numeric versions, newest first, in pages."""
         query = {key.lower(): value for key, value in call.query.items()}
         if query.get("datasetid"):
             raise NotSupportedError("listing models by dataset")
@@ -110,7 +110,7 @@ class Models:
         return self._view(self._known(call))
 
     def patch(self, call: Call) -> dict[str, Any]:
-        """Change tags, properties, description and what a model was made of, by a JSON patch (RFC 6902)."""
+        """Change a model by a JSON patch (RFC 6902)."""
         operations = call.value(ListOf(Fields({"path": WORD, "op": WORD})), [])
         with self._context.store.transaction():
             return self._view(patch_model(self._context, self._known(call), operations))
@@ -124,7 +124,7 @@ class Models:
         name, _, version = call.params["id"].rpartition(":")
         known = self._context.store.assets.version("models", name, version)
         if known is None:
-            # The client tells what is not there by the status in the body.
+            # The client recognises a missing model by the status in the body.
             raise _ModelNotFoundError(call.params["id"])
         return known
 
@@ -184,7 +184,7 @@ def _asset(stored: AssetContainer) -> dict[str, Any]:
 
 
 def _has(given: Any, wanted: str | None) -> bool:
-    """Return whether tags or properties hold all of ``name`` or ``name=value``, which commas part."""
+    """Return whether tags or properties have all terms ``name`` or ``name=value``."""
     for term in filter(None, (wanted or "").split(",")):
         name, equals, value = term.partition("=")
         if name not in (given or {}) or (equals and given[name] != value):

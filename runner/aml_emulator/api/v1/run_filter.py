@@ -1,7 +1,7 @@
 """The filter by which azureml-core asks for runs, a small part of OData. Pure.
 
 Terms are those of azureml-core 1.61 (``azureml._restclient._odata``): ``(Status eq Completed)``, ``Tags/name ne null``,
-``CreatedUtc ge …``, joined by ``and`` and ``or``, in parentheses. Values stand with quotes or without.
+``CreatedUtc ge …``, joined by ``and`` and ``or``, in parentheses. Values are with or without quotes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class FilterError(ValueError):
 
 
 def predicate(text: str) -> Predicate:
-    """Return what tells for a run whether a filter lets it through; an empty one lets all through.
+    """Return a function that says whether a run passes the filter.
+
+    An empty one passes all.
 
     Raises:
         FilterError: it is none.

@@ -1,4 +1,4 @@
-"""What azureml-core asks of run history beyond what azure-ai-ml and MLflow do: queries, events, tokens, tags."""
+"""azureml-core's part of run history: queries, events, tokens, tags."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Runs:
     # Finding
 
     def query(self, call: Call) -> dict[str, Any]:
-        """Return runs of an experiment, in pages: those that a filter lets through, in the order that is asked for."""
+        """Return runs of an experiment that match a filter, in the requested order."""
         fields = {"filter": WORD, "orderby": Either(TEXT, ListOf(TEXT)), "continuationToken": WORD, "top": WHOLE}
         body = call.json(Fields(fields))
         try:
@@ -132,7 +132,7 @@ class Runs:
         return {"errors": errors}
 
     def token(self, call: Call) -> dict[str, Any]:
-        """Return another token for a run that goes on."""
+        """Return another token for a run that continues."""
         run = run_of(self._context, call)
         expiry = self._context.clock() + TOKEN_HOURS * 3600
         return {"token": self._context.tokens.issue_for_run(run.id), "expiryTimeUtc": iso(expiry)}
@@ -147,7 +147,7 @@ class Runs:
         return run_view(self._context, self._context.store.runs.require(run.id))
 
     def ingested(self, call: Call) -> dict[str, Any]:
-        """Return when all metrics that were sent are kept: they are when their request was answered."""
+        """Return when all sent metrics are stored: they are, once answered."""
         run_of(self._context, call)
         return {}
 

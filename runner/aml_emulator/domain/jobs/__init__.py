@@ -1,1 +1,1 @@
-"""Jobs: what is accepted, how a job becomes the executor's RunSpec, and its results."""
+"""Jobs: what is accepted, the way to the executor's RunSpec, and results."""

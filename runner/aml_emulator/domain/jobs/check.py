@@ -1,4 +1,4 @@
-"""What the emulator accepts of a job, field by field. Pure.
+"""Checks of a job, field by field. Pure.
 
 Fields are those of ``CommandJob`` in AzureML's REST API, 2025-01-01-preview. Whatever is set and not known here is
 refused by name: a job never runs with a setting of its author left out in silence.
@@ -164,7 +164,7 @@ def _check_command(job: Mapping[str, Any]) -> None:
 
 
 def given_inputs(job: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the inputs that have a value; a literal of null is an optional one that was not given."""
+    """Return the inputs with a value; a null literal is an omitted optional one."""
     return {
         name: value
         for name, value in (job.get("inputs") or {}).items()
@@ -207,7 +207,7 @@ NOT_SENT_BACK = frozenset({"docker arguments", "parent job"})
 
 
 def changed(known: Mapping[str, Any], sent: Mapping[str, Any]) -> list[str]:
-    """Return which parts of a job, as submitted, another submission of the same name says differently."""
+    """Return the fields of a job that differ in another submission of its name."""
     before, after = essence(known), essence(sent)
     return [
         part
@@ -217,9 +217,9 @@ def changed(known: Mapping[str, Any], sent: Mapping[str, Any]) -> list[str]:
 
 
 def essence(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what makes two submissions the same job: everything that cannot be changed once it is submitted.
+    """Return the unchangeable fields of a job, by which submissions are compared.
 
-    What the service itself adds to a job that it shows (the default output, where outputs lie, modes) is left out,
+    The service's additions to a job that it shows (the default output, places of outputs, modes) are left out,
     so that a client may send back what it was shown.
     """
     outputs = {

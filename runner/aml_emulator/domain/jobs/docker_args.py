@@ -1,7 +1,7 @@
 """The part of ``docker run``'s arguments that a job may use. Pure.
 
-What a job adds to its own container (limits, capabilities that let it harm nobody, variables) is carried out. What would
-reach out of the container (mounts, devices, networks, other users' processes, privileges) is refused by name.
+A job's additions to its own container (limits, harmless capabilities, variables) are carried out. Those that would
+reach out of the container (mounts, devices, networks, other users' processes, privileges) are refused by name.
 Arguments are those of https://docs.docker.com/reference/cli/docker/container/run/.
 """
 
@@ -39,7 +39,7 @@ _VARIABLE = re.compile(r"[^=\x00-\x20]+")
 
 @dataclass(frozen=True, kw_only=True)
 class DockerOptions:
-    """What the arguments ask for.
+    """The options that the arguments set.
 
     Attributes:
         host: keywords of docker-py's ``create_host_config``; only what JSON can hold.
@@ -65,7 +65,7 @@ def size_bytes(text: str, where: str) -> int:
 
 
 def docker_options(resources: Mapping[str, Any]) -> DockerOptions:
-    """Return what ``resources.dockerArgs`` and ``resources.dockerArgsList`` of a job ask for.
+    """Return the options of ``resources.dockerArgs`` and ``dockerArgsList`` of a job.
 
     Raises:
         NotSupportedError: an argument that is not carried out, 400 for one that Docker would not understand.
@@ -158,7 +158,7 @@ class _Reader:
     def _env(self, name: str, value: str) -> None:
         variable, equals, text = value.partition("=")
         if not equals or not _VARIABLE.fullmatch(variable):
-            # Without a value, docker takes that of its own environment: there is none of the user's here.
+            # Without a value, docker takes that of its environment, which is not the user's here.
             raise InvalidError(f"{self._where(name)} takes NAME=VALUE, not '{variable}'")
         self._environment[variable] = text
 

@@ -1,4 +1,4 @@
-"""From a RunConfiguration of azureml-core to a job: what runs is a command job, whichever SDK submitted it. Pure.
+"""Turns a RunConfiguration of azureml-core into a command job. Pure.
 
 Fields are those that azureml-core 1.61 sends to the execution service (``azureml.core.runconfig.RunConfiguration``).
 Whatever is set and cannot be played is refused by name.
@@ -63,7 +63,7 @@ def command_of_runconfig(config: Mapping[str, Any]) -> str:
 
 
 def quoted(word: str) -> str:
-    """Return a word for the shell; the variables of data references in it are filled in by the shell, as by AzureML.
+    """Return a word for the shell, which fills in variables of data references.
 
     A word that stands for data becomes its path.
 
@@ -197,7 +197,7 @@ OUTPUT_MODES = {"mount": "ReadWriteMount", "upload": "Upload"}
 """How data gets out of a run."""
 
 DEFAULT_PLACE = "dataset/{run-id}/{output-name}"
-"""Where an output lies that does not say where, in the default datastore, as azureml-core documents it."""
+"""The place of an output without one, in azureml-core's documentation."""
 
 
 DATASETS = "AZUREML_DATASET_ENVIRONMENT_VARS"
@@ -206,7 +206,7 @@ DATASETS = "AZUREML_DATASET_ENVIRONMENT_VARS"
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A dataset that a run reads: the data asset's ARM id, its type, and the id by which azureml-core knows it."""
+    """A dataset of a run: the data asset's ARM id, its type, and azureml-core's id."""
 
     uri: str
     kind: str
@@ -214,7 +214,7 @@ class Dataset:
 
 
 def dataset_references(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return what a run's data say of datasets: id, or name and version, by the name of the data."""
+    """Return a run's references to datasets, id or name and version, by data name."""
     found = {}
     for name, given in (config.get("data") or {}).items():
         dataset = (given.get("dataLocation") or {}).get("dataset") or {}
@@ -258,14 +258,14 @@ def inputs_of_runconfig(config: Mapping[str, Any], datasets: Mapping[str, Datase
 
 
 def _dataset(dataset: Dataset, mode: str) -> dict[str, Any]:
-    """Return the input that plays a dataset; in the mode ``direct`` the run gets its id."""
+    """Return the input of a dataset; in the mode ``direct`` the run gets its id."""
     if mode == "Direct":
         return {"jobInputType": "literal", "value": dataset.saved_id}
     return {"jobInputType": dataset.kind, "uri": dataset.uri, "mode": mode}
 
 
 def outputs_of_runconfig(config: Mapping[str, Any], run_id: str) -> dict[str, Any]:
-    """Return the outputs that play those of a run; one that is registered when the run completes becomes a data asset.
+    """Return the outputs of a run; a registered one becomes a data asset.
 
     Raises:
         DomainError: as `inputs_of_runconfig`.

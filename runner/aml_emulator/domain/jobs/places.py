@@ -1,4 +1,4 @@
-"""Where the inputs and outputs of a job lie: from what the job says to what the executor needs."""
+"""Places of a job's inputs and outputs: from the job to the executor's values."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _source(workspace: Workspace, uri: str) -> str:
 
 
 def _is_elsewhere(workspace: Workspace, uri: str) -> bool:
-    """Tell whether an address leads to the web, and neither to the workspace's storage nor to a cloud's."""
+    """Return whether an address is on the web, outside of cloud storage."""
     location = parse_location(uri)
     if not isinstance(location, BlobPath) or not uri.lower().startswith(("https:", "http:")):
         return False
@@ -79,7 +79,7 @@ def _from_the_web(item: InputSpec, url: str) -> InputSpec:
             f"The input '{item.name}' ({shown}) is a {item.kind}; on the web there are only files: use uri_file."
         )
     if item.mode == "ReadWriteMount":
-        raise InvalidError(f"The input '{item.name}' ({shown}) lies on the web, where nothing can be written.")
+        raise InvalidError(f"The input '{item.name}' ({shown}) is on the web, where nothing can be written.")
     if not url_file_name(url):
         raise InvalidError(f"The input '{item.name}' ({shown}) does not name a file.")
     return replace(item, url=url, uri=shown)
@@ -101,9 +101,9 @@ def address(workspace: Workspace, folder: Folder, pattern: str | None = None) ->
 
 
 def place_outputs(workspace: Workspace, run_id: str, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return where each named output of a job will lie, for the store.
+    """Return the future place of each named output of a job, for the store.
 
-    An output without a uri lies where AzureML puts it: in the default datastore under ``azureml/<run>/<name>``. In a uri,
+    An output without a uri is at AzureML's place: in the default datastore under ``azureml/<run>/<name>``. In a uri,
     the expressions of https://learn.microsoft.com/azure/machine-learning/reference-yaml-core-syntax are filled in.
 
     Raises:
@@ -164,7 +164,7 @@ def asset_kind(output_kind: str) -> str:
 
 
 def output_specs(workspace: Workspace, run: Run) -> tuple[OutputSpec, ...]:
-    """Return what the executor needs for the outputs that :func:`place_outputs` placed."""
+    """Return the executor's outputs for those that :func:`place_outputs` placed."""
     submitted = (run.job or {}).get("outputs") or {}
     found = []
     for name, place in run.outputs.items():

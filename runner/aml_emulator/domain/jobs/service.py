@@ -1,4 +1,4 @@
-"""The life of jobs: submitted, changed, cancelled, followed, taken up again after a restart."""
+"""The life of jobs: submit, change, cancel, follow, resume after a restart."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class JobService:
 
     @property
     def runner(self) -> JobExecutor:
-        """What executes the runs."""
+        """The executor of the runs."""
         return self._runner
 
     def put(self, name: str, job: Mapping[str, Any]) -> tuple[Run, bool]:
@@ -118,7 +118,7 @@ class JobService:
         return workspace.store.runs.require(name)
 
     def _check_nodes(self, nodes: int, compute: Compute) -> None:
-        """Refuse a job on more nodes than its cluster may ever have; a cluster that is switched off may get its nodes back."""
+        """Refuse a job on more nodes than its cluster may have."""
         most = scale_of(compute, self._workspace.quotas).max_nodes
         if nodes > max(1, most):
             raise InvalidError(
@@ -191,7 +191,7 @@ class JobService:
             store.advance(run.id, status)
 
     def scale(self, compute: Compute) -> None:
-        """Give a cluster the nodes that it is to have by now; jobs that wait for them begin."""
+        """Give a cluster its target nodes; jobs that wait for them begin."""
         self._workspace.fleet.configure(compute.name, scale_of(compute, self._workspace.quotas))
         self._runner.wake()
 
@@ -205,7 +205,7 @@ class JobService:
             self._runner.lose_node(run_id, _deleted(name))
 
     def _lost_meanwhile(self, run: Run) -> bool:
-        """Fail a job whose cluster was deleted and that nobody told of it; return whether it was one."""
+        """Fail a job whose cluster was deleted while it was not known; return whether so."""
         compute = compute_of(run.job or {})
         if self._workspace.store.assets.compute(compute) is not None:
             return False
@@ -217,7 +217,7 @@ class JobService:
         return RunProgress(self._workspace, run_id)
 
     def resume(self) -> None:
-        """Start the executor, and take up the runs that had not ended when the service stopped."""
+        """Start the executor, and resume the runs that had not ended at the last stop."""
         store = self._workspace.store.runs
         with self._submitting:
             for compute in self._workspace.store.assets.computes():
@@ -239,7 +239,7 @@ class JobService:
 
 
 class RunProgress:
-    """Writes down what the executor reports of one run; an `aml_emulator.executor.spec.RunSink`."""
+    """Stores the progress of a run; an `aml_emulator.executor.spec.RunSink`."""
 
     def __init__(self, workspace: Workspace, run_id: str) -> None:
         self._workspace = workspace
@@ -259,7 +259,7 @@ class RunProgress:
         self._workspace.store.runs.add_artifact(self._run_id, path, size=size)
 
     def output(self, name: str) -> None:
-        """The named output is stored whole; it becomes a data asset, as AzureML makes it one."""
+        """The named output is stored whole and becomes a data asset, as on AzureML."""
         store = self._workspace.store
         store.runs.output_stored(self._run_id, name)
         place = store.runs.require(self._run_id).outputs[name]
@@ -280,7 +280,7 @@ class RunProgress:
         )
 
     def finished(self, status: Ending, error: RunError | None) -> None:
-        """The run ended. An output that cannot be registered fails a job that would have completed."""
+        """The run ended; an output that cannot be registered fails a completed job."""
         if status == "Completed":
             problems = register_outputs(self._workspace, self._workspace.store.runs.require(self._run_id))
             if problems:
@@ -305,7 +305,7 @@ def output_asset(run_id: str, name: str) -> str:
 
 
 RUN, OUTPUT = "azureml.outputOfRun", "azureml.outputName"
-"""Properties of an asset that tell which output it is: a job that is taken up again does not register twice."""
+"""Properties of an asset that name its output: a resumed job does not register twice."""
 
 
 def register_outputs(workspace: Workspace, run: Run) -> tuple[str, ...]:

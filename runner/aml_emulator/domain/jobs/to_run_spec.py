@@ -56,7 +56,7 @@ def run_spec(workspace: Workspace, run: Run) -> RunSpec:
 
 
 def service_environment(workspace: Workspace, run: Run) -> dict[str, str]:
-    """Return the variables that AzureML sets in a job: what MLflow and azureml-core's ``Run.get_context`` read."""
+    """Return the variables that AzureML sets for MLflow and azureml-core."""
     identity = workspace.identity
     token = workspace.tokens.issue_for_run(run.id)
     api = f"https://{identity.api_host}"
@@ -87,7 +87,7 @@ def service_environment(workspace: Workspace, run: Run) -> dict[str, str]:
 
 
 def _launch(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how the command is started, and on how many nodes how often: fields of RunSpec."""
+    """Return the start of the command, nodes and processes: fields of RunSpec."""
     distribution = job.get("distribution") or {}
     launcher = LAUNCHERS.get(str(distribution.get("distributionType")), "once")
     nodes = instance_count(job)
@@ -101,7 +101,7 @@ def _launch(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _notes(job: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a job asks for and this machine does not tell apart, for the emulator's log of the run."""
+    """Return the settings of a job that this machine ignores, for the run's log."""
     notes = []
     identity = (job.get("identity") or {}).get("identityType")
     if identity in ("Managed", "UserIdentity"):

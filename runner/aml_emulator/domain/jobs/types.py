@@ -1,7 +1,7 @@
 """The types of the fields of jobs, as the clients declare them. Pure.
 
-Those of ``CommandJob`` in AzureML's REST API, 2025-01-01-preview, and of ``RunConfiguration`` of azureml-core 1.61. What the
-values may be is for `aml_emulator.domain.jobs.check` and `aml_emulator.domain.jobs.from_runconfig`.
+Those of ``CommandJob`` in AzureML's REST API, 2025-01-01-preview, and of ``RunConfiguration`` of azureml-core 1.61. Their
+values are checked by `aml_emulator.domain.jobs.check` and `aml_emulator.domain.jobs.from_runconfig`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _OUTPUT = Fields(
 )
 
 JOB_CHANGES = Fields({"displayName": TEXT, "description": TEXT, "tags": WORDS, "isArchived": FLAG})
-"""What may be changed of a job."""
+"""The fields of a job that may change."""
 
 JOB_SHAPE = Fields(
     {

@@ -102,8 +102,8 @@ def test_a_job_stays_while_something_named_lies_in_it(bench: Bench) -> None:
     seen = bench.clean()
     assert seen["runs"] == []
     assert seen["kept"] == {
-        "best": "model m:1 lies in its outputs",
-        "other": "data d:1 lies in its outputs",
+        "best": "model m:1 is in its outputs",
+        "other": "data d:1 is in its outputs",
     }
     assert len(bench.stored()) == 4
 
