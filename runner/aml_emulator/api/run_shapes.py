@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aml_emulator.api.routing import Call
+from aml_emulator.api.routing import Call, Handler, Route
 from aml_emulator.api.shapes import USER, iso
 from aml_emulator.context import Context
 from aml_emulator.domain import NotFoundError, known_run, output_asset
@@ -24,6 +24,19 @@ OUTPUT_TYPES = {
 
 OWNERS = ("", "/experiments/{experiment}", "/experimentids/{experiment_id}")
 """The possible prefixes of ``/runs/{run}`` in a path."""
+
+
+def run_routes(*operations: tuple[str, str, Handler]) -> list[Route]:
+    """Return the routes of operations on a run, below all possible prefixes.
+
+    Args:
+        operations: method, the path after the run, and handler.
+    """
+    return [
+        Route(method=method, path=f"/history/v1.0{{WS}}{owner}/runs/{{run}}{tail}", handler=handler)
+        for owner in OWNERS
+        for method, tail, handler in operations
+    ]
 
 
 def run_of(context: Context, call: Call) -> Run:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from aml_emulator.api.artifacts import ArtifactAnswers
-from aml_emulator.api.routing import Call, Route
-from aml_emulator.api.run_shapes import OWNERS, run_of
+from aml_emulator.api.routing import Route
+from aml_emulator.api.run_shapes import run_of, run_routes
 from aml_emulator.context import Context
 from aml_emulator.domain import RunArtifacts
 
@@ -19,17 +18,12 @@ def routes(context: Context) -> Sequence[Route]:
         artifacts_of=lambda call: RunArtifacts(context, run_of(context, call)),
         path_of=lambda call: call.query.get("path", ""),
     )
-    operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
-        ("GET", "", answers.list),
-        ("GET", "/path", answers.list),
-        ("GET", "/contentinfo", answers.content),
-        ("GET", "/metadata", answers.metadata),
-        ("GET", "/artifacturi", answers.uri),
-        ("GET", "/prefix/contentinfo", answers.contents),
-        ("POST", "/batch/metadata", answers.create),
+    return run_routes(
+        ("GET", "/artifacts", answers.list),
+        ("GET", "/artifacts/path", answers.list),
+        ("GET", "/artifacts/contentinfo", answers.content),
+        ("GET", "/artifacts/metadata", answers.metadata),
+        ("GET", "/artifacts/artifacturi", answers.uri),
+        ("GET", "/artifacts/prefix/contentinfo", answers.contents),
+        ("POST", "/artifacts/batch/metadata", answers.create),
     )
-    return [
-        Route(method=method, path=f"/history/v1.0{{WS}}{owner}/runs/{{run}}/artifacts{tail}", handler=handler)
-        for owner in OWNERS
-        for method, tail, handler in operations
-    ]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.run_shapes import (
-    OWNERS,
     compute_name,
     experiment_view,
     run_error,
     run_of,
+    run_routes,
     run_status,
     run_view,
 )
@@ -29,22 +29,18 @@ def routes(context: Context) -> Sequence[Route]:
     """Return the routes of ``/history/v1.0``."""
     history = History(context)
     base = "/history/v1.0{WS}"
-    found = [
+    return [
         Route(method="POST", path=f"{base}/rundata", handler=history.data),
         Route(method="GET", path=f"{base}/experiments/{{experiment}}", handler=history.experiment),
         Route(method="POST", path=f"{base}/experiments/{{experiment}}", handler=history.create_experiment),
         Route(method="GET", path=f"{base}/experimentids/{{experiment_id}}", handler=history.experiment),
+        *run_routes(
+            ("GET", "", history.run),
+            ("PATCH", "", history.patch),
+            ("GET", "/details", history.details),
+            ("GET", "/children", history.children),
+        ),
     ]
-    operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
-        ("GET", "", history.run),
-        ("PATCH", "", history.patch),
-        ("GET", "/details", history.details),
-        ("GET", "/children", history.children),
-    )
-    for owner in OWNERS:
-        for method, tail, handler in operations:
-            found.append(Route(method=method, path=f"{base}{owner}/runs/{{run}}{tail}", handler=handler))
-    return found
 
 
 class History:

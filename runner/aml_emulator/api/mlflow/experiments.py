@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.api.errors import MlflowError
-from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.routing import Call, Handler, Route
 from aml_emulator.api.shapes import millis
 from aml_emulator.context import Context
 from aml_emulator.schema import TEXT, WHOLE, WORD, Fields, ListOf
@@ -21,10 +21,23 @@ PAIRS = ListOf(PAIR)
 """MLflow's tags and parameters."""
 
 
+def mlflow_routes(*operations: tuple[str, str, Handler]) -> list[Route]:
+    """Return the routes of MLflow's operations, under both of AzureML's prefixes.
+
+    Args:
+        operations: method, path and handler.
+    """
+    return [
+        Route(method=method, path=f"/mlflow/{version}{{WS}}/api/2.0/mlflow/{path}", handler=handler)
+        for version in ("v2.0", "v1.0")
+        for method, path, handler in operations
+    ]
+
+
 def routes(context: Context) -> Sequence[Route]:
     """Return the routes of MLflow's experiments, under both of AzureML's prefixes."""
     experiments = Experiments(context)
-    operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
+    return mlflow_routes(
         ("GET", "experiments/get", experiments.get_experiment),
         ("GET", "experiments/get-by-name", experiments.get_experiment_by_name),
         ("POST", "experiments/create", experiments.create_experiment),
@@ -32,11 +45,6 @@ def routes(context: Context) -> Sequence[Route]:
         ("POST", "experiments/update", experiments.update_experiment),
         ("POST", "experiments/set-experiment-tag", experiments.tag_experiment),
     )
-    return [
-        Route(method=method, path=f"/mlflow/{version}{{WS}}/api/2.0/mlflow/{path}", handler=handler)
-        for version in ("v2.0", "v1.0")
-        for method, path, handler in operations
-    ]
 
 
 class Experiments:

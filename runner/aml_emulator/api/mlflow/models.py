@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.api.errors import MlflowError
-from aml_emulator.api.mlflow.experiments import PAIRS, pairs, tags_view
+from aml_emulator.api.mlflow.experiments import PAIRS, mlflow_routes, pairs, tags_view
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import USER, millis
 from aml_emulator.context import Context
@@ -18,7 +18,7 @@ from aml_emulator.store import AssetVersion
 def routes(context: Context) -> Sequence[Route]:
     """Return the routes of the model registry, under both of AzureML's prefixes."""
     registry = ModelRegistry(context)
-    operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
+    return mlflow_routes(
         ("POST", "registered-models/create", registry.create_model),
         ("GET", "registered-models/get", registry.get_model),
         ("POST", "model-versions/create", registry.create_version),
@@ -27,11 +27,6 @@ def routes(context: Context) -> Sequence[Route]:
         ("POST", "model-versions/set-tag", registry.set_tag),
         ("DELETE", "model-versions/delete-tag", registry.delete_tag),
     )
-    return [
-        Route(method=method, path=f"/mlflow/{version}{{WS}}/api/2.0/mlflow/{path}", handler=handler)
-        for version in ("v2.0", "v1.0")
-        for method, path, handler in operations
-    ]
 
 
 class ModelRegistry:

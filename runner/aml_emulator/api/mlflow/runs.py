@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aml_emulator.api.errors import MlflowError
-from aml_emulator.api.mlflow.experiments import PAIRS, known_experiment, missing, pairs, tags_view
+from aml_emulator.api.mlflow.experiments import PAIRS, known_experiment, missing, mlflow_routes, pairs, tags_view
 from aml_emulator.api.mlflow.search import Searchable, parse_filter
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.shapes import USER, millis
@@ -53,7 +53,7 @@ SEARCH = Fields(
 def routes(context: Context) -> Sequence[Route]:
     """Return the routes of MLflow's runs, under both versions of AzureML's prefix."""
     tracking = Tracking(context)
-    operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
+    return mlflow_routes(
         ("POST", "runs/create", tracking.create_run),
         ("GET", "runs/get", tracking.get_run),
         ("POST", "runs/update", tracking.update_run),
@@ -77,11 +77,6 @@ def routes(context: Context) -> Sequence[Route]:
         ("PATCH", "logged-models/{model}/tags", tracking.logged_models),
         ("POST", "logged-models/{model}/params", tracking.logged_models),
     )
-    return [
-        Route(method=method, path=f"/mlflow/{version}{{WS}}/api/2.0/mlflow/{path}", handler=handler)
-        for version in ("v2.0", "v1.0")
-        for method, path, handler in operations
-    ]
 
 
 class Tracking:

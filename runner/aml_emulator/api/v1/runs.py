@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.api.routing import Call, Route
-from aml_emulator.api.run_shapes import OWNERS, experiment_view, run_of, run_view
+from aml_emulator.api.run_shapes import experiment_view, run_of, run_routes, run_view
 from aml_emulator.api.shapes import iso
 from aml_emulator.api.v1.run_filter import FilterError, predicate
 from aml_emulator.context import Context
@@ -24,23 +24,19 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     """Return the routes of run history that azureml-core alone uses."""
     runs = Runs(context, jobs)
     base = "/history/v1.0{WS}"
-    found = [
+    return [
         Route(method="POST", path=f"{base}/experiments/{{experiment}}/runs:query", handler=runs.query),
         Route(method="PATCH", path=f"{base}/experiments/{{experiment}}/batch/runs", handler=runs.batch),
         Route(method="POST", path=f"{base}/experiments/{{experiment}}/batch/events", handler=runs.batch_events),
         Route(method="POST", path=f"{base}/experiments:query", handler=runs.experiments),
         Route(method="PATCH", path=f"{base}/experimentids/{{experiment_id}}", handler=runs.change_experiment),
+        *run_routes(
+            ("POST", "/events", runs.event),
+            ("GET", "/token", runs.token),
+            ("DELETE", "/tags", runs.delete_tags),
+            ("GET", "/metricsingest/wait", runs.ingested),
+        ),
     ]
-    operations: tuple[tuple[str, str, Callable[[Call], Any]], ...] = (
-        ("POST", "/events", runs.event),
-        ("GET", "/token", runs.token),
-        ("DELETE", "/tags", runs.delete_tags),
-        ("GET", "/metricsingest/wait", runs.ingested),
-    )
-    for owner in OWNERS:
-        for method, tail, handler in operations:
-            found.append(Route(method=method, path=f"{base}{owner}/runs/{{run}}{tail}", handler=handler))
-    return found
 
 
 class Runs:
