@@ -265,7 +265,7 @@ KNOWN: dict[str, list[Any]] = {
     "createIfNotExists": ["true"],
     "ifExistsOk": ["true"],
 }
-"""What makes sense under a name, of a path, a query or a body."""
+"""Sensible values by name, for a path, a query or a body."""
 
 QUERIES = (
     *(

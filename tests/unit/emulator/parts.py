@@ -104,7 +104,7 @@ class IdleRunner:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What the application answered."""
+    """An answer of the application."""
 
     status: int
     headers: dict[str, str]

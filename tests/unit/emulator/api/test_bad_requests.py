@@ -67,14 +67,14 @@ KEPT = (
 """Fields without which a body says nothing; they are seldom left out."""
 
 SEEDS = st.integers(0, 2**32 - 1)
-"""What requests are drawn from: hypothesis itself would take most of the time for as many draws."""
+"""The pool of random draws: hypothesis itself would take most of the time for as many."""
 
 FORM = Fields(
     dict.fromkeys(
         ("grant_type", "client_id", "scope", "client_assertion", "client_assertion_type", "client_secret"), WORD
     )
 )
-"""What signs in: a form, and no JSON."""
+"""The sign-in: a form, not JSON."""
 
 REQUESTS = 12
 """Of an example, all of one route and one after the other in one workspace."""

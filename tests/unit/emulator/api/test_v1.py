@@ -245,7 +245,7 @@ def test_a_job_is_cancelled_by_an_event_and_by_the_execution_service(service: Se
     answer = service.call("POST", f"/execution/v1.0{WS}/experiments/exp/runId/job-2/cancel", host=API)
     assert answer.status == 202
     assert [service.store.runs.require(name).status for name in ("job-1", "job-2")] == ["CancelRequested"] * 2
-    # A client cannot say that a job has completed: that is the service's to tell.
+    # A client cannot say that a job has completed: only the service does.
     event = {"name": "Microsoft.MachineLearning.Run.Completed", "data": {"RunId": "job-1"}}
     ask(service, "POST", f"{HISTORY}/experiments/exp/runs/job-1/events", event)
     assert service.store.runs.require("job-1").status == "CancelRequested"
@@ -291,7 +291,7 @@ def test_a_run_of_an_environment_that_was_not_registered_keeps_it(service: Servi
     assert second is not None
     assert first["environmentId"] == second["environmentId"]
     assert "/environments/env/versions/Autosave_" in first["environmentId"]
-    # It is nobody's by name.
+    # No name leads to it.
     assert ask(service, "GET", f"/environment/v1.0{WS}/environments/")["value"] == []
     given = {key.capitalize(): item for key, item in ENVIRONMENT.items()}
     assert ask(service, "PUT", f"/environment/v1.0{WS}/environments/env", given)["version"] == "1"
@@ -319,7 +319,7 @@ def test_the_subscription_and_its_one_workspace(service: Service) -> None:
 
 def test_a_compute_is_found_by_the_resource_provider_too(service: Service) -> None:
     assert ask(service, "GET", f"/rp/workspaces{WS}/computes/local-cluster")["name"] == "local-cluster"
-    # azureml-core follows a link to the next nodes even where it is null.
+    # azureml-core follows a link to the next nodes even if it is null.
     nodes = service.call("POST", f"{WS}/computes/local-cluster/listNodes?api-version=2020-02-02").json
     assert nodes == {"nodes": []}
     sizes = f"/subscriptions/{IDENTITY.subscription_id}/providers/Microsoft.MachineLearningServices/locations/eastus/vmSizes"

@@ -1,4 +1,4 @@
-"""What is removed to make room, and what stays."""
+"""Cleaning: the removed runs, assets and folders, and those that stay."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Bench:
         return clean_workspace(self.services, older_than=older_than, keep=keep, dry_run=dry_run)
 
     def later(self, seconds: float) -> None:
-        """Let time go by; the client signs in anew."""
+        """Let time go by; the client signs in again."""
         self.service.clock.now += seconds
         self.service.token = self.service.tokens.issue(audience="https://management.azure.com")
 

@@ -1,4 +1,4 @@
-"""What of ``docker run`` a job may use."""
+"""The arguments of ``docker run`` that a job may use."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_plain_configuration_becomes_a_job_that_is_accepted() -> None:
             "python train.py --data \"$AZUREML_DATAREFERENCE_in_1\"'/a b'",
         ),
         ({"environment": USER_MANAGED}, "/opt/py/bin/python train.py"),
-        # A conda environment has a python of its own, which leads the path.
+        # A conda environment has a separate python, which leads the path.
         ({"environment": {"python": {"interpreterPath": "/opt/py/bin/python"}}}, "python train.py"),
         ({"script": "a b.py"}, "python 'a b.py'"),
         ({"script": "", "command": "python -m train && echo ok"}, "python -m train && echo ok"),

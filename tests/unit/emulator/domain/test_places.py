@@ -1,4 +1,4 @@
-"""Where inputs and outputs lie, what a command gets for them, and what becomes of outputs that are registered."""
+"""Places of inputs and outputs, their values in a command, and registered outputs."""
 
 from __future__ import annotations
 

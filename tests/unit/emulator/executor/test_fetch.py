@@ -1,4 +1,4 @@
-"""What is fetched from the web, and from where not: without a network."""
+"""Inputs from the web, and refused addresses: without a network."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Pages(requests.Session):
         if isinstance(answer, Exception):
             raise answer
         response = requests.Response()
-        response.status_code, response.reason = answer[0], "as told"
+        response.status_code, response.reason = answer[0], "as planned"
         response.headers.update(answer[1])
         response.raw = io.BytesIO(answer[2])
         return response
@@ -49,7 +49,7 @@ def test_a_file_is_had_after_a_redirect_and_a_failure() -> None:
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ([(404, {}, b"")], "the server answers 404 as told"),
+        ([(404, {}, b"")], "the server answers 404 as planned"),
         ([(302, {"Location": "http://169.254.169.254/metadata"}, b"")], "is this machine itself"),
         ([(302, {"Location": "https://other.blob.core.windows.net/x"}, b"")], "belongs to a real cloud"),
         ([(302, {"Location": "https://management.azure.com/x"}, b"")], "is a service of the workspace"),

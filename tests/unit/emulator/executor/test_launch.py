@@ -1,4 +1,4 @@
-"""How a job's command is started, as far as can be told without starting it."""
+"""How a job's command is started, as far as that shows without starting it."""
 
 from __future__ import annotations
 

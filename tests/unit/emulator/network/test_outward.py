@@ -140,7 +140,7 @@ class _Writer:
 
 
 def test_a_name_is_resolved_once_and_its_address_is_connected_to() -> None:
-    """A server that answers anew with another address gains nothing."""
+    """A server that answers again with another address gains nothing."""
     answers = iter([["93.184.216.34"], ["127.0.0.1"]])
     dialled = Dialled("93.184.216.34")
     upstream = Upstream({}, outward=Outward(resolve=lambda _host, _port: next(answers)), dial=dialled)

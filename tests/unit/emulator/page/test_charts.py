@@ -1,4 +1,4 @@
-"""Charts: where the parts lie, whatever the values are."""
+"""Charts: the positions of their parts, for any values."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_an_answer_says_how_long_it_is_and_what_browsers_may_do_with_it(
     assert not any(name.lower().startswith("access-control-") for name in headers)
 
 
-# What is on it
+# Its content
 
 
 class Parsed(HTMLParser):
