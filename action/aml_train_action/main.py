@@ -109,10 +109,8 @@ def _command(session: Session) -> None:
 
 def _read_configuration(session: Session, inputs: Inputs) -> Invocation:
     """Load the configuration, hide its secrets, set up the pipeline's environ."""
-    from aml_train.config import secrets_in
-
     config, changes = load_configuration(inputs)
-    for secret in secrets_in(config):
+    for secret in config.secrets():
         session.hide(secret)
     session.reproduce = shlex.join(inputs.command_line(session.step.workspace, changes))
     if config.target.kind == "azure":

@@ -28,7 +28,7 @@ from typing import Any, Final, Protocol
 
 import pytest
 
-from aml_train.config.model import ClusterConfig
+from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef

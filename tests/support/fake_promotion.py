@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from aml_train.config.model import GateRule
+from aml_train.config.sections.gate import GateRule
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aml_train.config.sections.image_model import (
-    CondaConfig,
-    CopyConfig,
-    ImageConfig,
-    OfedConfig,
-    PipConfig,
-    ProtectConfig,
-    RunConfig,
-    SecretConfig,
-)
+from aml_train.config.sections.image import CopyConfig, ImageConfig, RunStep, SecretConfig
+from aml_train.config.sections.image_ofed import OfedConfig
+from aml_train.config.sections.image_packages import CondaConfig, PipConfig, ProtectConfig
 from aml_train.core.files import FileEntry, FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.inputs import BaseImage, ImageInputs
@@ -48,7 +41,7 @@ FULL = ImageConfig(
     azureml_defaults="latest",
     env={"B": 'say "$HOME"', "A": "1"},
     copy=(CopyConfig(source=Path("/project/data"), target="/opt/data"),),
-    run=(RunConfig(command="make -C /opt/data"), RunConfig(command="fetch /run/secrets/token", secrets=("token",))),
+    run=(RunStep(command="make -C /opt/data"), RunStep(command="fetch /run/secrets/token", secrets=("token",))),
     user="azureml",
     ca_certificates=(Path("/project/ca.pem"),),
     secrets={name: SecretConfig(env=name.upper()) for name in ("token", "other", "logins")},

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from aml_train.config.model import ClusterConfig
+from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice

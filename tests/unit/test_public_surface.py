@@ -14,7 +14,7 @@ import click
 import yaml
 
 from aml_train.cli.main import cli
-from aml_train.config.schema import json_schema
+from aml_train.config.document import json_schema
 from aml_train.core.errors import AmlTrainError
 
 ROOT = Path(__file__).parents[2]

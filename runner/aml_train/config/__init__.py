@@ -1,4 +1,4 @@
-"""aml-train.yml and the job YAML: parse, check, complain with file and line. Pure."""
+"""aml-train.yml and the job YAML: parsed and checked, with file and line."""
 
 from __future__ import annotations
 
@@ -7,41 +7,40 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
+    from aml_train.config.document import json_schema as json_schema
     from aml_train.config.job.command_line import CommandLine as CommandLine
+    from aml_train.config.job.load import CommandJob as CommandJob
+    from aml_train.config.load import Targets as Targets
     from aml_train.config.load import check_text as check_text
     from aml_train.config.load import load_command as load_command
     from aml_train.config.load import load_config as load_config
-    from aml_train.config.model import BaselineConfig as BaselineConfig
-    from aml_train.config.model import ClusterConfig as ClusterConfig
-    from aml_train.config.model import CodeConfig as CodeConfig
-    from aml_train.config.model import CommandJob as CommandJob
+    from aml_train.config.load import load_promotion as load_promotion
+    from aml_train.config.load import load_targets as load_targets
     from aml_train.config.model import Config as Config
-    from aml_train.config.model import ContainerLimits as ContainerLimits
-    from aml_train.config.model import CostConfig as CostConfig
-    from aml_train.config.model import DataLink as DataLink
-    from aml_train.config.model import GateRule as GateRule
-    from aml_train.config.model import JsonValue as JsonValue
-    from aml_train.config.model import RetryConfig as RetryConfig
-    from aml_train.config.model import SetupCommand as SetupCommand
-    from aml_train.config.model import StagePolicy as StagePolicy
-    from aml_train.config.model import TargetConfig as TargetConfig
-    from aml_train.config.model import TestsConfig as TestsConfig
-    from aml_train.config.model import WaitConfig as WaitConfig
-    from aml_train.config.schema import json_schema as json_schema
-    from aml_train.config.secrets import secrets_in as secrets_in
-    from aml_train.config.sections.image_grammar import SECRET_IN_URL as SECRET_IN_URL
-    from aml_train.config.sections.image_model import CopyConfig as CopyConfig
-    from aml_train.config.sections.image_model import DockerfileConfig as DockerfileConfig
-    from aml_train.config.sections.image_model import ImageConfig as ImageConfig
-    from aml_train.config.sections.image_model import OfedConfig as OfedConfig
-    from aml_train.config.sections.image_model import PipConfig as PipConfig
-    from aml_train.config.sections.image_model import ProtectConfig as ProtectConfig
-    from aml_train.config.sections.image_model import PullPolicy as PullPolicy
-    from aml_train.config.sections.image_model import RunConfig as RunConfig
-    from aml_train.config.sections.image_model import SecretConfig as SecretConfig
-    from aml_train.config.targets import Targets as Targets
-    from aml_train.config.targets import load_promotion as load_promotion
-    from aml_train.config.targets import load_targets as load_targets
+    from aml_train.config.sections.code import CodeConfig as CodeConfig
+    from aml_train.config.sections.code import DataLink as DataLink
+    from aml_train.config.sections.code import SetupCommand as SetupCommand
+    from aml_train.config.sections.gate import BaselineConfig as BaselineConfig
+    from aml_train.config.sections.gate import GateRule as GateRule
+    from aml_train.config.sections.gate import JsonValue as JsonValue
+    from aml_train.config.sections.image import CopyConfig as CopyConfig
+    from aml_train.config.sections.image import DockerfileConfig as DockerfileConfig
+    from aml_train.config.sections.image import ImageConfig as ImageConfig
+    from aml_train.config.sections.image import PullPolicy as PullPolicy
+    from aml_train.config.sections.image import RunStep as RunStep
+    from aml_train.config.sections.image import SecretConfig as SecretConfig
+    from aml_train.config.sections.image_ofed import OfedConfig as OfedConfig
+    from aml_train.config.sections.image_packages import SECRET_IN_URL as SECRET_IN_URL
+    from aml_train.config.sections.image_packages import PipConfig as PipConfig
+    from aml_train.config.sections.image_packages import ProtectConfig as ProtectConfig
+    from aml_train.config.sections.model import StagePolicy as StagePolicy
+    from aml_train.config.sections.targets import ClusterConfig as ClusterConfig
+    from aml_train.config.sections.targets import TargetConfig as TargetConfig
+    from aml_train.config.sections.tests import ContainerLimits as ContainerLimits
+    from aml_train.config.sections.tests import TestsConfig as TestsConfig
+    from aml_train.config.sections.watch import CostConfig as CostConfig
+    from aml_train.config.sections.watch import RetryConfig as RetryConfig
+    from aml_train.config.sections.watch import WatchConfig as WatchConfig
     from aml_train.config.yaml.nodes import Faults as Faults
     from aml_train.config.yaml.nodes import ListNode as ListNode
     from aml_train.config.yaml.nodes import MapNode as MapNode
@@ -56,41 +55,40 @@ if TYPE_CHECKING:
     from aml_train.config.yaml.tree import parse as parse
 
 _MODULES = {
+    "json_schema": "document",
     "CommandLine": "job.command_line",
+    "CommandJob": "job.load",
+    "Targets": "load",
     "check_text": "load",
     "load_command": "load",
     "load_config": "load",
-    "BaselineConfig": "model",
-    "ClusterConfig": "model",
-    "CodeConfig": "model",
-    "CommandJob": "model",
+    "load_promotion": "load",
+    "load_targets": "load",
     "Config": "model",
-    "ContainerLimits": "model",
-    "CostConfig": "model",
-    "DataLink": "model",
-    "GateRule": "model",
-    "JsonValue": "model",
-    "RetryConfig": "model",
-    "SetupCommand": "model",
-    "StagePolicy": "model",
-    "TargetConfig": "model",
-    "TestsConfig": "model",
-    "WaitConfig": "model",
-    "json_schema": "schema",
-    "secrets_in": "secrets",
-    "SECRET_IN_URL": "sections.image_grammar",
-    "CopyConfig": "sections.image_model",
-    "DockerfileConfig": "sections.image_model",
-    "ImageConfig": "sections.image_model",
-    "OfedConfig": "sections.image_model",
-    "PipConfig": "sections.image_model",
-    "ProtectConfig": "sections.image_model",
-    "PullPolicy": "sections.image_model",
-    "RunConfig": "sections.image_model",
-    "SecretConfig": "sections.image_model",
-    "Targets": "targets",
-    "load_promotion": "targets",
-    "load_targets": "targets",
+    "CodeConfig": "sections.code",
+    "DataLink": "sections.code",
+    "SetupCommand": "sections.code",
+    "BaselineConfig": "sections.gate",
+    "GateRule": "sections.gate",
+    "JsonValue": "sections.gate",
+    "CopyConfig": "sections.image",
+    "DockerfileConfig": "sections.image",
+    "ImageConfig": "sections.image",
+    "PullPolicy": "sections.image",
+    "RunStep": "sections.image",
+    "SecretConfig": "sections.image",
+    "OfedConfig": "sections.image_ofed",
+    "PipConfig": "sections.image_packages",
+    "ProtectConfig": "sections.image_packages",
+    "SECRET_IN_URL": "sections.image_packages",
+    "StagePolicy": "sections.model",
+    "ClusterConfig": "sections.targets",
+    "TargetConfig": "sections.targets",
+    "ContainerLimits": "sections.tests",
+    "TestsConfig": "sections.tests",
+    "CostConfig": "sections.watch",
+    "RetryConfig": "sections.watch",
+    "WatchConfig": "sections.watch",
     "Faults": "yaml.nodes",
     "ListNode": "yaml.nodes",
     "MapNode": "yaml.nodes",

@@ -1,7 +1,7 @@
 """``--set key=value``: changes to the configuration from the command line.
 
 A key is the dotted path of a key of aml-train.yml; ``job.…`` reaches into the job, wherever it is written. Parts with
-dots stand in quotes (``gate."val.loss"``); a number picks an item of a list. The value is YAML.
+dots are in quotes (``gate."val.loss"``); a number picks an item of a list. The value is YAML.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PART = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([^.="'\s][^.="']*?))\s*(?=[.=]
 
 @dataclass(frozen=True, kw_only=True)
 class Override:
-    """One ``--set``: the parts of the key, the value, and the place for complaints."""
+    """One ``--set``: the parts of the key, the value, and the place for faults."""
 
     keys: tuple[str, ...]
     node: Node
@@ -41,7 +41,7 @@ class Overrides:
 
 
 def parse_overrides(sets: Sequence[str], faults: Faults) -> Overrides:
-    """Read the values of ``--set``; what cannot be read becomes a fault and is left out."""
+    """Read the values of ``--set``; one that cannot be read becomes a fault."""
     read = [override for text in sets if (override := _parse(text, faults)) is not None]
     return Overrides(
         document=tuple(one for one in read if one.keys[0] != "job" or len(one.keys) == 1),
@@ -52,7 +52,7 @@ def parse_overrides(sets: Sequence[str], faults: Faults) -> Overrides:
 
 def _parse(given: str, faults: Faults) -> Override | None:
     name = f"--set {shown(given.partition('=')[0])}"
-    # Arguments that are not UTF-8 arrive with surrogates; back to bytes they are found out like those of a file.
+    # Arguments that are not UTF-8 arrive with surrogates; as bytes again, they get the checks of a file.
     text = decode(given.encode("utf-8", "surrogateescape"), name, Faults())
     if text is None:
         faults.add(Mark(file="--set"), "the argument is not plain UTF-8 text", remedy="delete the odd characters")
@@ -81,7 +81,7 @@ def _parse(given: str, faults: Faults) -> Override | None:
         if node is None and len(faults) == before:
             node = ScalarNode(mark=mark, text="", kind="null", value=None)
         if isinstance(node, ScalarNode) and " #" in value and value[:1] not in ("'", '"'):
-            # In a file a comment would start there; an argument has none.
+            # In a file a comment would start there; an argument has no comments.
             node = ScalarNode(mark=mark, text=value, kind="text", value=value)
     return None if node is None else Override(keys=tuple(keys), node=node, mark=mark)
 

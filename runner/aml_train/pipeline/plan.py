@@ -21,7 +21,7 @@ from aml_train.config import (
     GateRule,
     ImageConfig,
     RetryConfig,
-    WaitConfig,
+    WatchConfig,
 )
 from aml_train.core.git import Origin
 from aml_train.core.release_tags import release_tags
@@ -62,7 +62,7 @@ class Plan:
     model: ModelSpec | None
     names: TargetNames
     commit: Commit | None
-    watch: WaitConfig
+    watch: WatchConfig
     retry: RetryConfig = field(default_factory=RetryConfig)
     cost: CostConfig = field(default_factory=CostConfig)
     cluster: ClusterConfig | None = None

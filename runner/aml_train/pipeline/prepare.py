@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from aml_train.config import Config, secrets_in
+from aml_train.config import Config
 from aml_train.core.clock import Clock, elapsed
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Event, Listener, to_json
@@ -207,7 +207,7 @@ def run_prepared(
     """
     host, config = prepared.host, prepared.config
     if masker is None:
-        masker = Masker({*known_secrets(host.environ, identifiers=False), *secrets_in(config)})
+        masker = Masker({*known_secrets(host.environ, identifiers=False), *config.secrets()})
     sdk = SdkLoader()
     emit = Broadcast(*listeners, sdk)
     return run(

@@ -23,7 +23,7 @@ from aml_train.azure.compute import ensure_cluster
 from aml_train.azure.http import Workspace
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import SignIn
-from aml_train.config.model import ClusterConfig
+from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED

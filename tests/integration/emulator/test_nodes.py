@@ -14,7 +14,7 @@ from aml_emulator.executor import start
 from aml_emulator.executor.execution import LeftBehindError
 from aml_emulator.executor.ranks import MPI_LOG_PATH, log_paths
 from aml_emulator.executor.spec import Folder, OutputSpec, RunSpec
-from aml_train.config.model import SetupCommand
+from aml_train.config.sections.code import SetupCommand
 from aml_train.jobs.setup import script
 from tests.integration.emulator.executor_bench import STORE, Bench, assert_clean, put_on_each_node, until
 from tests.support.fake_executor import HANGING_SECONDS

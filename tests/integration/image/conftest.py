@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from aml_train.config.model import ImageConfig, PipConfig
+from aml_train.config.sections.image import ImageConfig
+from aml_train.config.sections.image_packages import PipConfig
 from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aml_train.config.sections.image_model import ImageConfig
+from aml_train.config.sections.image import ImageConfig
 from aml_train.core.docker import BuildCli, buildkit_cli
 from aml_train.core.references import ImageRef
 from aml_train.image.build.build import build_image

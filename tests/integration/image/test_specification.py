@@ -22,17 +22,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from docker.errors import ImageNotFound
 
-from aml_train.config.sections.image_model import (
-    CondaConfig,
-    CopyConfig,
-    DockerfileConfig,
-    ImageConfig,
-    OfedConfig,
-    PipConfig,
-    ProtectConfig,
-    RunConfig,
-    SecretConfig,
-)
+from aml_train.config.sections.image import CopyConfig, DockerfileConfig, ImageConfig, RunStep, SecretConfig
+from aml_train.config.sections.image_ofed import OfedConfig
+from aml_train.config.sections.image_packages import CondaConfig, PipConfig, ProtectConfig
 from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.events import to_json
@@ -318,7 +310,7 @@ def test_a_token_is_nowhere(
 ) -> None:
     (tmp_path / "constraints.txt").write_text("our-package<2\n")
     parts = private(index, tmp_path, "our-package", constraints=tmp_path / "constraints.txt")
-    leak = RunConfig(
+    leak = RunStep(
         command='echo "the token is $(cat /run/secrets/feed)" && test -s /run/secrets/feed', secrets=("feed",)
     )
     spec = make(ubuntu, **parts, run=(leak,), env={"TEST": tmp_path.name})
@@ -370,7 +362,7 @@ def test_a_secret_file_reaches_the_step_as_it_was_checked(
     make: Make, build: Build, engine: DockerClient, tmp_path: Path
 ) -> None:
     (tmp_path / "feed").write_text("line one\nline two\n")
-    step = RunConfig(command="cp /run/secrets/feed /copied", secrets=("feed",))
+    step = RunStep(command="cp /run/secrets/feed /copied", secrets=("feed",))
     spec = make(
         BASE, run=(step,), env={"TEST": tmp_path.name}, secrets={"feed": SecretConfig(file=tmp_path / "feed")}
     )
@@ -459,8 +451,8 @@ def test_files_commands_and_user(ubuntu: str, make: Make, build: Build, engine: 
             CopyConfig(source=tmp_path / "one.txt", target="/opt/renamed"),
         ),
         run=(
-            RunConfig(command='/opt/data/inner/a.sh > /opt/out && echo "$GREETING" >> /opt/out'),
-            RunConfig(command="useradd -m aml"),
+            RunStep(command='/opt/data/inner/a.sh > /opt/out && echo "$GREETING" >> /opt/out'),
+            RunStep(command="useradd -m aml"),
         ),
         env={"GREETING": 'a "b" $c'},
         user="aml",
@@ -552,7 +544,7 @@ def test_a_conda_environment_from_a_local_channel(
         with serve_folder(tmp_path, gateway) as url:
             (tmp_path / "environment.yml").write_text(f"channels:\n  - {url}/channel\ndependencies:\n  - tool=1.0\n")
             conda = CondaConfig(file=tmp_path / "environment.yml", micromamba=ImageRef.parse(tag))
-            image = build(make(ubuntu, conda=conda, run=(RunConfig(command="tool > /made-with-it"),)))
+            image = build(make(ubuntu, conda=conda, run=(RunStep(command="tool > /made-with-it"),)))
     finally:
         engine.images.remove(tag, force=True)
     assert inside(engine, image, "cat /made-with-it; tool; command -v tool; echo $CONDA_PREFIX") == (

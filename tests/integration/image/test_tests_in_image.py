@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from aml_train.config.model import ContainerLimits
+from aml_train.config.sections.tests import ContainerLimits
 from aml_train.core.docker import BuildCli, pack_files
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Event, LogLine, Notice, TestsFinished

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from aml_train.cli.main import cli
-from aml_train.config.sections.image_model import ImageConfig, PipConfig
+from aml_train.config.sections.image import ImageConfig
+from aml_train.config.sections.image_packages import PipConfig
 from aml_train.core.docker import buildkit_cli, connect_engine
 from aml_train.core.errors import ImageError, InvalidError
 from aml_train.image.inputs import ImageInputs

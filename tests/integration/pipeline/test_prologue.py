@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config.model import DataLink, SetupCommand
+from aml_train.config.sections.code import DataLink, SetupCommand
 from aml_train.jobs.setup import prepare, script
 
 ODD = '/mnt/it\'s "$HOME" `id` \\ ü/file'

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config.load import load_config
-from aml_train.config.targets import load_promotion
+from aml_train.config.load import load_config, load_promotion
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Listener
 from aml_train.models.promotion.promote import Promoter

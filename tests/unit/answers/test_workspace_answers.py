@@ -21,7 +21,7 @@ from aml_train.azure.models import AzureCatalogue
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.target import _check_compute, _check_workspace, login_server
 from aml_train.azure.workspace import AzureRest
-from aml_train.config.model import ClusterConfig
+from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.gate.logged import columns_of
 from aml_train.jobs.browse import Filter, describe_job, list_jobs, tables_of_job

@@ -12,7 +12,7 @@ from aml_train.azure import acr_login as acr
 from aml_train.azure.acr import grants_pull, location_of, password_of, pull_doubt
 from aml_train.azure.clouds import AZURE_PUBLIC
 from aml_train.azure.workspace import AzureRest
-from aml_train.config.model import TargetConfig
+from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Event, Notice
 from aml_train.image.registry.auth import RegistryAuth

@@ -11,7 +11,7 @@ import pytest
 
 from aml_train.azure.names import azure_names, find_workspace, nearest_of
 from aml_train.config.load import load_config
-from aml_train.config.model import TargetConfig
+from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.errors import InvalidError
 
 SUB = "00000000-0000-0000-0000-00000000000a"

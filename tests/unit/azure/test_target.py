@@ -14,7 +14,7 @@ from aml_train.azure.http import Workspace
 from aml_train.azure.sdk_v2 import translate
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
-from aml_train.config.model import TargetConfig
+from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Event, Notice
 from tests.support.plain_answers import answered

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aml_train import __main__
-from aml_train.config.targets import load_promotion
+from aml_train.config.load import load_promotion
 from aml_train.pipeline import promotion as opening
 from tests.support.fake_promotion import Place
 

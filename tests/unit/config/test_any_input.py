@@ -13,11 +13,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from aml_train.config.document import DOCUMENT
+from aml_train.config.document import DOCUMENT, json_schema
 from aml_train.config.job.grammar import JOB
 from aml_train.config.load import load_config
-from aml_train.config.schema import json_schema
-from aml_train.config.sections.image_grammar import IMAGE
+from aml_train.config.sections.image import IMAGE
 from aml_train.config.yaml.nodes import Faults
 from aml_train.config.yaml.tree import parse
 from aml_train.core.errors import Fault, InvalidError
@@ -219,7 +218,7 @@ def test_sets(folder: Path, sets: list[str]) -> None:
 @quick
 @given(document=VALUES)
 def test_the_tree_says_what_pyyaml_says(document: Any) -> None:
-    """Where nothing is complained about, our reading of a file is that of the parser that azure-ai-ml uses."""
+    """A file without faults means the same here as to azure-ai-ml's parser."""
     faults = Faults()
     text = yaml.safe_dump({"key": document}, allow_unicode=True)
     node = parse(text, "f", faults)

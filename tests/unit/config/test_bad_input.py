@@ -1,4 +1,7 @@
-"""Bad input → the exact complaints. Most cases stand in bad_input.txt; those that are no plain text stand here."""
+"""Bad input → the exact faults.
+
+Most cases are in bad_input.txt; those that are no plain text are here.
+"""
 
 from __future__ import annotations
 

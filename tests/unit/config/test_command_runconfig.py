@@ -1,4 +1,7 @@
-"""Command jobs → run configurations of the SDK v1. The cases stand in v1_of_jobs.txt; what cannot be said in bad_input.txt."""
+"""Command jobs → run configurations of the SDK v1.
+
+The cases are in v1_of_jobs.txt; those that v1 cannot run in bad_input.txt.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from aml_train.config.job.grammar import snake
 from aml_train.config.load import load_config
 
 SAME_IN_BOTH = ("compute", "tags", "experiment_name", "code", "command", "inputs")
-"""What a run configuration does not say, or says in other words."""
+"""Keys that a run configuration has not, or under another name."""
 
 
 def read_cases() -> dict[str, tuple[str, Any]]:

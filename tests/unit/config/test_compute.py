@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aml_train.config.load import load_config
-from aml_train.config.model import ClusterConfig, SshConfig, TargetConfig
+from aml_train.config.sections.targets import ClusterConfig, SshConfig, TargetConfig
 from aml_train.core.errors import InvalidError
 
 USER = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/trainer"
@@ -64,7 +64,7 @@ def test_a_cluster_can_say_everything(tmp_path: Path) -> None:
         ("{name: gpu, size: S_1, tier: low-priority}", "must be one of `dedicated`, `spot`"),
         ("{name: gpu, size: S_1, identity: me}", "write `system`, or /subscriptions/"),
         ("{name: gpu, size: S_1, ssh: {user: me, public-key-file: nowhere.pub}}", "there is no file nowhere.pub"),
-        ("{name: gpu, size: S_1, ssh: {user: me, password: x}}", "a password would stand in the file"),
+        ("{name: gpu, size: S_1, ssh: {user: me, password: x}}", "a password does not belong in the file"),
         ("{name: gpu, size: S_1, idle-seconds: 5}", "it is called `idle` here"),
         ("{name: gpu, sise: S_1, size: S_1}", "did you mean `size`?"),
         ("[gpu]", "must be a compute's name, or a mapping with `name` and `size`"),

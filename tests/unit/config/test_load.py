@@ -9,7 +9,10 @@ import pytest
 import yaml
 
 from aml_train.config.load import load_config
-from aml_train.config.model import Config, CostConfig, PipConfig, Price, RetryConfig, TargetConfig, WaitConfig
+from aml_train.config.model import Config
+from aml_train.config.sections.image_packages import PipConfig
+from aml_train.config.sections.targets import TargetConfig
+from aml_train.config.sections.watch import CostConfig, Price, RetryConfig, WatchConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.references import ImageRef
 
@@ -91,7 +94,7 @@ def test_every_key(tmp_path: Path) -> None:
     assert model is not None
     assert (model.name, model.path, model.output, model.type) == ("digits", None, "model", "mlflow_model")
     assert (model.description, model.tags) == ("text", {"a": "b"})
-    assert config.watch == WaitConfig(timeout=172800.0, queue_timeout=90.0)
+    assert config.watch == WatchConfig(timeout=172800.0, queue_timeout=90.0)
     assert config.target == TargetConfig(
         name="azure",
         kind="azure",
@@ -118,7 +121,7 @@ def test_defaults(job_folder: Path) -> None:
     assert config.model is not None
     assert config.model.type == "custom_model"
     assert config.target == TargetConfig(name="local", kind="local")
-    assert (config.gate, config.watch, config.overrides, config.notices) == ((), WaitConfig(), {}, ())
+    assert (config.gate, config.watch, config.overrides, config.notices) == ((), WatchConfig(), {}, ())
 
 
 def test_good_jobs(good_job: str, job_folder: Path) -> None:
@@ -370,7 +373,7 @@ cost:
     )
     config = load_config(None, directory=tmp_path)
     assert config.retry == RetryConfig(preempted=2)
-    assert config.watch == WaitConfig(run_timeout=7200.0)
+    assert config.watch == WatchConfig(run_timeout=7200.0)
     assert config.cost == CostConfig(
         currency="EUR",
         prices={

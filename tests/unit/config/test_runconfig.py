@@ -1,4 +1,7 @@
-"""Run configurations of the SDK v1 → command jobs. The cases stand in good_runconfigs.txt; bad ones in bad_input.txt."""
+"""Run configurations of the SDK v1 → command jobs.
+
+The cases are in good_runconfigs.txt; bad ones in bad_input.txt.
+"""
 
 from __future__ import annotations
 

@@ -11,10 +11,9 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from aml_train.config.document import DOCUMENT
+from aml_train.config.document import DOCUMENT, json_schema
 from aml_train.config.job.grammar import JOB
 from aml_train.config.load import load_config
-from aml_train.config.schema import json_schema
 from aml_train.config.sections.gate import GATE
 from aml_train.config.yaml.shapes import Shape
 from aml_train.config.yaml.structures import Either, Items, Record, Table, Variants
@@ -118,7 +117,7 @@ def rows(shape: Shape, prefix: str = "") -> Iterator[tuple[str, str]]:
                 yield name, spec.text + (" **Required.**" if spec.required else "")
                 yield from rows(spec.shape, name)
         case Table() if shape is GATE and prefix != "gate":
-            return  # the same rules once more
+            return  # the same rules again
         case Table():
             for key, special in shape.special.items():
                 yield from rows(special, f"{prefix}.{key}")

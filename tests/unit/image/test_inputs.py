@@ -6,14 +6,9 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.sections.image_model import (
-    CondaConfig,
-    CopyConfig,
-    DockerfileConfig,
-    ImageConfig,
-    OfedConfig,
-    PipConfig,
-)
+from aml_train.config.sections.image import CopyConfig, DockerfileConfig, ImageConfig
+from aml_train.config.sections.image_ofed import OfedConfig
+from aml_train.config.sections.image_packages import CondaConfig, PipConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.references import ImageRef
 from aml_train.image.base import find_in_layer, parse_os_release

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.sections.image_model import ImageConfig, OfedConfig, PipConfig, RunConfig, SecretConfig
+from aml_train.config.sections.image import ImageConfig, RunStep, SecretConfig
+from aml_train.config.sections.image_ofed import OfedConfig
+from aml_train.config.sections.image_packages import PipConfig
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.inputs import BaseImage, ImageInputs
@@ -42,7 +44,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "another file": {"inputs": replace(INPUTS, files={**INPUTS.files, "constraints.txt": b""})},
     "refreshed": {"inputs": replace(INPUTS, refreshed="2026-11-16T00:00Z")},
     "user": {"config": replace(FULL, user="azureml")},
-    "run": {"config": replace(FULL, run=(RunConfig(command="true"),))},
+    "run": {"config": replace(FULL, run=(RunStep(command="true"),))},
     "drivers": {"config": replace(FULL, ofed=OfedConfig(source="distro"))},
     "platform": {"platform": "linux/arm64"},
     "apt": {"config": replace(FULL, apt=("curl",))},

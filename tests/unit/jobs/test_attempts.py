@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.model import RetryConfig, WaitConfig
+from aml_train.config.sections.watch import RetryConfig, WatchConfig
 from aml_train.core.events import AttemptEnded, JobSubmitted, Notice
 from aml_train.core.tags import TAG_RESUBMITTED, TAG_RETRIES
 from aml_train.jobs.attempts import next_name, number_of
@@ -106,14 +106,14 @@ def test_nothing_else_is_submitted_again(script: list[Any], error: str | None, c
 
 def test_a_time_out_is_not_followed_by_another_attempt() -> None:
     service = good_service(script=[S.RUNNING], error=PREEMPTED, codes=("UserError",))
-    outcome, _ = run(make_plan(retry=RetryConfig(preempted=5), watch=WaitConfig(run_timeout=50.0)), service)
+    outcome, _ = run(make_plan(retry=RetryConfig(preempted=5), watch=WatchConfig(run_timeout=50.0)), service)
     assert (outcome.status, len(service.submitted)) == ("timed-out", 1)
 
 
 def test_the_time_out_of_the_whole_spans_the_attempts() -> None:
     service = preempted(40)
     clock = FakeClock()
-    plan = make_plan(retry=RetryConfig(preempted=50), watch=WaitConfig(timeout=5.0))
+    plan = make_plan(retry=RetryConfig(preempted=50), watch=WatchConfig(timeout=5.0))
     outcome, _ = run(plan, service, clock=clock)
     assert outcome.status == "timed-out"
     assert 5 < clock.time < 10

@@ -10,7 +10,7 @@ import pytest
 from aml_train.azure.http import Workspace
 from aml_train.azure.workspace import AzureRest
 from aml_train.cli.jobs import _filter, _table
-from aml_train.config.model import SetupCommand
+from aml_train.config.sections.code import SetupCommand
 from aml_train.core.errors import ServiceError
 from aml_train.core.tables import Table
 from aml_train.gate.logged import LoggedSet

@@ -11,7 +11,7 @@ import pytest
 
 from aml_train.azure import compute as azure_compute
 from aml_train.azure.compute import ensure_cluster, public_key
-from aml_train.config.model import ClusterConfig, SshConfig
+from aml_train.config.sections.targets import ClusterConfig, SshConfig
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.events import Event, Notice
 from aml_train.jobs.cluster import differences, iso_seconds

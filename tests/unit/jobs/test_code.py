@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config.model import CodeConfig
+from aml_train.config.sections.code import CodeConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileEntry, FileSet
 from aml_train.jobs.code import check_code

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.model import ClusterConfig
+from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event, Notice
 from tests.contracts.guarded import change_tags

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.model import ClusterConfig, CostConfig, Price, RetryConfig
+from aml_train.config.sections.targets import ClusterConfig
+from aml_train.config.sections.watch import CostConfig, Price, RetryConfig
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import CostCounted
 from aml_train.core.tags import TAG_RESUBMITTED, TAG_RETRIES

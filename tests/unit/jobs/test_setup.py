@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from aml_train.config.load import load_config
-from aml_train.config.model import Config, DataLink, SetupCommand
+from aml_train.config.model import Config
+from aml_train.config.sections.code import DataLink, SetupCommand
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileSet
 from aml_train.jobs.setup import check_links, prepare
@@ -90,7 +91,7 @@ def test_the_configuration_says_them_in_short_and_in_full(tmp_path: Path) -> Non
         ("data: {a/../../b: 'azureml:x:1'}", "is no path below the code folder"),
         ("data: {.: 'azureml:x:1'}", "is no path below the code folder"),
         ("data: {a: ./local}", "must be an address such as"),
-        ("data: {a: 'azureml:x:1', a/b: 'azureml:y:1'}", "one lies within the other"),
+        ("data: {a: 'azureml:x:1', a/b: 'azureml:y:1'}", "one is inside the other"),
         ("data: {a: {type: uri_file}}", "the key `path` of `data.a` is missing"),
         ("setup: ['pip install ${{inputs.x}}']", "belongs into the job's command"),
         ("setup: []", "`setup` is empty"),

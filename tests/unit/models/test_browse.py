@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from aml_train.config.model import StagePolicy
+from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, version_facts

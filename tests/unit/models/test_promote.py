@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.model import StagePolicy
+from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import AmlTrainError, GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import ModelPromoted, Notice
 from aml_train.jobs.states import JobStatus

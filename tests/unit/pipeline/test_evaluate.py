@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.model import BaselineConfig, GateRule, JsonValue
+from aml_train.config.sections.gate import BaselineConfig, GateRule, JsonValue
 from aml_train.core.clock import Clock
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.gate.decide import GateResult

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.model import BaselineConfig
+from aml_train.config.sections.gate import BaselineConfig
 from aml_train.core.events import Event, JobStatusChanged, Notice
 from aml_train.gate.history import MetricPoint, written_after
 from aml_train.jobs.states import JobStatus

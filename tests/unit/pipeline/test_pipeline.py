@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from aml_train.config.model import BaselineConfig, RetryConfig
+from aml_train.config.sections.gate import BaselineConfig
+from aml_train.config.sections.watch import RetryConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.events import Event, ModelRegistered, RunFinished, StageFinished

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.model import BaselineConfig, ClusterConfig, GateRule, WaitConfig
+from aml_train.config.sections.gate import BaselineConfig, GateRule
+from aml_train.config.sections.targets import ClusterConfig
+from aml_train.config.sections.watch import WatchConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ImageError, TestsFailedError
 from aml_train.core.events import (
@@ -117,7 +119,7 @@ def make_plan(rules: Mapping[str, Sequence[str]] | None = None, **changes: Any) 
         model=ModelSpec(name="digits", artifact="outputs/model", output=None, type="custom_model"),
         names=NAMES,
         commit=Commit(sha="f" * 40, branch="main", dirty=False),
-        watch=WaitConfig(),
+        watch=WatchConfig(),
     )
     return replace(plan, **changes)
 
@@ -325,7 +327,7 @@ def test_an_interrupt_leaves_the_job_where_that_is_wanted() -> None:
             raise KeyboardInterrupt
 
     clock.on_sleep = interrupt
-    outcome, _ = run(make_plan(watch=WaitConfig(on_cancel="detach")), service, clock=clock)
+    outcome, _ = run(make_plan(watch=WatchConfig(on_cancel="detach")), service, clock=clock)
     assert (outcome.status, outcome.exit_code, service.cancelled) == ("cancelled", 7, [])
     assert outcome.message.endswith("goes on.")
     assert f"aml-train attach {service.submitted[0].name}" in str(outcome.hint)

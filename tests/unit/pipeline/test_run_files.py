@@ -9,7 +9,7 @@ import pytest
 
 from aml_train.config.load import load_config
 from aml_train.config.model import Config
-from aml_train.config.sections.image_model import DockerfileConfig
+from aml_train.config.sections.image import DockerfileConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileId
 from aml_train.image.inputs import collect_context, unresolved_base

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 import pytest
 
-from aml_train.config.model import BaselineConfig, GateRule
+from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.core.errors import ServiceError
 from aml_train.core.git import Origin
 from aml_train.gate.data_policy import DataPolicy

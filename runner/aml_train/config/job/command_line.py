@@ -1,4 +1,4 @@
-"""A job that is given on the command line: its tree, with what the project's own job says where nothing else is said."""
+"""A job of the command line: its tree, completed from the project's own job."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Mark, Node, Scal
 
 MARK: Final = Mark(file="command line")
 _TAKEN_OVER: Final = ("environment", "compute", "experiment_name", "identity", "queue_settings")
-"""What the project's own job lends to a command."""
+"""Keys of the project's job that apply to a command, too."""
 _TITLE: Final = 80
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommandLine:
-    """What ``aml-train submit`` is told.
+    """The arguments and options of ``aml-train submit``.
 
     Attributes:
         arguments: the program and its arguments; the job gets exactly these.
-        image, environment: where it runs, instead of what is configured; one of them at most.
+        image, environment: where it runs, instead of the configured place; at most one of them.
         compute: instead of the target's and the job's.
         gate: whether the configured gate decides.
         variables: environment variables of the job.
@@ -45,10 +45,9 @@ class CommandLine:
 
 
 def quoted(arguments: Sequence[str]) -> str:
-    """Return *arguments* as a shell's words; each reaches the program as it is.
+    """Quote *arguments* for a shell; each reaches the program unchanged.
 
-    AzureML puts inputs in for ``${{…}}`` and ``$[[…]]`` before a shell sees them, and knows no escape: they are taken
-    apart between two quotes.
+    AzureML replaces ``${{…}}`` and ``$[[…]]`` before a shell sees them, and has no escape: a pair of quotes splits them.
     """
     text = shlex.join(arguments)
     return text.replace("${{", "$''{{").replace("$[[", "$''[[")
@@ -58,8 +57,8 @@ def command_source(given: CommandLine, configured: JobSource | None, project: Pa
     """Return the tree of the job.
 
     Args:
-        given: what was said on the command line.
-        configured: the project's own job, where there is one.
+        given: the command line.
+        configured: the project's own job, if there is one.
         project: the folder that is sent as code.
         faults: takes the complaints.
     """
@@ -99,7 +98,7 @@ def command_source(given: CommandLine, configured: JobSource | None, project: Pa
 
 
 def _title(arguments: Sequence[str]) -> str:
-    """Return what the job is called in lists."""
+    """Return the job's name in lists."""
     text = " ".join(shlex.join(arguments).split())
     return text if len(text) <= _TITLE else f"{text[: _TITLE - 1]}…"
 

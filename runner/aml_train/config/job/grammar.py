@@ -1,7 +1,7 @@
 """The grammar of a command job's YAML, AzureML CLI v2.
 
-The facts are those of azure-ai-ml 1.34.1 (``azure/ai/ml/_schema/job``), checked by loading jobs with it. Where it
-lets through what the service cannot run (an environment without an image, an input without a path), we do not.
+The facts are those of azure-ai-ml 1.34.1 (``azure/ai/ml/_schema/job``), checked by loading jobs with it. This grammar
+also refuses what it accepts and the service cannot run: an environment without an image, an input without a path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def lower(text: str) -> str:
 
 
 def snake(text: str) -> str:
-    """Fold a word as azure-ai-ml does for kinds of identity: ``UserIdentity`` is ``user_identity``."""
+    """Fold a kind of identity like azure-ai-ml: ``UserIdentity``, ``user_identity``."""
     text = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", text)
     return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", text).lower()
 
@@ -46,6 +46,16 @@ def _environment_reference(text: str) -> None:
     raise ValueError(f"it is `{text}`; a container image is written as {{image: …}}")
 
 
+def _choice(*words: str) -> Choice:
+    """Return the choice of words that azure-ai-ml compares without regard to case."""
+    return Choice(words=words, fold=lower)
+
+
+_PORT: Final = Number(noun="a port", minimum=1, maximum=65535, digits=True)
+_PATH: Final = Text(noun="a path")
+_NAME: Final = Text(noun="a name")
+_ASSET_NAME: Final = Text(pattern=ASSET_NAME, noun="a name")
+_MAPPING: Final = Table(noun="a mapping", value=Anything())
 TAGS: Final = Table(
     noun="a mapping of text to text", value=Either(noun="text", scalar=Text(blank=True), nothing=True)
 )
@@ -54,26 +64,22 @@ _VERSION: Final = Either(
     scalar=Variable(noun="a version, as text or a whole number", secret=False, fractions=False),
 )
 _ROUTE: Final = Record(
-    noun="a route",
-    keys={
-        "port": Key(Number(noun="a port", minimum=1, maximum=65535, digits=True), "Port.", required=True),
-        "path": Key(Text(noun="a path"), "Path.", required=True),
-    },
+    noun="a route", keys={"port": Key(_PORT, "Port.", required=True), "path": Key(_PATH, "Path.", required=True)}
 )
 ENVIRONMENT: Final = Record(
     noun="an environment",
     one_of=("image", "build"),
     ignored=("id", "creation_context", "latest_version", "intellectual_property", "$schema"),
     hints={
-        "channels": "a conda file goes into `conda_file`, beside `image`",
-        "dependencies": "a conda file goes into `conda_file`, beside `image`",
+        "channels": "a conda file goes into `conda_file`, next to `image`",
+        "dependencies": "a conda file goes into `conda_file`, next to `image`",
         "properties": "azure-ai-ml does not take properties of an environment; use `tags`",
         "docker": "write the image as `image: registry/repository:tag`",
     },
     keys={
         "image": Key(Text(noun="a container image"), "Container image that the environment starts from."),
         "conda_file": Key(
-            Either(noun="the path of a conda file, or its contents", scalar=Text(noun="a path"), keys=Anything()),
+            Either(noun="the path of a conda file, or its contents", scalar=_PATH, keys=Anything()),
             "Conda environment added to the image: a path or the contents.",
         ),
         "build": Key(
@@ -81,18 +87,16 @@ ENVIRONMENT: Final = Record(
                 noun="a build context",
                 keys={
                     "path": Key(Text(noun="a folder"), "Folder of the build context.", required=True),
-                    "dockerfile_path": Key(
-                        Text(noun="a path"), "Dockerfile in that folder; `Dockerfile` by default."
-                    ),
+                    "dockerfile_path": Key(_PATH, "Dockerfile in that folder; `Dockerfile` by default."),
                 },
             ),
             "Docker build context, instead of `image`.",
         ),
-        "name": Key(Text(pattern=ASSET_NAME, noun="a name"), "Name; not used for an inline environment."),
+        "name": Key(_ASSET_NAME, "Name; not used for an inline environment."),
         "version": Key(_VERSION, "Version; not used for an inline environment."),
         "description": Key(Text(), "Free text."),
-        "tags": Key(Table(noun="a mapping", value=Anything()), "Tags."),
-        "os_type": Key(Choice(words=("linux", "windows"), fold=lower), "Operating system: `linux` or `windows`."),
+        "tags": Key(_MAPPING, "Tags."),
+        "os_type": Key(_choice("linux", "windows"), "Operating system: `linux` or `windows`."),
         "inference_config": Key(
             Record(
                 noun="an inference configuration",
@@ -116,18 +120,16 @@ _INPUT_HINTS: Final = dict.fromkeys(
 
 def _data(types: tuple[str, ...], modes: tuple[str, ...]) -> Record:
     keys = {
-        "type": Key(
-            Choice(words=types, fold=lower), "What the path is: `uri_file`, `uri_folder`, `mltable`, or a model."
-        ),
+        "type": Key(_choice(*types), "Type of the path: `uri_file`, `uri_folder`, `mltable`, or a model."),
         "path": Key(
             Text(noun="a path or address"),
             "Local path, `azureml:` reference, or https, wasbs, abfss address.",
             required=True,
         ),
-        "mode": Key(Choice(words=modes, fold=lower), "How the job gets it: `ro_mount`, `download`, `direct`, …"),
+        "mode": Key(_choice(*modes), "How the job gets it: `ro_mount`, `download`, `direct`, …"),
         "datastore": Key(Text(noun="a datastore's name"), "Datastore that a local path is uploaded to."),
     }
-    unsent = {"path_on_compute": "azure-ai-ml does not hand it on; the command gets the path by `${{inputs.NAME}}`"}
+    unsent = {"path_on_compute": "azure-ai-ml does not pass it on; the command gets the path by `${{inputs.NAME}}`"}
     return Record(noun="an input", keys=keys, hints=_INPUT_HINTS | unsent)
 
 
@@ -164,10 +166,10 @@ OUTPUT: Final = Either(
             "early_available": "it belongs to components",
         },
         keys={
-            "type": Key(Choice(words=(*_DATA_TYPES, "mltable", *_MODEL_TYPES), fold=lower), "What the job writes."),
-            "path": Key(Text(noun="an address"), "Where it goes: `azureml://datastores/NAME/paths/…`."),
-            "mode": Key(Choice(words=("mount", "rw_mount", "upload", "direct"), fold=lower), "How it gets there."),
-            "name": Key(Text(pattern=ASSET_NAME, noun="a name"), "Name that it is registered under."),
+            "type": Key(_choice(*_DATA_TYPES, "mltable", *_MODEL_TYPES), "Type of what the job writes."),
+            "path": Key(Text(noun="an address"), "Destination: `azureml://datastores/NAME/paths/…`."),
+            "mode": Key(_choice("mount", "rw_mount", "upload", "direct"), "How it gets there."),
+            "name": Key(_ASSET_NAME, "Name that it is registered under."),
             "version": Key(_VERSION, "Version that it is registered under."),
         },
     ),
@@ -179,7 +181,7 @@ def _count(noun: str) -> Number:
 
 
 def _type(word: str) -> Key:
-    return Key(Choice(words=(word,), fold=lower), f"`{word}`.", required=True)
+    return Key(_choice(word), f"`{word}`.", required=True)
 
 
 _PER_INSTANCE: Final = Key(_count("a whole number of processes"), "Processes on each node.")
@@ -209,12 +211,10 @@ DISTRIBUTION: Final = Variants(
             noun="a Ray distribution",
             keys={
                 "type": _type("ray"),
-                "port": Key(Number(noun="a port", minimum=1, maximum=65535, digits=True), "Port of the head node."),
+                "port": Key(_PORT, "Port of the head node."),
                 "address": Key(Text(noun="an address"), "Address of the head node."),
                 "include_dashboard": Key(Flag(words=True), "Whether the dashboard runs."),
-                "dashboard_port": Key(
-                    Number(noun="a port", minimum=1, maximum=65535, digits=True), "Port of the dashboard."
-                ),
+                "dashboard_port": Key(_PORT, "Port of the dashboard."),
                 "head_node_additional_args": Key(Text(), "More arguments for the head node."),
                 "worker_node_additional_args": Key(Text(), "More arguments for the workers."),
             },
@@ -242,7 +242,7 @@ RESOURCES: Final = Record(
         "locations": Key(
             Items(item=Text(noun="a region"), noun="a list of regions"), "Regions, for serverless compute."
         ),
-        "properties": Key(Table(value=Anything(), noun="a mapping"), "Settings of the compute."),
+        "properties": Key(_MAPPING, "Settings of the compute."),
     },
 )
 
@@ -268,15 +268,15 @@ IDENTITY: Final = Variants(
     },
 )
 _SERVICE_KEYS: Final = {
-    "port": Key(Number(noun="a port", minimum=1, maximum=65535, digits=True), "Port that the service listens on."),
+    "port": Key(_PORT, "Port that the service listens on."),
     "nodes": Key(Choice(words=("all",)), "`all` for every node; the first one by default."),
-    "properties": Key(Table(value=Anything(), noun="a mapping"), "Settings of the service."),
+    "properties": Key(_MAPPING, "Settings of the service."),
 }
 
 
 def _service(word: str | None, **keys: Key) -> Record:
     kind = Key(
-        Text(noun="a kind of service") if word is None else Choice(words=(word,), fold=lower),
+        Text(noun="a kind of service") if word is None else _choice(word),
         "`ssh`, `tensor_board`, `jupyter_lab`, `vs_code`, or `Custom`.",
     )
     hints = {"job_service_type": "write it as `type`"}
@@ -337,7 +337,7 @@ JOB: Final = Record(
                 ),
                 keys=ENVIRONMENT,
             ),
-            "Where the job runs, unless `image` of aml-train.yml replaces it.",
+            "Environment of the job, unless `image` of aml-train.yml replaces it.",
         ),
         "environment_variables": Key(
             Table(
@@ -348,7 +348,9 @@ JOB: Final = Record(
             "Environment variables of the job.",
         ),
         "inputs": Key(Table(value=INPUT, noun="a mapping of inputs", key=_NAMES), "Literal values, and data."),
-        "outputs": Key(Table(value=OUTPUT, noun="a mapping of outputs", key=_NAMES), "What the job writes."),
+        "outputs": Key(
+            Table(value=OUTPUT, noun="a mapping of outputs", key=_NAMES), "Folders and files that the job writes."
+        ),
         "compute": Key(Text(noun="a compute's name"), "`azureml:NAME`, a name, an ARM ID, or `local`."),
         "resources": Key(RESOURCES, "Nodes, VM size, shared memory."),
         "distribution": Key(DISTRIBUTION, "How processes start: `mpi`, `pytorch`, `tensorflow` or `ray`."),
@@ -365,12 +367,10 @@ JOB: Final = Record(
                 noun="queue settings",
                 keys={
                     "job_tier": Key(
-                        Choice(words=("spot", "basic", "standard", "premium", "null"), fold=lower),
+                        _choice("spot", "basic", "standard", "premium", "null"),
                         "`spot`, `basic`, `standard`, `premium` or `null`.",
                     ),
-                    "priority": Key(
-                        Choice(words=("low", "medium", "high"), fold=lower), "`low`, `medium` or `high`."
-                    ),
+                    "priority": Key(_choice("low", "medium", "high"), "`low`, `medium` or `high`."),
                 },
             ),
             "Tier and priority in the queue.",
@@ -381,8 +381,8 @@ JOB: Final = Record(
             Text(noun="a name", pattern=r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}"),
             "Start of the job's name, to which aml-train adds a hash; by default `experiment_name`, else the project's name.",
         ),
-        "display_name": Key(Text(noun="a name"), "Name shown in the studio."),
-        "experiment_name": Key(Text(noun="a name"), "Experiment that the job belongs to."),
+        "display_name": Key(_NAME, "Name shown in the studio."),
+        "experiment_name": Key(_NAME, "Experiment that the job belongs to."),
         "description": Key(Text(), "Free text."),
         "tags": Key(TAGS, "Tags."),
         "properties": Key(TAGS, "Properties."),

@@ -1,18 +1,17 @@
-"""The job: read its YAML, check it against the grammar, then what the grammar cannot say (paths, references)."""
+"""The job: read its YAML, check its grammar, then its paths and references."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from aml_train.config.job.command import check_command
 from aml_train.config.job.grammar import ENVIRONMENT, JOB, REMOTE_SCHEMES
-from aml_train.config.model import CommandJob
+from aml_train.config.job.references import check_command
 from aml_train.config.overrides import Override, apply
-from aml_train.config.yaml.nodes import Faults, MapNode, Mark, ScalarNode, find, place, shown
+from aml_train.config.yaml.nodes import Faults, MapNode, Mark, ScalarNode, find, shown, value_mark
 from aml_train.config.yaml.source import absolute, kind_of, read_text
 from aml_train.config.yaml.structures import Key
 from aml_train.config.yaml.tree import parse
@@ -26,14 +25,49 @@ _JOB_WITH_ENVIRONMENT: Final = replace(
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunConfiguration:
+    """A run configuration of the SDK v1: read and checked, or made of a command job.
+
+    Attributes:
+        values: its keys of today, in camelCase.
+        command: what it runs, as one shell command.
+    """
+
+    values: Mapping[str, Any]
+    command: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandJob:
+    """A checked command job in the grammar of the AzureML CLI v2.
+
+    Attributes:
+        document: the whole job as a mapping, overrides applied, for ``azure.ai.ml.load_job``. Keys that the file
+            leaves out (``$schema``, ``type``, ``compute``) stay out; environment variables and versions are text,
+            counts are integers, and what the service writes (``id``, ``status``, …) is dropped.
+        directory: the folder that the document's relative paths start from.
+        file: the job's YAML file; the aml-train.yml of an inline job.
+        code: the folder of the code snapshot, or its only file, absolute; None if there is none or it is remote
+            (``azureml:…``, ``git+…``, ``https://…``).
+        runconfig: the run configuration that the job was made of, or that the SDK v1 submits for it.
+    """
+
+    document: Mapping[str, Any]
+    directory: Path
+    file: Path
+    code: Path | None
+    runconfig: RunConfiguration | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobSource:
     """A job's tree, before it is checked.
 
     Attributes:
         tree: what was read.
-        file: the file that it stands in.
+        file: the file that holds it.
         directory: the folder that its relative paths start from.
-        prefix: the dotted name of the job in its file: ``job`` where it stands inline, else empty.
+        prefix: the dotted name of the job in its file: ``job`` if it is inline, else empty.
     """
 
     tree: MapNode
@@ -43,13 +77,13 @@ class JobSource:
 
 
 def read_tree(path: Path, mark: Mark, file: str, faults: Faults) -> MapNode | None:
-    """Read a YAML file whose top is a mapping; None after a complaint.
+    """Read a YAML file whose top is a mapping; None after a fault.
 
     Args:
         path: the file.
         mark: the place that names it, for a file that cannot be read.
-        file: its name in complaints.
-        faults: takes the complaints.
+        file: its name in faults.
+        faults: takes the faults.
     """
     text = read_text(path, mark, file, faults)
     if text is None:
@@ -77,17 +111,17 @@ def check_job(
         source: where it was read from.
         overrides: changes of ``--set job.…``.
         has_image: an image of ours replaces the environment.
-        project: the folder that files are named from in complaints.
-        faults: takes the complaints.
+        project: the folder that files are named from in faults.
+        faults: takes the faults.
 
     Returns:
-        The job; None where it is so wrong that there is nothing to check further.
+        The job; None if it is too wrong to check further.
     """
     tree = apply(source.tree, overrides, faults)
     shape = JOB if has_image else _JOB_WITH_ENVIRONMENT
     kind = find(tree, "type")
     if isinstance(kind, ScalarNode) and kind.text.lower() != "command" and kind.kind == "text":
-        # Another kind of job has other keys: complaints about each of them would only hide the reason.
+        # Another kind of job has other keys: a fault for each of them would hide the reason.
         shape.keys["type"].shape.check(kind, _name(source, "type"), faults)
         return None
     document: dict[str, Any] = shape.check(tree, source.prefix, faults)
@@ -113,7 +147,7 @@ def _resolve(directory: Path, text: str) -> Path:
 def _check_code(
     tree: MapNode, document: dict[str, Any], source: JobSource, project: Path, faults: Faults
 ) -> Path | None:
-    text, mark = document.get("code"), _mark(tree, "code")
+    text, mark = document.get("code"), value_mark(tree, "code")
     if not isinstance(text, str):
         return None
     name = _name(source, "code")
@@ -140,7 +174,7 @@ def _check_code(
 
 
 def may_be_sent(mark: Mark, name: str, directory: Path, text: str, project: Path, faults: Faults) -> bool:
-    """Check that a local path that the job sends is what it looks like; complain of a link that leads out of the repository."""
+    """Check that a local path that the job sends does not lead out of the repository."""
     why = why_not_sent(directory, text, project)
     if why:
         faults.add(mark, f"`{name}` names `{shown(text)}`", why=why, remedy="name the place itself, or copy it")
@@ -152,7 +186,7 @@ def _check_inputs(tree: MapNode, document: dict[str, Any], source: JobSource, pr
     for key, value in (inputs or {}).items():
         if not isinstance(value, dict) or not isinstance(value.get("path"), str):
             continue
-        text, mark, name = value["path"], _mark(tree, "inputs", key, "path"), _name(source, f"inputs.{key}.path")
+        text, mark, name = value["path"], value_mark(tree, "inputs", key, "path"), _name(source, f"inputs.{key}.path")
         if _remote(text):
             scheme = text.split(":", 1)[0].lower()
             if scheme not in REMOTE_SCHEMES:
@@ -205,12 +239,7 @@ def _not_there(mark: Mark, name: str, text: str, why: str, remedy: str, faults: 
     faults.add(mark, f"`{name}` names `{shown(text)}`", why=why, remedy=remedy)
 
 
-def _mark(tree: MapNode, *keys: str) -> Mark:
-    node = find(tree, *keys)
-    return node.mark if isinstance(node, ScalarNode) else place(tree, *keys)
-
-
 def name_of(path: Path, directory: Path) -> str:
-    """Name *path* for people: relative to *directory* where it lies inside, else as it is."""
+    """Return a path for messages: relative to *directory* if it is inside."""
     absolute = Path(directory, path)
     return str(absolute.relative_to(directory)) if absolute.is_relative_to(directory) else str(path)

@@ -1,7 +1,7 @@
-"""A command job → the run configuration with which the SDK v1 submits it. What v1 cannot say is a fault, by its line. Pure.
+"""A command job → the run configuration with which the SDK v1 submits it.
 
-What v1 can say are the fields of azureml-core 1.61 (``azureml.core.runconfig.RunConfiguration``); how it starts processes is what
-``ScriptRunConfig`` makes of MpiConfiguration, PyTorchConfiguration and TensorflowConfiguration.
+The fields are those of azureml-core 1.61 (``azureml.core.runconfig.RunConfiguration``), filled in as ``ScriptRunConfig`` does
+for MpiConfiguration, PyTorchConfiguration and TensorflowConfiguration. A key without a field is a fault, with its line.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.config.job.grammar import snake
-from aml_train.config.model import RunConfig
-from aml_train.config.yaml.nodes import Faults, MapNode, ScalarNode, find, join, place, shown
+from aml_train.config.job.load import RunConfiguration
+from aml_train.config.yaml.nodes import Faults, MapNode, dotted, shown, value_mark
 
 _BY_V2: Final = "write `sdk: v2`"
 _REFUSED: Final = {
@@ -25,11 +25,11 @@ _REFUSED: Final = {
     ("resources", "locations"): ("it has no serverless compute", "name a cluster under `compute`"),
     ("resources", "properties"): ("its run configurations have no such field", _BY_V2),
     ("outputs",): (
-        "it tells the path of an output to the arguments of a script, and not to a command",
+        "it passes the path of an output to the arguments of a script, and not to a command",
         "write into `./outputs`, which every run keeps, and name it by `model.path`; or write `sdk: v2`",
     ),
 }
-"""Keys that v1 has no word for: why, and the remedy."""
+"""Keys that v1 has no field for: the reason, and the remedy."""
 
 _MODES: Final = {"ro_mount": "mount", "download": "download"}
 _DATASTORE_PATH: Final = re.compile(r"azureml://datastores/([A-Za-z0-9_]+)/paths/(.*)", re.DOTALL)
@@ -40,7 +40,7 @@ _OPTIONAL: Final = re.compile(r"\$\[\[(.*?)\]\]", re.DOTALL)
 
 def runconfig_of(
     tree: MapNode, document: Mapping[str, Any], prefix: str, *, has_image: bool, faults: Faults
-) -> RunConfig:
+) -> RunConfiguration:
     """Return the run configuration that does what a command job does.
 
     Args:
@@ -48,7 +48,7 @@ def runconfig_of(
         document: what it says, checked.
         prefix: the dotted name of the job in its file.
         has_image: an image of ours replaces the environment.
-        faults: takes what v1 cannot say.
+        faults: takes keys that v1 has no field for.
     """
     return _Translation(tree=tree, document=document, prefix=prefix, faults=faults).run(has_image=has_image)
 
@@ -64,14 +64,12 @@ class _Translation:
         return self.document.get(key) or {}
 
     def fault(self, *keys: str, why: str, remedy: str = _BY_V2, what: str = "") -> None:
-        node = find(self.tree, *keys)
-        mark = node.mark if isinstance(node, ScalarNode) else place(self.tree, *keys)
-        name = self.prefix
-        for key in keys:
-            name = join(name, key)
-        self.faults.add(mark, f"`{name}`{what} cannot be submitted by the SDK v1", why=why, remedy=remedy)
+        name = dotted((*([self.prefix] if self.prefix else []), *keys))
+        self.faults.add(
+            value_mark(self.tree, *keys), f"`{name}`{what} cannot be submitted by the SDK v1", why=why, remedy=remedy
+        )
 
-    def run(self, *, has_image: bool) -> RunConfig:
+    def run(self, *, has_image: bool) -> RunConfiguration:
         for keys, (why, remedy) in _REFUSED.items():
             found: Any = self.document
             for key in keys:
@@ -97,7 +95,7 @@ class _Translation:
         instance_type = self.part("resources").get("instance_type")
         if instance_type:
             values["kubernetescompute"] = {"instanceType": instance_type}
-        return RunConfig(values={key: value for key, value in values.items() if value}, command=command)
+        return RunConfiguration(values={key: value for key, value in values.items() if value}, command=command)
 
     def code(self) -> None:
         if str(self.document.get("code") or "").startswith(("azureml:", "git+", "https://", "http://")):
@@ -133,7 +131,7 @@ class _Translation:
         return found
 
     def command(self, references: Mapping[str, Any]) -> str:
-        """Return the command with its literal inputs filled in, and with the variables that tell the paths of the others."""
+        """Return the command with its literal inputs, and with variables for paths."""
         inputs = self.part("inputs")
 
         def filled(match: re.Match[str]) -> str:
@@ -223,14 +221,14 @@ class _Translation:
     def passes_credentials(self) -> bool:
         kind = snake(str(self.part("identity").get("type") or ""))
         if kind and kind != "user_identity":
-            why = "its runs have the compute's identity, or that of whoever submits them"
+            why = "its runs have the compute's identity, or that of the user who submits them"
             remedy = "delete it, write `user_identity`, or `sdk: v2`"
             self.fault("identity", why=why, remedy=remedy, what=f" (`{kind}`)")
         return kind == "user_identity"
 
 
 def _in_single_quotes(text: str, name: str) -> bool:
-    """Tell whether a reference to the input *name* stands where the shell takes everything as it is."""
+    """Return whether a reference to the input *name* is in single quotes."""
     quote, position, starts_word = "", 0, True
     while position < len(text):
         match = _REFERENCE.match(text, position)

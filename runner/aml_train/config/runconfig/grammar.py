@@ -1,4 +1,4 @@
-"""The grammar of a run configuration of the AzureML SDK v1 (a ``.runconfig`` file).
+"""The grammar of a run configuration (``.runconfig``) of the AzureML SDK v1.
 
 The facts are those of azureml-core 1.61 (``azureml.core.runconfig.RunConfiguration`` and the classes of its fields; what
 ``RunConfiguration.save`` writes is all of them, with their defaults). Every field may be null there. Keys may be written in
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aml_train.config.job.grammar import lower
 from aml_train.config.yaml.nodes import Entry, Faults, ListNode, MapNode, Node, ScalarNode, shown
 from aml_train.config.yaml.shapes import Anything, Choice, Flag, Literal, Number, Shape, Text, Variable
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
@@ -37,16 +38,13 @@ class Nullable:
         return {"anyOf": [self.shape.schema(), {"type": "null"}]}
 
 
-def _lower(text: str) -> str:
-    return text.lower()
-
-
-def _maybe(shape: Shape, text: str) -> Key:
-    return Key(Nullable(shape=shape), text)
-
-
-def _record(noun: str, keys: Mapping[str, Key]) -> Record:
-    return Record(noun=noun, keys=keys)
+def _record(noun: str, keys: Mapping[str, Shape], *, required: str = "") -> Record:
+    """Return a mapping whose values may be null, except that of *required*."""
+    of = {
+        key: Key(shape, "", required=True) if key == required else Key(Nullable(shape=shape), "")
+        for key, shape in keys.items()
+    }
+    return Record(noun=noun, keys=of)
 
 
 def _count(noun: str, minimum: int = 1) -> Number:
@@ -62,190 +60,149 @@ _VARIABLES: Final = Table(
 _SHM: Final = Text(noun="a size such as `2g`", pattern="0*[1-9][0-9]*[bkmgBKMG]", remedy="use the units b, k, m, g")
 _DATASTORE: Final = Text(noun="a datastore's name", pattern=r"[A-Za-z0-9_]+")
 
-DOCKER_RUN: Final = {
-    "sharedVolumes": _maybe(FLAG, "Without effect on clusters."),
-    "shmSize": _maybe(_SHM, "Shared memory of the container."),
-    "arguments": _maybe(_WORDS, "More arguments of `docker run`."),
-}
-_DATA_PATH: Final = _record(
-    "a mapping with `datastoreName`",
-    {
-        "datastoreName": _maybe(_DATASTORE, "The datastore."),
-        "relativePath": _maybe(TEXT, "A path in it."),
-    },
-)
+_DOCKER_RUN: Final[dict[str, Shape]] = {"sharedVolumes": FLAG, "shmSize": _SHM, "arguments": _WORDS}
+_DATA_PATH: Final = _record("a mapping with `datastoreName`", {"datastoreName": _DATASTORE, "relativePath": TEXT})
 _LOCATION: Final = _record(
     "a mapping with `dataset`, `dataPath` or `uri`",
     {
-        "dataset": _maybe(
-            _record(
-                "a mapping with `name` and `version`",
-                {
-                    "id": _maybe(TEXT, "The dataset's id."),
-                    "name": _maybe(TEXT, "Its name."),
-                    "version": _maybe(Variable(noun="a version", secret=False, fractions=False), "Its version."),
-                },
-            ),
-            "A registered dataset.",
+        "dataset": _record(
+            "a mapping with `name` and `version`",
+            {"id": TEXT, "name": TEXT, "version": Variable(noun="a version", secret=False, fractions=False)},
         ),
-        "dataPath": _maybe(_DATA_PATH, "A path on a datastore."),
-        "uri": _maybe(
-            _record("a mapping with `path`", {"path": _maybe(TEXT, "An address."), "isFile": _maybe(FLAG, "")}),
-            "An address.",
-        ),
+        "dataPath": _DATA_PATH,
+        "uri": _record("a mapping with `path`", {"path": TEXT, "isFile": FLAG}),
     },
 )
 DATA_REFERENCE: Final = _record(
     "a data reference",
     {
-        "dataStoreName": Key(_DATASTORE, "The datastore.", required=True),
-        "pathOnDataStore": _maybe(TEXT, "A path in it."),
-        "mode": _maybe(Choice(words=("mount", "download", "upload"), fold=_lower), "How the job gets it."),
-        "overwrite": _maybe(FLAG, ""),
-        "pathOnCompute": _maybe(TEXT, ""),
+        "dataStoreName": _DATASTORE,
+        "pathOnDataStore": TEXT,
+        "mode": Choice(words=("mount", "download", "upload"), fold=lower),
+        "overwrite": FLAG,
+        "pathOnCompute": TEXT,
     },
+    required="dataStoreName",
 )
 DATA: Final = _record(
     "an input",
     {
-        "dataLocation": Key(_LOCATION, "Where the data is.", required=True),
-        "mechanism": _maybe(Choice(words=("mount", "download", "direct"), fold=_lower), "How the job gets it."),
-        "environmentVariableName": _maybe(TEXT, "The variable that tells the path."),
-        "createOutputDirectories": _maybe(FLAG, ""),
-        "pathOnCompute": _maybe(TEXT, ""),
-        "overwrite": _maybe(FLAG, ""),
-        "options": _maybe(ANYTHING, ""),
+        "dataLocation": _LOCATION,
+        "mechanism": Choice(words=("mount", "download", "direct"), fold=lower),
+        "environmentVariableName": TEXT,
+        "createOutputDirectories": FLAG,
+        "pathOnCompute": TEXT,
+        "overwrite": FLAG,
+        "options": ANYTHING,
     },
+    required="dataLocation",
 )
 OUTPUT_DATA: Final = _record(
     "an output",
     {
-        "outputLocation": _maybe(_LOCATION, "Where the output is stored."),
-        "mechanism": _maybe(Choice(words=("mount", "upload"), fold=_lower), "How it gets there."),
-        "additionalOptions": _maybe(ANYTHING, ""),
-        "environmentVariableName": _maybe(TEXT, "The variable that tells the path."),
+        "outputLocation": _LOCATION,
+        "mechanism": Choice(words=("mount", "upload"), fold=lower),
+        "additionalOptions": ANYTHING,
+        "environmentVariableName": TEXT,
     },
 )
 PYTHON: Final = _record(
     "a mapping",
     {
-        "userManagedDependencies": _maybe(FLAG, "Whether the image has all packages."),
-        "interpreterPath": _maybe(TEXT, "The Python in the image."),
-        "condaDependenciesFile": _maybe(Text(noun="a path"), "A conda file, relative to the project."),
-        "condaDependencies": _maybe(ANYTHING, "The contents of a conda file."),
-        "baseCondaEnvironment": _maybe(TEXT, ""),
+        "userManagedDependencies": FLAG,
+        "interpreterPath": TEXT,
+        "condaDependenciesFile": Text(noun="a path"),
+        "condaDependencies": ANYTHING,
+        "baseCondaEnvironment": TEXT,
     },
 )
 DOCKER: Final = _record(
     "a mapping",
     {
-        "enabled": _maybe(FLAG, ""),
-        "baseImage": _maybe(TEXT, "The image."),
-        "baseDockerfile": _maybe(TEXT, "The text of a Dockerfile, or its path."),
-        "buildContext": _maybe(ANYTHING, "A Docker build context."),
-        "baseImageRegistry": _maybe(
-            _record(
-                "a mapping",
-                {
-                    "address": _maybe(TEXT, "The registry's host."),
-                    "username": _maybe(TEXT, ""),
-                    "password": _maybe(Text(blank=True, secret=True), ""),
-                    "registryIdentity": _maybe(ANYTHING, ""),
-                },
-            ),
-            "The registry that the image is in.",
+        "enabled": FLAG,
+        "baseImage": TEXT,
+        "baseDockerfile": TEXT,
+        "buildContext": ANYTHING,
+        "baseImageRegistry": _record(
+            "a mapping",
+            {
+                "address": TEXT,
+                "username": TEXT,
+                "password": Text(blank=True, secret=True),
+                "registryIdentity": ANYTHING,
+            },
         ),
-        "platform": _maybe(ANYTHING, ""),
-        "gpuSupport": _maybe(FLAG, ""),
-        **DOCKER_RUN,
+        "platform": ANYTHING,
+        "gpuSupport": FLAG,
+        **_DOCKER_RUN,
     },
 )
 ENVIRONMENT: Final = _record(
     "an environment",
     {
-        "name": _maybe(TEXT, "Its name."),
-        "version": _maybe(Variable(noun="a version", secret=False, fractions=False), "Its version."),
-        "environmentVariables": _maybe(_VARIABLES, "Variables of the job."),
-        "python": _maybe(PYTHON, "The Python."),
-        "docker": _maybe(DOCKER, "The image."),
-        "spark": _maybe(ANYTHING, ""),
-        "databricks": _maybe(ANYTHING, ""),
-        "r": _maybe(ANYTHING, ""),
-        "inferencingStackVersion": _maybe(TEXT, ""),
-        "assetId": _maybe(TEXT, ""),
+        "name": TEXT,
+        "version": Variable(noun="a version", secret=False, fractions=False),
+        "environmentVariables": _VARIABLES,
+        "python": PYTHON,
+        "docker": DOCKER,
+        "spark": ANYTHING,
+        "databricks": ANYTHING,
+        "r": ANYTHING,
+        "inferencingStackVersion": TEXT,
+        "assetId": TEXT,
     },
 )
 RUNCONFIG: Final = _record(
     "a run configuration",
     {
-        "script": _maybe(TEXT, "The script, relative to the source directory."),
-        "arguments": _maybe(_WORDS, "Its arguments."),
-        "command": _maybe(Either(noun="a command, or its words", scalar=TEXT, items=_WORDS), "Instead of a script."),
-        "target": _maybe(TEXT, "The compute."),
-        "framework": _maybe(Text(), "`Python`, `PyTorch` or `TensorFlow`."),
-        "communicator": _maybe(Text(), "`None`, `OpenMpi`, `IntelMpi`, `ParameterServer`, `Nccl` or `Gloo`."),
-        "autoPrepareEnvironment": _maybe(ANYTHING, "Without effect since long."),
-        "maxRunDurationSeconds": _maybe(_count("a time in whole seconds"), "Bound of the run."),
-        "nodeCount": _maybe(_count("a whole number of nodes"), "Nodes."),
-        "priority": _maybe(Number(noun="a whole number"), "Without effect on clusters."),
-        "environment": _maybe(
-            Either(noun="an environment, or the path of its file", scalar=Text(noun="a path"), keys=ENVIRONMENT), ""
+        "script": TEXT,
+        "arguments": _WORDS,
+        "command": Either(noun="a command, or its words", scalar=TEXT, items=_WORDS),
+        "target": TEXT,
+        "framework": Text(),
+        "communicator": Text(),
+        "autoPrepareEnvironment": ANYTHING,
+        "maxRunDurationSeconds": _count("a time in whole seconds"),
+        "nodeCount": _count("a whole number of nodes"),
+        "priority": Number(noun="a whole number"),
+        "environment": Either(
+            noun="an environment, or the path of its file", scalar=Text(noun="a path"), keys=ENVIRONMENT
         ),
-        "environmentVariables": _maybe(_VARIABLES, "Variables of the job."),
-        "history": _maybe(
-            _record(
-                "a mapping",
-                {
-                    "outputCollection": _maybe(FLAG, ""),
-                    "snapshotProject": _maybe(FLAG, ""),
-                    "directoriesToWatch": _maybe(ANYTHING, ""),
-                },
-            ),
-            "",
+        "environmentVariables": _VARIABLES,
+        "history": _record(
+            "a mapping", {"outputCollection": FLAG, "snapshotProject": FLAG, "directoriesToWatch": ANYTHING}
         ),
-        "docker": _maybe(_record("a mapping", {"useDocker": _maybe(FLAG, ""), **DOCKER_RUN}), "The container."),
-        "mpi": _maybe(
-            _record(
-                "a mapping",
-                {
-                    "processCountPerNode": _maybe(_count("a whole number of processes"), ""),
-                    "nodeCount": _maybe(_count("a whole number of nodes"), ""),
-                },
-            ),
-            "",
+        "docker": _record("a mapping", {"useDocker": FLAG, **_DOCKER_RUN}),
+        "mpi": _record(
+            "a mapping",
+            {
+                "processCountPerNode": _count("a whole number of processes"),
+                "nodeCount": _count("a whole number of nodes"),
+            },
         ),
-        "pytorch": _maybe(
-            _record(
-                "a mapping",
-                {
-                    "communicationBackend": _maybe(Choice(words=("nccl", "gloo"), fold=_lower), ""),
-                    "processCount": _maybe(_count("a whole number of processes"), ""),
-                    "nodeCount": _maybe(_count("a whole number of nodes"), ""),
-                },
-            ),
-            "",
+        "pytorch": _record(
+            "a mapping",
+            {
+                "communicationBackend": Choice(words=("nccl", "gloo"), fold=lower),
+                "processCount": _count("a whole number of processes"),
+                "nodeCount": _count("a whole number of nodes"),
+            },
         ),
-        "tensorflow": _maybe(
-            _record(
-                "a mapping",
-                {
-                    "workerCount": _maybe(_count("a whole number of workers"), ""),
-                    "parameterServerCount": _maybe(_count("a whole number of servers", 0), ""),
-                },
-            ),
-            "",
+        "tensorflow": _record(
+            "a mapping",
+            {
+                "workerCount": _count("a whole number of workers"),
+                "parameterServerCount": _count("a whole number of servers", 0),
+            },
         ),
-        "dataReferences": _maybe(Table(noun="a mapping of data references", value=DATA_REFERENCE), ""),
-        "data": _maybe(Table(noun="a mapping of inputs", value=DATA), ""),
-        "outputData": _maybe(Table(noun="a mapping of outputs", value=OUTPUT_DATA), ""),
-        "amlcompute": _maybe(ANYTHING, ""),
-        "kubernetescompute": _maybe(
-            _record("a mapping", {"instanceType": _maybe(TEXT, "Instance type of a Kubernetes compute.")}), ""
-        ),
-        "credentialPassthrough": _maybe(FLAG, "Whether the job runs as whoever submits it."),
-        **{
-            key: _maybe(ANYTHING, "")
-            for key in (
+        "dataReferences": Table(noun="a mapping of data references", value=DATA_REFERENCE),
+        "data": Table(noun="a mapping of inputs", value=DATA),
+        "outputData": Table(noun="a mapping of outputs", value=OUTPUT_DATA),
+        "amlcompute": ANYTHING,
+        "kubernetescompute": _record("a mapping", {"instanceType": TEXT}),
+        "credentialPassthrough": FLAG,
+        **dict.fromkeys(
+            (
                 "spark",
                 "hdi",
                 "paralleltask",
@@ -256,8 +213,9 @@ RUNCONFIG: Final = _record(
                 "containerInstance",
                 "cmk8sCompute",
                 "commandReturnCodeConfig",
-            )
-        },
+            ),
+            ANYTHING,
+        ),
     },
 )
 _OLD_KEYS: Final = {
@@ -266,11 +224,11 @@ _OLD_KEYS: Final = {
     "trackedRun": ("history", "outputCollection"),
     "environmentVariables": ("environmentVariables",),
 }
-"""Keys of the first run configurations (``_load_legacy_runconfig``), written in TitleCase, and where they stand now."""
+"""Keys of the first run configurations (``_load_legacy_runconfig``), written in TitleCase, and their keys of today."""
 
 IGNORED_OLD_KEYS: Final = ("prepareEnvironment", "useSampling", "jobName", "sparkDependenciesFile")
 OF_THE_JOB: Final = ("experiment_name", "name", "display_name", "description", "tags", "properties")
-"""What a run configuration does not say, and a command job does, in that one's words."""
+"""Keys of a command job that a run configuration has not."""
 
 SIGNS: Final = frozenset(
     {
@@ -288,12 +246,12 @@ def camel(key: str) -> str:
 
 
 def is_runconfig(tree: MapNode) -> bool:
-    """Tell whether a file is a run configuration rather than a command job or an aml-train.yml."""
+    """Return whether a file is a run configuration rather than a job."""
     return bool({camel(key) for key in tree.entries} & SIGNS)
 
 
 def normalised(node: Node, shape: Shape, faults: Faults) -> Node:
-    """Return *node* with the keys that *shape* knows in camelCase; keys of the user's own stay as they are."""
+    """Return *node* with the keys that *shape* knows in camelCase; others stay."""
     if isinstance(shape, Nullable):
         return normalised(node, shape.shape, faults)
     if isinstance(shape, Either) and isinstance(node, MapNode) and shape.keys is not None:
@@ -325,7 +283,10 @@ def normalised(node: Node, shape: Shape, faults: Faults) -> Node:
 
 
 def modernised(tree: MapNode) -> MapNode:
-    """Return a run configuration of the first kind, whose keys were TitleCase, with the keys of today."""
+    """Return a run configuration of the first kind with the keys of today.
+
+    Its keys were in TitleCase.
+    """
     entries = {camel(key): entry for key, entry in tree.entries.items()}
     if "argumentVector" not in entries:
         return tree

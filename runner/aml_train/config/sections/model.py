@@ -1,42 +1,90 @@
-"""The grammar of ``promote:`` in aml-train.yml, and what is made of it. docs/promotion.md has the same keys."""
+"""``model:`` and ``promote:``: the registered model, and the rules of stages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
-from aml_train.config.assemble import choose_target, model_config
-from aml_train.config.model import StagePolicy, TargetConfig
-from aml_train.config.sections.gate import GATE, check_gate, gate_rules
-from aml_train.config.yaml.nodes import Faults, MapNode, ScalarNode, find, join, shown
-from aml_train.config.yaml.shapes import Flag, Text
+from aml_train.config.job.grammar import ASSET_NAME
+from aml_train.config.section import CheckedTree, key, make, record, section
+from aml_train.config.sections.gate import GATE, GateRule, check_gate, gate_rules
+from aml_train.config.sections.values import inside
+from aml_train.config.yaml.nodes import MapNode, ScalarNode, find, join, shown
+from aml_train.config.yaml.shapes import Choice, Flag, Text, nearest
 from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
+from aml_train.gate import DataPolicy
 
-#: Where a model that was replaced ends; nothing is promoted to it.
 ARCHIVED: Final = "archived"
+"""The stage of models that were replaced; nothing is promoted to it."""
 
 
 def stage_name(text: str) -> str:
-    """Return the name of a stage as it is compared: in lower case.
+    """Return a stage's name in lower case, as it is compared.
 
     Raises:
-        ValueError: models are put there, and not promoted to it.
+        ValueError: nothing is promoted to it.
     """
     if text.lower() == ARCHIVED:
         raise ValueError("a model is archived when another one takes its place; nothing is promoted to it")
     return text.lower()
 
 
-STAGE: Final = Text(
+def _first_stage(text: str) -> None:
+    """Raise ValueError for a stage that no version begins in."""
+    if text.lower() in ("production", ARCHIVED):
+        raise ValueError(f"versions get to `{text}` by `aml-train promote`")
+
+
+def _own_tag(text: str) -> None:
+    """Raise ValueError for a tag that aml-train writes."""
+    if text.lower().startswith("aml-train."):
+        raise ValueError(f"`{text}` is one of aml-train's own")
+
+
+_STAGE: Final = Text(
     noun="a stage's name: letters, digits, `.`, `_` and `-`", pattern=r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 )
-_TARGET_STAGE: Final = replace(STAGE, rule=stage_name, remedy="write such as `production`")
+
+
+@section
+class ModelConfig:
+    """``model:``. It is at *path* among the job's artefacts, or is an *output*."""
+
+    name: str = key(Text(noun="letters, digits, `.`, `_` and `-`", pattern=ASSET_NAME), "Name of the model.")
+    path: str | None = key(
+        Text(noun="a path among the job's artefacts, such as `outputs/model`", rule=inside),
+        "Path among the job's artefacts, such as `outputs/model`.",
+        default=None,
+    )
+    output: str | None = key(
+        Text(noun="the name of an output of the job"),
+        "Name of one of the job's outputs, instead of `path`.",
+        default=None,
+    )
+    type: Literal["custom_model", "mlflow_model", "triton_model"] = key(
+        Choice(words=("custom_model", "mlflow_model", "triton_model")),
+        "`custom_model` (the default), `mlflow_model` or `triton_model`.",
+        default="custom_model",
+    )
+    stage: str | None = key(
+        replace(_STAGE, rule=_first_stage),
+        "Stage that a new version is registered in, such as `candidate`; none by default.",
+        default=None,
+    )
+    description: str | None = key(Text(), "Free text.", default=None)
+    tags: Mapping[str, str] = key(
+        Table(value=Text(), noun="a mapping of text to text", key=Text(noun="a tag's name", rule=_own_tag)),
+        "Tags, in addition to those of aml-train.",
+        factory=dict,
+    )
+
+
+MODEL: Final = record(ModelConfig, noun="a mapping with `name` and `path` or `output`", one_of=("path", "output"))
 
 PROMOTE: Final = Table(
     noun="a mapping of stages to what a model must meet there",
-    key=_TARGET_STAGE,
+    key=replace(_STAGE, rule=stage_name, remedy="write such as `production`"),
     value=Either(
         noun="a mapping, or nothing",
         nothing=True,
@@ -46,8 +94,8 @@ PROMOTE: Final = Table(
                 "from": Key(
                     Either(
                         noun="a stage, or a list of stages",
-                        scalar=STAGE,
-                        items=Items(item=STAGE, noun="a list of stages", least=1),
+                        scalar=_STAGE,
+                        items=Items(item=_STAGE, noun="a list of stages", least=1),
                     ),
                     "Stages that a model may come from; any by default.",
                 ),
@@ -65,20 +113,67 @@ PROMOTE: Final = Table(
 )
 
 
-def check_promote(tree: MapNode, faults: Faults) -> None:
-    """Complain of keys of ``promote`` that do not go together."""
-    stages = find(tree, "promote")
-    entries = stages.entries if isinstance(stages, MapNode) else {}
+@dataclass(frozen=True, kw_only=True)
+class StagePolicy:
+    """One entry of ``promote:``: what a model must meet to get into a stage.
+
+    Attributes:
+        sources: the stages that it may come from, in lower case; none for any.
+        rules: the gate; its baseline is the model that is in the stage.
+        bootstrap: whether rules that need a baseline are skipped while the stage is empty.
+        data: what becomes of the gate if the model in the stage has read other data.
+        where: ``file:line``; empty if the file has no entry for the stage.
+    """
+
+    sources: tuple[str, ...] = ()
+    rules: tuple[GateRule, ...] = ()
+    bootstrap: bool = False
+    data: DataPolicy = "warn"
+    where: str = ""
+
+
+def model_config(checked: CheckedTree) -> ModelConfig | None:
+    """Make ``model``; None if there is none."""
+    found = checked.values.get("model")
+    if not isinstance(found, dict) or "name" not in found:
+        return None
+    return make(ModelConfig, found)
+
+
+def check_output(checked: CheckedTree, job: Mapping[str, Any] | None) -> None:
+    """Check that ``model.output`` is an output of the job; None is an unknown job."""
+    output = checked.section("model").get("output")
+    if output is None:
+        return
+    if checked.values.get("sdk") == "v1":
+        checked.fault(
+            "`model.output` and `sdk: v1` exclude each other",
+            "model",
+            "output",
+            why="runs of the SDK v1 have no outputs with names",
+            remedy="write it into `./outputs` and name it by `model.path`, or write `sdk: v2`",
+        )
+    declared = tuple((job or {}).get("outputs") or ())
+    if job is not None and output not in declared:
+        near = nearest(output, declared)
+        remedy = f"did you mean `{near}`?" if near else "declare it under `outputs` of the job"
+        what, why = f"`model.output` names `{shown(output)}`", "the job has no such output"
+        checked.faults.add(checked.mark("model", "output"), what, why=why, remedy=remedy)
+
+
+def check_promote(checked: CheckedTree) -> None:
+    """Check what concerns several keys of ``promote``."""
+    stages = find(checked.tree, "promote")
     seen: dict[str, str] = {}
-    for name, entry in entries.items():
+    for name, entry in stages.entries.items() if isinstance(stages, MapNode) else ():
         if (before := seen.setdefault(name.lower(), name)) != name:
-            why = "stages are compared without regard to case"
-            faults.add(entry.mark, f"`{join('promote', name)}` is `{join('promote', before)}` again", why=why)
+            what = f"`{join('promote', name)}` is `{join('promote', before)}` again"
+            checked.faults.add(entry.mark, what, why="stages are compared without regard to case")
         if isinstance(entry.node, MapNode):
-            check_gate(entry.node, faults, f"{join('promote', name)}.gate")
-    first = find(tree, "model", "stage")
+            check_gate(entry.node, checked.faults, f"{join('promote', name)}.gate")
+    first = find(checked.tree, "model", "stage")
     if isinstance(first, ScalarNode) and first.text.lower() in seen:
-        faults.add(
+        checked.faults.add(
             first.mark,
             f"`model.stage` is `{shown(first.text)}`",
             why="`promote` says what a version must meet to get there, and a run would put its model past that",
@@ -86,70 +181,30 @@ def check_promote(tree: MapNode, faults: Faults) -> None:
         )
 
 
-def stage_policies(tree: MapNode, values: Mapping[str, Any]) -> dict[str, StagePolicy]:
-    """Make ``promote``, which has been checked, by the names of its stages in lower case."""
-    stages = find(tree, "promote")
+def default_policy(checked: CheckedTree) -> StagePolicy:
+    """Return the policy of stages that ``promote`` does not name: the run's gate."""
+    baseline = checked.section("baseline")
+    return StagePolicy(
+        rules=gate_rules(checked.tree),
+        bootstrap=baseline.get("bootstrap", StagePolicy.bootstrap),
+        data=baseline.get("data", StagePolicy.data),
+    )
+
+
+def stage_policies(checked: CheckedTree) -> dict[str, StagePolicy]:
+    """Make ``promote``, by the names of its stages in lower case."""
+    stages = find(checked.tree, "promote")
     if not isinstance(stages, MapNode):
         return {}
-    run_rules = gate_rules(tree)
-    baseline = values.get("baseline") or {}
-    found: dict[str, StagePolicy] = {}
+    default, found = default_policy(checked), {}
     for name, entry in stages.entries.items():
-        given = (values.get("promote") or {}).get(name) or {}
-        own = entry.node if isinstance(entry.node, MapNode) else MapNode(mark=entry.mark, entries={})
+        given = checked.section("promote").get(name) or {}
         sources = given.get("from", ())
-        found[name.lower()] = StagePolicy(
+        found[name.lower()] = replace(
+            default,
             sources=tuple(one.lower() for one in ((sources,) if isinstance(sources, str) else sources)),
-            rules=gate_rules(own) if "gate" in own.entries else run_rules,
-            bootstrap=bool(given.get("bootstrap", baseline.get("bootstrap", False))),
-            data=baseline.get("data", StagePolicy.data),
+            rules=gate_rules(entry.node) if isinstance(entry.node, MapNode) and "gate" in given else default.rules,
+            bootstrap=given.get("bootstrap", default.bootstrap),
             where=entry.mark.where,
         )
     return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class PromotionConfig:
-    """What promoting needs of a configuration.
-
-    Attributes:
-        directory: the folder that the file stands in, absolute.
-        target: the workspace.
-        model: the name under ``model``; None where there is none.
-        stages: ``promote``, by the stages' names in lower case.
-        otherwise: what a model must meet in a stage that ``promote`` does not name: the run's gate.
-    """
-
-    directory: Path
-    target: TargetConfig
-    model: str | None = None
-    stages: Mapping[str, StagePolicy] = field(default_factory=dict)
-    otherwise: StagePolicy = field(default_factory=StagePolicy)
-
-    def policy(self, stage: str) -> StagePolicy:
-        """Return what a model must meet in *stage*: what is written for it, else the run's gate."""
-        return self.stages.get(stage.lower(), self.otherwise)
-
-
-def promotion_config(
-    tree: MapNode, values: Mapping[str, Any], target: str | None, *, directory: Path, faults: Faults
-) -> PromotionConfig | None:
-    """Make it of checked values; None after a complaint."""
-    chosen = choose_target(tree, values, target, directory=directory, faults=faults)
-    check_gate(tree, faults)
-    check_promote(tree, faults)
-    if faults or chosen is None:
-        return None
-    model = model_config(values.get("model"))
-    baseline = values.get("baseline") or {}
-    return PromotionConfig(
-        directory=directory,
-        target=chosen,
-        model=model.name if model is not None else None,
-        stages=stage_policies(tree, values),
-        otherwise=StagePolicy(
-            rules=gate_rules(tree),
-            bootstrap=bool(baseline.get("bootstrap", False)),
-            data=baseline.get("data", StagePolicy.data),
-        ),
-    )

@@ -1,95 +1,95 @@
-"""The grammar of ``tests:`` in aml-train.yml. docs/configuration.md has the same keys."""
+"""``tests:``: what runs inside the image before anything is submitted."""
 
 from __future__ import annotations
 
-import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Literal
 
-from aml_train.config.yaml.nodes import shown
+from aml_train.config.section import CheckedTree, key, keys_of, make, section
+from aml_train.config.sections.values import PATTERN, SIZE_PATTERN, VARIABLES, inside, size, size_in_bytes
 from aml_train.config.yaml.shapes import Choice, Duration, Flag, Number, Text
-from aml_train.config.yaml.structures import Either, Items, Key, Record, Table
-
-_UNITS: Final = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-_SIZE_PATTERN: Final = "[1-9][0-9]{0,11}[kmgtKMGT]?[bB]?"
+from aml_train.config.yaml.structures import Either, Items, Record
 
 
-def check_pattern(text: str) -> None:
-    """Raise ValueError where *text* is no gitignore pattern, such as ``!`` alone or ``[z-a]``."""
-    import pathspec
+@section
+class ContainerLimits:
+    """Limits of the tests' container.
 
-    try:
-        pathspec.GitIgnoreSpec.from_lines([text])
-    except (ValueError, re.error) as error:
-        raise ValueError(f"`{shown(text)}` is none: {error}") from error
+    Sizes are in bytes, -1 for no bound, None for the engine's own bound.
+    """
 
-
-PATTERN: Final = Text(noun="a glob pattern", rule=check_pattern)
-"""A pattern of gitignore(5)."""
-
-
-def size_in_bytes(text: str) -> int:
-    """Return a size as Docker writes it: ``512m`` are mebibytes, a number alone bytes."""
-    number = text.lower().rstrip("b")
-    unit = number[-1:] if number[-1:].isalpha() else ""
-    return int(number.removesuffix(unit)) << _UNITS[unit]
-
-
-def inside(text: str) -> None:
-    """Raise ValueError where a path leads out of the folder that it starts from."""
-    if text.startswith("/") or ".." in text.split("/"):
-        raise ValueError(f"`{shown(text)}` leads outside")
-
-
-def size_shape(noun: str) -> Text:
-    """Return the shape of a size such as `512m`; its value is in bytes."""
-    return Text(noun=noun, pattern=_SIZE_PATTERN, convert=size_in_bytes, remedy="use the units k, m, g")
-
-
-def tests_grammar(variables: Table) -> Record:
-    """Return the grammar; *variables* is that of environment variables."""
-    return Record(
-        noun="a mapping with `command`",
-        keys={
-            "command": Key(Text(noun="a shell command"), "Command that runs inside the image.", required=True),
-            "files": Key(
-                Either(
-                    noun="a glob pattern, or a list of them",
-                    scalar=PATTERN,
-                    items=Items(item=PATTERN, noun="a list of glob patterns"),
-                ),
-                "Files that the tests see, as gitignore patterns; every file that is not ignored by default.",
-            ),
-            "env": Key(variables, "Environment variables of the tests."),
-            "workdir": Key(
-                Text(noun="a folder inside the project", rule=inside),
-                "Folder that the command runs in, relative to the project; the project itself by default.",
-            ),
-            "timeout": Key(Duration(), "Bound of the tests, in seconds or such as `30m`; `30m` by default."),
-            "network": Key(Flag(), "Whether the tests may use the network; false by default."),
-            "cpus": Key(
-                Number(noun="a number of processors, such as 1.5", whole=False, minimum=0.01),
-                "Processors that the tests may use; all by default.",
-            ),
-            "memory": Key(
-                size_shape("a size such as `8g`"), "Memory that the tests may use, such as `8g`; all by default."
-            ),
-            "shm": Key(size_shape("a size such as `1g`"), "Size of `/dev/shm`, such as `8g`; `1g` by default."),
-            "memlock": Key(
-                Text(
-                    noun="a size such as `1g`, or `unlimited`",
-                    pattern=f"unlimited|{_SIZE_PATTERN}",
-                    convert=lambda text: -1 if text == "unlimited" else size_in_bytes(text),
-                ),
-                "Memory that may be locked, or `unlimited`, as InfiniBand wants it; the engine's bound by default.",
-            ),
-            "gpus": Key(
-                Choice(words=("auto", "none", "all")),
-                "GPUs that the tests see: `auto` (all, where the engine has any; the default), `none`, or `all`.",
-            ),
-            "junit": Key(
-                Text(noun="a path inside the container", rule=inside),
-                "JUnit report that the command must write. Left out: pytest is told to write one.",
-            ),
-            "allow-empty": Key(Flag(), "Whether tests pass of which none was executed; false by default."),
-        },
+    cpus: float | None = key(
+        Number(noun="a number of processors, such as 1.5", whole=False, minimum=0.01),
+        "Processors that the tests may use; all by default.",
+        default=None,
     )
+    memory: int | None = key(
+        size("a size such as `8g`"), "Memory that the tests may use, such as `8g`; all by default.", default=None
+    )
+    shm: int = key(size("a size such as `1g`"), "Size of `/dev/shm`, such as `8g`; `1g` by default.", default=1 << 30)
+    memlock: int | None = key(
+        Text(
+            noun="a size such as `1g`, or `unlimited`",
+            pattern=f"unlimited|{SIZE_PATTERN}",
+            convert=lambda text: -1 if text == "unlimited" else size_in_bytes(text),
+        ),
+        "Memory that may be locked, or `unlimited`, as InfiniBand needs it; the engine's bound by default.",
+        default=None,
+    )
+    gpus: Literal["auto", "none", "all"] = key(
+        Choice(words=("auto", "none", "all")),
+        "GPUs that the tests see: `auto` (all, if the engine has any; the default), `none`, or `all`.",
+        default="auto",
+    )
+
+
+@section
+class TestsConfig:
+    """``tests:``; *timeout* in seconds. The keys of *limits* are keys of the section."""
+
+    __test__ = False
+    command: str = key(Text(noun="a shell command"), "Command that runs inside the image.")
+    files: tuple[str, ...] = key(
+        Either(
+            noun="a glob pattern, or a list of them",
+            scalar=PATTERN,
+            items=Items(item=PATTERN, noun="a list of glob patterns"),
+        ),
+        "Files that the tests see, as gitignore patterns; every file that is not ignored by default.",
+        default=(),
+    )
+    env: Mapping[str, str] = key(VARIABLES, "Environment variables of the tests.", factory=dict)
+    workdir: str = key(
+        Text(noun="a folder inside the project", rule=inside, convert=lambda text: text.strip("/")),
+        "Folder that the command runs in, relative to the project; the project itself by default.",
+        default="",
+    )
+    timeout: float = key(
+        Duration(), "Bound of the tests, in seconds or such as `30m`; `30m` by default.", default=1800.0
+    )
+    network: bool = key(Flag(), "Whether the tests may use the network; false by default.", default=False)
+    limits: ContainerLimits = ContainerLimits()
+    junit: str | None = key(
+        Text(noun="a path inside the container", rule=inside),
+        "JUnit report that the command must write. Without it, pytest gets a path.",
+        default=None,
+    )
+    allow_empty: bool = key(Flag(), "Whether tests pass of which none was executed; false by default.", default=False)
+
+
+TESTS: Final = Record(noun="a mapping with `command`", keys=keys_of(TestsConfig) | keys_of(ContainerLimits))
+
+
+def tests_config(checked: CheckedTree) -> TestsConfig | None:
+    """Make ``tests``; None if there are none."""
+    if checked.has("tests") and not checked.has("image"):
+        checked.fault(
+            "`tests` needs `image`",
+            "tests",
+            why="tests run in the image that is built; a job's own environment is taken as it is",
+            remedy="add `image: {base: …}`, or delete `tests`",
+        )
+    found = checked.values.get("tests")
+    if not isinstance(found, dict) or "command" not in found:
+        return None
+    return make(TestsConfig, found, limits=make(ContainerLimits, found))

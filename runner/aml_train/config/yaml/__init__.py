@@ -1,1 +1,1 @@
-"""YAML with the line of each value, and the shapes that values are checked against."""
+"""YAML with the line of each value, and shapes that check values."""

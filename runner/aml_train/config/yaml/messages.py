@@ -1,4 +1,4 @@
-"""The YAML parsers' complaints, of libyaml and of pure PyYAML, in words for people."""
+"""Messages for the syntax errors of libyaml and PyYAML."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import yaml
 
-# A part of the parser's words → what we say, and the remedy. The first that matches is used.
+# A part of the parser's message → our message, and the remedy. The first match is used.
 _WORDS: Final = (
     (
         (
@@ -20,7 +20,7 @@ _WORDS: Final = (
     ),
     (
         ("mapping values are not allowed",),
-        "there is a `:` where no key can stand",
+        "a `:` is not allowed here",
         "put a text that contains `: ` in quotes, or correct the indentation",
     ),
     (
@@ -53,7 +53,7 @@ _WORDS: Final = (
         "a value is missing, or starts with a character that must be quoted",
         "put the value in quotes",
     ),
-    (("block sequence entries are not allowed",), "a list item `-` cannot stand here", "put it on a line of its own"),
+    (("block sequence entries are not allowed",), "a list item `-` is not allowed here", "put it on a separate line"),
     (("second anchor", "duplicate anchor"), "a value has two anchors", "keep one of them"),
     (("undefined tag handle", "parsing a tag", "while scanning a tag"), "a YAML tag is malformed", "delete the tag"),
     (("alias",), "an alias is malformed", "put a text that starts with `*` in quotes"),

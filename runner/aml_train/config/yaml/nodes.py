@@ -1,9 +1,9 @@
-"""The tree that YAML is read into: plain nodes that know the file and line they were written at."""
+"""The tree of a YAML file: nodes that know their file and line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ Kind = Literal["text", "null", "bool", "int", "float", "date", "broken"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mark:
-    """A place in the user's input: a file with a one-based line, or the name of an option without one.
+    """A place in the user's input: a file with a line, or an option.
 
     Attributes:
         file: the file, or the option, such as ``--set image.base``.
@@ -39,7 +39,7 @@ class ScalarNode:
     Attributes:
         mark: where it starts.
         text: the value as YAML's text, after unfolding and unescaping.
-        kind: what YAML 1.1 makes of it; quoted values are always text. A broken one has been complained about.
+        kind: what YAML 1.1 makes of it; quoted values are always text. A broken one has a fault.
         value: the Python value.
         raw: the source lines that it spans, where it spans several.
     """
@@ -80,7 +80,7 @@ Node = ScalarNode | ListNode | MapNode
 
 @dataclass(kw_only=True)
 class Faults:
-    """Collects complaints, so that the user sees all of them at once; the first *most* of them."""
+    """Collects faults, so that the user sees all of them, at most *most*, at once."""
 
     most: int = 200
     _found: dict[tuple[str, int, int], Fault] = field(default_factory=dict)
@@ -89,11 +89,11 @@ class Faults:
 
     @property
     def full(self) -> bool:
-        """Whether further complaints are only counted: time to stop looking for hints."""
+        """Whether further faults are only counted: no hints are needed any more."""
         return len(self._seen) >= self.most
 
     def add(self, mark: Mark, what: str, *, why: str = "", remedy: str = "") -> None:
-        """Note one complaint; the same one at the same place is kept once."""
+        """Add a fault; the same one at the same place is kept once."""
         fault = Fault(where=mark.where, what=what, why=why, remedy=remedy)
         if fault in self._seen:
             return
@@ -107,20 +107,23 @@ class Faults:
         return len(self._seen) + self._more
 
     def __iter__(self) -> Iterator[Fault]:
-        """The complaints by file, then line, then order of discovery."""
+        """Yield the faults by file, line and order of discovery."""
         yield from (self._found[key] for key in sorted(self._found))
         if self._more:
             what = f"there are more than {self.most} faults"
             yield Fault(where=max(self._found)[0], what=what, remedy="correct these first")
 
     def raise_if_any(self) -> None:
-        """Raise :class:`~aml_train.core.errors.InvalidError` with every complaint, if there is one."""
+        """Raise InvalidError with every fault, if there is one."""
         if self:
             raise InvalidError(self)
 
 
 def plain(node: Node) -> Any:
-    """Return the Python value of a tree; a date stays text. Recursion is bounded, as the reader bounds the depth."""
+    """Return the Python value of a tree; a date stays text.
+
+    The parser bounds the depth, and so the recursion.
+    """
     if isinstance(node, MapNode):
         return {key: plain(entry.node) for key, entry in node.entries.items()}
     if isinstance(node, ListNode):
@@ -129,7 +132,7 @@ def plain(node: Node) -> Any:
 
 
 def find(node: Node | None, *keys: str) -> Node | None:
-    """Return the node under *keys*, or None where there is none."""
+    """Return the node under *keys*, or None if there is none."""
     for key in keys:
         if not isinstance(node, MapNode) or key not in node.entries:
             return None
@@ -151,6 +154,12 @@ def place(node: MapNode, *keys: str) -> Mark:
     return mark
 
 
+def value_mark(tree: MapNode, *keys: str) -> Mark:
+    """Return the place of the scalar under *keys*, or of the last key that exists."""
+    node = find(tree, *keys)
+    return node.mark if isinstance(node, ScalarNode) else place(tree, *keys)
+
+
 def join(name: str, key: str) -> str:
     """Extend the dotted name of a key; a key that is no plain word is put in quotes."""
     if not re.fullmatch(r"[\w$-]+", key):
@@ -158,8 +167,16 @@ def join(name: str, key: str) -> str:
     return f"{name}.{key}" if name else key
 
 
+def dotted(keys: Iterable[str]) -> str:
+    """Return the dotted name of nested keys."""
+    name = ""
+    for key in keys:
+        name = join(name, key)
+    return name
+
+
 def shown(text: str, limit: int = 60) -> str:
-    """Return *text* fit for a message: one line, bounded, control characters and passwords in URLs masked."""
+    """Return *text* for a message: one short line, passwords in URLs masked."""
     text = re.sub(r"(?<=//)[^/\s@]+@", "***@", text[:2000])
     text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[: limit + 1])
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,4 +1,4 @@
-"""What YAML 1.1 makes of an unquoted value, and which of its readings surprise people.
+"""The values of unquoted scalars in YAML 1.1, and those that surprise users.
 
 The rules are those of PyYAML, which azure-ai-ml reads its files with: the same file means the same in both.
 """
@@ -62,7 +62,7 @@ def resolve(text: str) -> tuple[Kind, Any]:
 
 
 def reading(node: ScalarNode) -> str:
-    """Say in words what YAML reads *node* as: ``the number 1.1 (written `1.10`)``, ``the boolean false``."""
+    r"""Describe how YAML reads *node*: ``\`1.10\` as the number 1.1``."""
     written = f"`{shown(node.text)}`"
     match node.kind:
         case "null":
@@ -79,7 +79,7 @@ def reading(node: ScalarNode) -> str:
 
 
 def surprise(node: ScalarNode) -> str | None:
-    """Say why an unquoted number or boolean is likely not what the user meant; None where it is clear."""
+    """Return why an unquoted value probably means another one; None if it is clear."""
     text = node.text.lstrip("+-")
     if node.kind in ("int", "float") and ":" in text:
         return f"YAML reads {reading(node)}, in base 60"

@@ -1,12 +1,11 @@
-"""Shapes: what a value may look like. One definition checks a file and gives the JSON Schema for editors.
+"""Shapes of values: one definition checks a file and gives the JSON Schema.
 
-Why not pydantic: its complaints would have to be translated into ours one by one, with lines looked up beside them;
-a YAML value that was read as something unexpected (``no``, ``1.10``, ``1:30``) has lost its text by then; and its
-import and model building take longer than everything that ``aml-train validate`` does. The grammar here needs a
-dozen small shapes.
+Why not pydantic: each of its errors would need a translation and a look-up of its line; a YAML value that was read as
+something unexpected (``no``, ``1.10``, ``1:30``) has lost its text by then; and its import and model building take longer
+than everything that ``aml-train validate`` does. The grammar here needs a dozen small shapes.
 
 A shape's ``check`` takes a node, its dotted name and the collector of faults. It returns the Python value, or
-:data:`BAD` after a complaint; lists and mappings leave bad parts out, so that one fault never hides another.
+:data:`BAD` after a fault; lists and mappings leave bad parts out, so that one fault never hides another.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, S
 from aml_train.config.yaml.scalars import reading, surprise
 
 BAD: Final[Any] = object()
-"""Stands for a value that was complained about."""
+"""The value of a node with a fault."""
 
 
 class Shape(Protocol):
-    """What a value may look like."""
+    """The shape of a value."""
 
     @property
     def noun(self) -> str:
-        """What the value is, for messages: ``a list of package names``."""
+        """A noun for messages: ``a list of package names``."""
         ...
 
     def check(self, node: Node, name: str, faults: Faults) -> Any:
-        """Return the value, or :data:`BAD` after a complaint."""
+        """Return the value, or :data:`BAD` after a fault."""
         ...
 
     def schema(self) -> dict[str, Any]:
@@ -53,7 +52,7 @@ def kind_word(node: Node) -> str:
 
 
 def mismatch(node: Node, name: str, noun: str, faults: Faults, *, remedy: str = "", secret: bool = False) -> Any:
-    """Complain that *node* is something else than *noun*; return :data:`BAD`."""
+    """Add the fault that *node* is no *noun*; return :data:`BAD`."""
     if isinstance(node, ScalarNode) and node.kind == "broken":
         return BAD
     if isinstance(node, ScalarNode) and node.kind == "null":
@@ -97,7 +96,7 @@ class Text:
         return self.check_text(node.text, node.mark, f"`{name}`", faults)
 
     def check_text(self, text: str, mark: Mark, label: str, faults: Faults) -> Any:
-        """Check the text itself; *label* is what the complaint calls it."""
+        """Check the text itself; *label* is its name in faults."""
         if not text.strip() and not (self.secret or self.blank):
             faults.add(mark, f"{label} is empty", remedy=f"give it {self.noun}, or delete the line")
             return BAD
@@ -124,7 +123,7 @@ class Text:
 def needs_quotes(
     node: ScalarNode, name: str, noun: str, faults: Faults, *, secret: bool = False, remedy: str = ""
 ) -> Any:
-    """Complain that YAML reads an unquoted value as something else than text."""
+    """Add the fault that an unquoted value is no text for YAML."""
     if node.kind == "broken":
         return BAD
     why = f"YAML reads it as {kind_word(node)}" if secret else f"YAML reads {reading(node)}"
@@ -135,7 +134,7 @@ def needs_quotes(
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """One of a few words. *fold* maps a spelling to the word that it stands for, as azure-ai-ml does."""
+    """One of a few words; *fold* maps a spelling to its word, as azure-ai-ml does."""
 
     words: tuple[str, ...]
     fold: Callable[[str], str] = str
@@ -165,7 +164,10 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """A number within bounds. *digits* also takes whole numbers written as text, as azure-ai-ml does."""
+    """A number within bounds.
+
+    *digits* also takes whole numbers as text, as azure-ai-ml does.
+    """
 
     noun: str
     whole: bool = True
@@ -220,7 +222,7 @@ class Flag:
 
 @dataclass(frozen=True, kw_only=True)
 class Anything:
-    """Any data; used where azure-ai-ml or the service checks no further."""
+    """Any data; for values that neither azure-ai-ml nor the service checks."""
 
     noun: str = "a value"
 
@@ -258,9 +260,9 @@ class Literal:
 
 @dataclass(frozen=True, kw_only=True)
 class Variable:
-    """Text, or a number that stands for its own digits; the value is text, as for an environment variable.
+    """Text, or a number whose digits are the text, as for an environment variable.
 
-    *secret* values are never repeated in complaints.
+    *secret* values are never repeated in faults.
     """
 
     noun: str = "text"
@@ -279,7 +281,7 @@ class Variable:
 
 @dataclass(frozen=True, kw_only=True)
 class Duration:
-    """A time in seconds, or with units as in ``1h30m``. The value is a float in seconds."""
+    """A time in seconds, or with units as in ``1h30m``; the value is in seconds."""
 
     noun: str = "a time in seconds, or such as `90s`, `30m`, `1h30m`"
     maximum: float = 30 * 24 * 3600.0
@@ -314,7 +316,7 @@ class Duration:
 
 
 def nearest(word: str, known: tuple[str, ...]) -> str | None:
-    """Return the known word that *word* is most likely a slip of, or None."""
+    """Return the known word that *word* is most likely a typo of, or None."""
     import difflib  # only for a fault
 
     plain_word = word.lower().replace("_", "-")

@@ -1,4 +1,4 @@
-"""Read a file of the user's into text, whatever lies at its path. Every obstacle becomes a fault, none an exception."""
+"""Read a text file of the user. Every obstacle is a fault, none an exception."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_BYTES: Final = 1024 * 1024
 """Larger files are refused: a configuration of this size is a mistake, such as a path to data."""
 
 LINE_BREAK: Final = re.compile(r"\r\n|[\r\n]")
-# What YAML forbids, and the separators that editors and YAML count differently as line ends.
+# Characters that YAML forbids, and separators that editors and YAML count differently as line ends.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ufeff]")
 _REASONS: Final = {
     errno.ENOENT: "it does not exist",
@@ -31,7 +31,7 @@ Found = Literal["file", "folder", "other", "missing"]
 
 
 def kind_of(path: Path) -> tuple[Found, str]:
-    """Tell what lies at *path* and, unless it is a file or a folder, why it cannot be used."""
+    """Return the kind of *path* and, if it is no file or folder, why."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
@@ -55,11 +55,11 @@ def read_text(path: Path, mark: Mark, file: str, faults: Faults) -> str | None:
     Args:
         path: the file.
         mark: the place that names the file, for a file that cannot be read.
-        file: the file's name in complaints about its contents.
-        faults: takes the complaints.
+        file: the file's name in faults about its contents.
+        faults: takes the faults.
 
     Returns:
-        The text without byte order mark, or None after a complaint.
+        The text without byte order mark, or None after a fault.
     """
     found, why = kind_of(path)
     if found == "folder":
@@ -82,7 +82,7 @@ def read_text(path: Path, mark: Mark, file: str, faults: Faults) -> str | None:
 
 
 def decode(data: bytes, file: str, faults: Faults) -> str | None:
-    """Decode UTF-8 and refuse what YAML cannot hold; None after a complaint."""
+    """Decode UTF-8 and refuse what YAML cannot hold; None after a fault."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         faults.add(Mark(file=file, line=1), "the file is encoded as UTF-16", remedy="save it as UTF-8")
         return None

@@ -1,4 +1,4 @@
-"""Shapes of values with parts: lists, mappings with known or free keys, and alternatives. See :mod:`aml_train.config.yaml.shapes`."""
+"""Shapes of values with parts: lists, mappings, and alternatives."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Items:
 
     def check(self, node: Node, name: str, faults: Faults) -> Any:
         if not isinstance(node, ListNode):
-            remedy = "start each item on a line of its own with `- `, or write [a, b]"
+            remedy = "start each item on a separate line with `- `, or write [a, b]"
             return mismatch(node, name, self.noun, faults, remedy=remedy)
         if len(node.items) < self.least:
             faults.add(node.mark, f"`{name}` is empty", remedy=f"give it {self.noun}, or delete the line")
@@ -70,7 +70,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a :class:`Record`: its shape, its line in the documentation, and whether it must be there."""
+    """One key of a :class:`Record`: its shape and its line in the documentation."""
 
     shape: Shape
     text: str
@@ -154,15 +154,15 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Variants:
-    """A mapping whose key ``type`` tells which record it is.
+    """A mapping whose key ``type`` selects its record.
 
     Attributes:
         records: the record for each type.
         noun: what it is.
         fold: maps the spelling of a type to that in *records*.
-        untyped: the record where ``type`` is not given; None where it must be.
-        other: the record for any other type; None where there is no other.
-        marker: a key that tells its own record, whatever the type.
+        untyped: the record without ``type``; None if it is required.
+        other: the record for any other type; None if there is no other.
+        marker: a key that selects its record, whatever the type.
         remedy: what to write instead of an unknown type.
     """
 
@@ -230,7 +230,7 @@ class Either:
 
 
 def _at(node: Node, mark: Mark) -> Node:
-    """Give a block's complaints the line of its key; a scalar keeps its own."""
+    """Give a block the place of its key, for faults; a scalar keeps its own."""
     if isinstance(node, MapNode):
         return MapNode(mark=mark, entries=node.entries)
     if isinstance(node, ListNode):

@@ -1,7 +1,7 @@
 """YAML text → a tree of :mod:`aml_train.config.yaml.nodes`.
 
 The tree is built from the parser's events, in a loop and within bounds, so that neither deep nesting nor aliases of
-aliases cost more than the text itself. libyaml is used where PyYAML has it; the pure parser is the same grammar.
+aliases cost more than the text itself. libyaml is used if PyYAML was built with it; the pure parser is the same grammar.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHARACTERS: Final = 64
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _StopReading(Exception):  # noqa: N818 - a signal within this module, after a complaint
+class _StopReading(Exception):  # noqa: N818 - a signal within this module, after a fault
     pass
 
 
@@ -56,12 +56,12 @@ def parse(text: str, file: str, faults: Faults, *, option: bool = False) -> Node
 
     Args:
         text: the document.
-        file: its name in complaints.
-        faults: takes the complaints.
-        option: the text is the value of a command line option: complaints have no line.
+        file: its name in faults.
+        faults: takes the faults.
+        option: the text is the value of a command line option: faults have no line.
 
     Returns:
-        The tree, or None if there is none. The tree is whole enough for further checks even after a complaint.
+        The tree, or None if there is none. The tree is whole enough for further checks even after a fault.
     """
     builder = _Builder(text=text, file=file, faults=faults, option=option)
     try:
@@ -124,7 +124,7 @@ class _Builder:
             inside = name in self.anchors
             self.faults.add(
                 self.mark(line),
-                f"the alias `*{shown(name)}` " + ("stands inside its own anchor" if inside else "has no anchor"),
+                f"the alias `*{shown(name)}` " + ("is inside its own anchor" if inside else "has no anchor"),
                 remedy="write the value out"
                 if inside
                 else f"define it before with `&{shown(name)}`, or quote the text",
@@ -187,7 +187,7 @@ class _Builder:
         self.add(built, (frame.mark.line or 1) - 1, anchor=frame.anchor)
 
     def add(self, built: _Built, line: int, *, anchor: str | None = None, merge: bool = False) -> None:
-        """Put a finished value where it belongs: as the root, an item, a key or a key's value."""
+        """Add a finished value: as the root, an item, a key or a key's value."""
         self.total += built.size
         if self.total > MAX_NODES:
             self.faults.add(
@@ -216,7 +216,7 @@ class _Builder:
     def key(self, node: Node, line: int, *, merge: bool) -> tuple[str | None, Mark, bool]:
         mark = self.mark(line)
         if not isinstance(node, ScalarNode):
-            self.faults.add(mark, "a list or mapping stands where a key belongs", remedy="write a plain key")
+            self.faults.add(mark, "a list or mapping cannot be a key", remedy="write a plain key")
             return None, mark, False
         if node.kind == "broken":
             return None, mark, False
@@ -241,14 +241,14 @@ class _Builder:
             self.faults.add(
                 mark,
                 f"the key `{shown(key)}` is given twice",
-                why="" if self.option else f"it stands in line {first} already",
+                why="" if self.option else f"line {first} is the first",
                 remedy="keep one of them",
             )
         else:
             frame.entries[key] = Entry(mark=mark, node=node)
 
     def merge(self, frame: _Open) -> None:
-        """Fill in the keys of ``<<``: those of the mapping itself come first, then the earlier of the merged."""
+        """Fill in the keys of ``<<``: the mapping's own first, then in order."""
         for mark, node in frame.merges:
             for source in node.items if isinstance(node, ListNode) else (node,):
                 if isinstance(source, MapNode):

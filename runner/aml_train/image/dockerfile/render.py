@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from aml_train.config import SECRET_IN_URL, CopyConfig, ImageConfig, PipConfig, ProtectConfig, RunConfig
+from aml_train.config import SECRET_IN_URL, CopyConfig, ImageConfig, PipConfig, ProtectConfig, RunStep
 from aml_train.image.dockerfile.ofed import DOCA_PACKAGE, AptRepository, OfedPlan, Tarball
 from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, LARGE_PINS, PROTECT, ImageInputs
 
@@ -356,7 +356,7 @@ def _json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _run(step: RunConfig) -> str:
+def _run(step: RunStep) -> str:
     check(step.command)
     mounts = "".join(f"{_secret(name)} \\\n    " for name in step.secrets)
     return f"RUN {mounts}{step.command}"

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from aml_train.config.model import ClusterConfig
+from aml_train.config.sections.targets import ClusterConfig
 from tests.contracts.job_service import CASES, Subject
 from tests.integration.jobs.contract.remote import Worker, catalogue_of, service_of
 from tests.support.emulator_process import Emulator, executing_by, python_of_v1

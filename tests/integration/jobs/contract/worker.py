@@ -22,7 +22,7 @@ from aml_train.azure.http import Workspace
 from aml_train.azure.models import AzureCatalogue
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import sign_in_to_azure
-from aml_train.config.model import ClusterConfig
+from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError
 from aml_train.core.events import Event, Notice

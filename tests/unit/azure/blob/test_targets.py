@@ -15,7 +15,7 @@ from aml_train.azure.blob.transfer import Tally
 from aml_train.azure.blob.workers import Workers
 from aml_train.azure.transport import HttpWay
 from aml_train.cli import data as progress
-from aml_train.config.targets import load_targets
+from aml_train.config.load import load_targets
 from aml_train.core.errors import CancelledError, InvalidError
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config.sections.image_model import PROTECTED, SecretConfig
+from aml_train.config.sections.image import SecretConfig
+from aml_train.config.sections.image_packages import PROTECTED
 from aml_train.core.errors import ImageError
 from aml_train.core.masking import Masker
 from aml_train.image.build.build import BuildOptions, docker_config, write_context

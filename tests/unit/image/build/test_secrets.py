@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.config.sections.image_model import SecretConfig
+from aml_train.config.sections.image import SecretConfig
 from aml_train.core.errors import ImageError, InvalidError
 from aml_train.image.build import secrets as build_secrets_module
 from aml_train.image.build.secrets import SecretAccess, build_secrets, read_secret_file, secret_access

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.config.sections.image_model import OfedConfig
+from aml_train.config.sections.image_ofed import OfedConfig
 from aml_train.core.errors import InvalidError
 from aml_train.image.dockerfile.ofed import (
     DISTRO_PACKAGES,

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.config.sections.image_model import CopyConfig, ImageConfig, PipConfig, RunConfig
+from aml_train.config.sections.image import CopyConfig, ImageConfig, RunStep
+from aml_train.config.sections.image_packages import PipConfig
 from aml_train.core.files import FileEntry, FileSet
 from aml_train.image.dockerfile.render import quote, render_dockerfile
 from aml_train.image.inputs import ImageInputs
@@ -60,7 +61,7 @@ def test_large_requirements_have_a_layer_of_their_own_before_all_of_them() -> No
         {"env": {"A": "1\n2"}},
         {"pip": PipConfig(packages=("a\nRUN evil",))},
         {"apt": ("a\0",)},
-        {"run": (RunConfig(command="a\rb"),)},
+        {"run": (RunStep(command="a\rb"),)},
     ],
 )
 def test_what_a_dockerfile_cannot_carry(changes: dict[str, Any]) -> None:

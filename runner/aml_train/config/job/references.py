@@ -1,4 +1,4 @@
-"""What a job's command refers to: ``${{inputs.x}}``, ``${{outputs.x}}`` and the optional parts ``$[[ … ]]``."""
+"""The references of a job's command: ``${{inputs.x}}`` and ``$[[ … ]]``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _OPTIONAL: Final = re.compile(r"\$\[\[|\]\]")
 
 
 def check_command(tree: MapNode, prefix: str, faults: Faults) -> None:
-    """Check that what the command of the job *tree* refers to is declared, with the line inside the command.
+    """Check that the inputs and outputs in a job's command are declared.
 
-    *prefix* is the dotted name of the job in its file.
+    A fault has the line inside the command. *prefix* is the dotted name of the job in its file.
     """
     command = find(tree, "command")
     if not isinstance(command, ScalarNode) or command.kind != "text":
@@ -37,7 +37,10 @@ def check_command(tree: MapNode, prefix: str, faults: Faults) -> None:
 
 
 def _check_optional(command: ScalarNode, faults: Faults) -> None:
-    """Check that each ``$[[`` is closed before the next. A ``]]`` that closes none is the shell's own."""
+    """Check that each ``$[[`` is closed before the next one.
+
+    A ``]]`` that closes none belongs to the shell.
+    """
     marks = _marks(command, "$[[")
     number, is_open = -1, False
     for match in _OPTIONAL.finditer(command.text):
@@ -58,7 +61,10 @@ def _names(node: Node | None) -> dict[str, None]:
 
 
 def _references(text: str) -> Iterator[tuple[str | None, bool]]:
-    """Find what stands inside each ``${{ … }}``, None for one that is not closed; and whether it is in ``$[[ … ]]``."""
+    """Yield the content of each ``${{ … }}``, and whether it is in ``$[[ … ]]``.
+
+    The content is None for one that is not closed.
+    """
     brackets = [match.span() for match in _BRACKETS.finditer(text)]
     position = text.find("${{")
     while position >= 0:
@@ -72,9 +78,9 @@ def _references(text: str) -> Iterator[tuple[str | None, bool]]:
 def _problem(
     inner: str | None, optional: bool, declared: Mapping[str, Mapping[str, None]], prefix: str
 ) -> tuple[str, str, str] | None:
-    """Say what is wrong with a reference, why, and the remedy; None where it is right.
+    """Return the fault of a reference, the reason and the remedy; None if it is right.
 
-    An *optional* one may be to an input that is not given. One that looks like another input is taken for a slip.
+    An *optional* reference may be to an input that is not given. A name similar to that of another input counts as a typo.
     """
     if inner is None:
         return "the command opens `${{` and does not close it", "", "add `}}`"
@@ -97,7 +103,7 @@ def _problem(
 
 
 def _marks(command: ScalarNode, token: str) -> Callable[[int], Mark]:
-    """Return what tells the place in the file of the n-th *token* of the command, which may span many lines."""
+    """Return a function from n to the place of the command's n-th *token*."""
     start = command.mark.line
     lines = [offset for offset, line in enumerate(command.raw) for _ in range(line.count(token))]
 

@@ -1,0 +1,133 @@
+"""Sections of aml-train.yml: frozen dataclasses whose fields have a grammar.
+
+A field that is declared with :func:`key` is a key of the file: the field's name with ``-`` for ``_``, the shape that its
+value is checked against, its line in docs/configuration.md, and its default. :func:`record` returns the grammar of a
+section, :func:`make` builds the section from checked values. To add a key, add a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar, cast, dataclass_transform
+
+from aml_train.config.yaml.nodes import Faults, MapNode, Mark, find, place
+from aml_train.config.yaml.shapes import Shape
+from aml_train.config.yaml.structures import Key, Record
+
+T = TypeVar("T")
+
+
+def key(
+    shape: Shape,
+    text: str,
+    *,
+    default: Any = MISSING,
+    factory: Callable[[], Any] | None = None,
+    name: str = "",
+    required: bool = True,
+    rendered: bool = False,
+) -> Any:
+    """Declare a field that is a key of the file.
+
+    Args:
+        shape: what its value must look like.
+        text: its line in docs/configuration.md.
+        default: the value without the key; the key is required if there is neither this nor *factory*.
+        factory: makes the default.
+        name: the key's name, if it is not the field's.
+        required: False for a field without default whose value is derived if the key is missing.
+        rendered: the value goes into the Dockerfile that aml-train renders.
+    """
+    needed = required and default is MISSING and factory is None
+    metadata = {"key": Key(shape, text, required=needed), "name": name, "rendered": rendered}
+    if factory is not None:
+        return field(default_factory=factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(key, field))
+def section(cls: type[T]) -> type[T]:
+    """Make a class a section: a frozen dataclass with keyword arguments."""
+    return dataclass(frozen=True, kw_only=True)(cls)
+
+
+def _keyed(cls: type) -> dict[str, Any]:
+    """Return the fields that are keys, by the key's name."""
+    return {
+        one.metadata["name"] or one.name.replace("_", "-"): one
+        for one in fields(cast("Any", cls))
+        if "key" in one.metadata
+    }
+
+
+def keys_of(cls: type) -> dict[str, Key]:
+    """Return the grammar of a section's keys, by their names."""
+    return {name: one.metadata["key"] for name, one in _keyed(cls).items()}
+
+
+def rendered_keys(cls: type) -> frozenset[str]:
+    """Return the keys whose values go into the rendered Dockerfile."""
+    return frozenset(name for name, one in _keyed(cls).items() if one.metadata["rendered"])
+
+
+def record(cls: type, *, noun: str, one_of: tuple[str, ...] = (), hints: Mapping[str, str] | None = None) -> Record:
+    """Return the grammar of a section."""
+    return Record(noun=noun, keys=keys_of(cls), one_of=one_of, hints=hints or {})
+
+
+def make(cls: type[T], values: Mapping[str, Any], **others: Any) -> T:
+    """Build a section.
+
+    Args:
+        cls: its class.
+        values: the checked values of its keys; a single value of a field whose default is a tuple becomes a tuple.
+        others: fields that are no keys, or whose values need more than the grammar.
+    """
+    found = {}
+    for name, one in _keyed(cls).items():
+        if name in values and one.name not in others:
+            value = values[name]
+            if isinstance(one.default, tuple):
+                value = tuple(value) if isinstance(value, list | tuple) else (value,)
+            found[one.name] = value
+    return cls(**found, **others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedTree:
+    """An aml-train.yml with a checked grammar, from which the sections are made.
+
+    Attributes:
+        tree: the file.
+        values: its checked values; a value with a fault is missing.
+        directory: the project folder, absolute.
+        faults: takes faults that concern several keys.
+    """
+
+    tree: MapNode
+    values: Mapping[str, Any]
+    directory: Path
+    faults: Faults
+
+    def has(self, *keys: str) -> bool:
+        """Return whether the file has the key, with or without a fault."""
+        return find(self.tree, *keys) is not None
+
+    def section(self, name: str) -> Mapping[str, Any]:
+        """Return the checked values of a section; empty if it is missing."""
+        return self.values.get(name) or {}
+
+    def place(self, *keys: str) -> Mark:
+        """Return the place of the last of *keys* that exists."""
+        return place(self.tree, *keys)
+
+    def mark(self, *keys: str) -> Mark:
+        """Return the place of a value, or of the last of *keys* that exists."""
+        node = find(self.tree, *keys)
+        return node.mark if node is not None else self.place(*keys)
+
+    def fault(self, what: str, *keys: str, why: str = "", remedy: str = "") -> None:
+        """Add a fault at the place of the last of *keys* that exists."""
+        self.faults.add(self.place(*keys), what, why=why, remedy=remedy)

@@ -1,0 +1,113 @@
+"""``watch:``, ``retry:`` and ``cost:``: bounds of time, resubmission, price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from aml_train.config.section import CheckedTree, key, make, record, section
+from aml_train.config.yaml.shapes import Choice, Duration, Number, Text
+from aml_train.config.yaml.structures import Either, Table
+
+_MOST: Final = 1e9
+_PRICE: Final = Number(noun="a price for an hour of a node", whole=False, minimum=0, maximum=_MOST)
+_BOUND: Final = Number(noun="a number", whole=False, minimum=0.001, maximum=_MOST)
+
+
+@section
+class WatchConfig:
+    """``watch:``; times in seconds, None for no bound."""
+
+    timeout: float | None = key(
+        Duration(), "Bound of the whole job, over all its attempts; no bound by default.", default=None
+    )
+    queue_timeout: float | None = key(
+        Duration(), "Bound of the time before the job runs; no bound by default.", default=None
+    )
+    run_timeout: float | None = key(
+        Duration(), "Bound of the time since the job runs; no bound by default.", default=None
+    )
+    logs: Literal["user", "all"] = key(
+        Choice(words=("user", "all")),
+        "Logs that are shown: `user` (the default), those of the job's processes; or `all`: AzureML's own, too.",
+        default="user",
+    )
+    on_cancel: Literal["cancel", "detach"] = key(
+        Choice(words=("cancel", "detach")),
+        "Effect of an interruption on the job: `cancel` (the default), or `detach`: it continues.",
+        default="cancel",
+    )
+
+
+@section
+class RetryConfig:
+    """``retry:``"""
+
+    preempted: int = key(
+        Number(noun="a whole number", minimum=0, maximum=100),
+        "How often a job whose nodes were taken back is submitted again; 0 by default.",
+        default=0,
+    )
+
+
+@section
+class Price:
+    """The price of a node of one size for an hour, by tier; None if it is unknown."""
+
+    dedicated: float | None = key(_PRICE, "Price of a dedicated node for an hour.", default=None)
+    low_priority: float | None = key(_PRICE, "Price of a node of low priority (Spot) for an hour.", default=None)
+
+
+@section
+class CostConfig:
+    """``cost:``; *prices* are by VM size in lower case, *where* is ``file:line``."""
+
+    currency: str = key(
+        Text(noun="a currency's three letters, such as `EUR`", pattern=r"[A-Z]{3}"),
+        "Currency of the prices, for the report; `USD` by default.",
+        default="USD",
+    )
+    prices: Mapping[str, Price] = key(
+        Table(
+            noun="a mapping of VM sizes",
+            key=Text(
+                noun="a VM size, such as `Standard_NC24ads_A100_v4`", pattern=r"[Ss]tandard_[A-Za-z0-9_-]{1,60}"
+            ),
+            value=Either(
+                noun="a price, or a mapping with `dedicated` and `low-priority`",
+                scalar=_PRICE,
+                keys=record(
+                    Price,
+                    noun="a mapping with `dedicated` and `low-priority`",
+                    hints={"spot": "write `low-priority`"},
+                ),
+            ),
+        ),
+        "Price of a node for an hour, by VM size; a single price is that of dedicated nodes.",
+        factory=dict,
+    )
+    max_node_hours: float | None = key(
+        _BOUND,
+        "Node hours after which the job is cancelled, over all its attempts; no bound by default.",
+        default=None,
+    )
+    max_cost: float | None = key(
+        _BOUND, "Cost after which the job is cancelled, over all its attempts; no bound by default.", default=None
+    )
+    where: str = "cost"
+
+
+WATCH: Final = record(WatchConfig, noun="a mapping")
+RETRY: Final = record(RetryConfig, noun="a mapping")
+COST: Final = record(CostConfig, noun="a mapping")
+
+
+def cost_config(checked: CheckedTree) -> CostConfig:
+    """Make ``cost``."""
+    found = checked.section("cost")
+    prices = {
+        size.lower(): make(Price, price) if isinstance(price, dict) else Price(dedicated=float(price))
+        for size, price in found.get("prices", {}).items()
+    }
+    where = checked.place("cost").where if checked.has("cost") else CostConfig.where
+    return make(CostConfig, found, prices=prices, where=where)
