@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aml_train.local.lifecycle import EmulatorSettings
+from aml_train.local.settings import EmulatorSettings
 from benchmarks.measuring import AML_TRAIN, ROOT, make_row, print_table, time_command
 
 _PROJECT = "examples/digits"

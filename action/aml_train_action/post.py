@@ -17,7 +17,7 @@ from aml_train_action.inputs import for_the_pipeline, load_configuration, read_i
 from aml_train_action.session import Session, open_session, signals
 
 if TYPE_CHECKING:
-    from aml_train.jobs import JobService
+    from aml_train.jobs import Workspace
 
 
 def post(environ: Mapping[str, str], stdout: BinaryIO) -> int:
@@ -68,7 +68,7 @@ def _cancel(job: str, session: Session) -> None:
 
     host = session.host(inputs.azure.variables(session.environ))
     connection = find_open_workspace(host, config.target, config.directory)
-    service: JobService | None = None if connection is None else connection.service
+    service: Workspace | None = None if connection is None else connection.service
     found = None if service is None else service.find(job)
     if service is None or found is None:
         session.channel.text(f"There is no job {job}.", sign="·")

@@ -1,4 +1,4 @@
-"""The promises of a job service, as functions that every implementation must pass.
+"""The promises of a workspace, as functions that every implementation must pass.
 
 ``tests/unit/jobs/test_contract.py`` runs them against the workspace in memory, ``tests/integration/contract`` against the adapters of both
 SDKs over TLS. A job's script has a few words, which each `Subject` executes in its own way:
@@ -41,7 +41,7 @@ from aml_train.image.spec import Tested
 from aml_train.jobs.parts import difference, read_parts
 from aml_train.jobs.spec import JobSpec, JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobService, JobView, LogBeganAnewError, ModelView, NewModel, Placement
+from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, Placement, Workspace
 from aml_train.models.promotion.catalogue import Catalogue
 from aml_train.models.register import ModelSpec, register_model
 
@@ -61,10 +61,10 @@ class Subject(Protocol):
         compute: a compute of the workspace, whose nodes have the VM size *size*.
     """
 
-    service: JobService
+    service: Workspace
     catalogue: Catalogue
-    elsewhere: JobService
-    signed_out: JobService
+    elsewhere: Workspace
+    signed_out: Workspace
     compute: str
     size: str
 
@@ -268,13 +268,13 @@ def a_job_is_submitted_again(subject: Subject, _tmp_path: Path) -> None:
     assert ended(subject, job.name).status is JobStatus.FAILED
     new = job.name.removesuffix("-1") + "-2"
     for _ in range(2):
-        view = subject.service.submit_again(job.name, new, tags={"try": "2"}, submission=CancelToken())
+        view = subject.service.resubmit(job.name, new, tags={"try": "2"}, submission=CancelToken())
         assert view.name == new
         assert view.tags.items() >= {who: "me", "try": "2", TAG_RESUBMITTED: job.name}.items()
     assert ended(subject, new).status is JobStatus.FAILED
     assert [view.name for view in subject.service.tagged_jobs(who)] == [new, job.name], "the newest first"
     with pytest.raises(ServiceError, match="contract-nothing-1"):
-        subject.service.submit_again("contract-nothing-1", "contract-nothing-2", tags={}, submission=CancelToken())
+        subject.service.resubmit("contract-nothing-1", "contract-nothing-2", tags={}, submission=CancelToken())
 
 
 def metrics_are_whole(subject: Subject, _tmp_path: Path) -> None:
@@ -501,7 +501,7 @@ def what_is_not_there_is_told(subject: Subject, _tmp_path: Path) -> None:
 def a_workspace_that_is_not_there_and_a_sign_in_that_is_refused(subject: Subject, _tmp_path: Path) -> None:
     job = job_of(subject, "say never")
     for service, reason in ((subject.elsewhere, "workspace"), (subject.signed_out, "[Ss]ign-in")):
-        asks: Sequence[Callable[[JobService], object]] = (
+        asks: Sequence[Callable[[Workspace], object]] = (
             lambda service: service.last_metrics(job.name),
             lambda service: service.submit(job, CancelToken()),
         )

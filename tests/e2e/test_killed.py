@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aml_train.image.leftovers import LABEL_OWNER
-from aml_train.local.lifecycle import EmulatorSettings, info
+from aml_train.local.admin import emulator_info
+from aml_train.local.settings import EmulatorSettings
 from tests.e2e.conftest import Local, started
 from tests.e2e.hosted_runner import HostedRunner, Step
 from tests.integration.conftest import BASE, engine
@@ -183,7 +184,7 @@ class Workspace:
     """What the local AzureML has, asked over the service's REST interface."""
 
     def __init__(self, local: Local) -> None:
-        found = info(EmulatorSettings.from_environment(local.environment))
+        found = emulator_info(EmulatorSettings.from_environment(local.environment))
         assert found is not None
         self.info = found
         authorities = Path(local.environment["TMPDIR"]) / "ca.pem"

@@ -111,8 +111,8 @@ class FakeService(MemoryService):
         self.submitted.append(job)
         return view
 
-    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
-        view = super().submit_again(name, new, tags=tags, submission=submission)
+    def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
+        view = super().resubmit(name, new, tags=tags, submission=submission)
         self.again.append(new)
         return view
 

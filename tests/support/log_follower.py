@@ -11,16 +11,15 @@ from urllib.parse import urlsplit
 
 import requests
 
-from aml_train.azure.http import Workspace
+from aml_train.azure.http import HttpWay, WorkspaceId
 from aml_train.azure.sign_in import SignIn
-from aml_train.azure.transport import HttpWay
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Event, LogLines
 from aml_train.core.masking import Masker
 from aml_train.jobs.watch import Limits, Pace, watch
-from aml_train.jobs.workspace import JobService
+from aml_train.jobs.workspace import Workspace
 from tests.support.emulator_client import Client, session_for, token
 from tests.support.emulator_process import Emulator
 
@@ -87,7 +86,7 @@ class Following:
         way = HttpWay(proxy=environment["HTTPS_PROXY"], ca_bundle=environment["REQUESTS_CA_BUNDLE"])
         plain = way.session()
         self.session.trust_env, self.session.proxies, self.session.verify = False, plain.proxies, plain.verify
-        workspace = Workspace(
+        workspace = WorkspaceId(
             subscription_id=info["subscription_id"], resource_group=info["resource_group"], name=info["workspace"]
         )
         self.service = AzureRest(workspace, SignIn(_Token(environment), way="secret"), session=self.session)
@@ -121,7 +120,7 @@ class Following:
 
         clock = Clock(now=time.monotonic, sleep=time.sleep)
         pace = Pace(shortest=0.05, longest=0.2, log=0.05)
-        service = cast("JobService", self.service)  # a watch only reads, and cancels
+        service = cast(Workspace, self.service)  # a watch only reads, and cancels
         return watch(service, name, clock=clock, pace=pace, limits=Limits(), listener=listener, masker=masker)[1]
 
     def of(self, kind: type[Event]) -> list[Any]:

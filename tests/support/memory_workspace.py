@@ -1,4 +1,4 @@
-"""A workspace in memory: a job service for tests of what stands above :class:`aml_train.jobs.workspace.JobService`.
+"""A workspace in memory: a job service for tests of what stands above :class:`aml_train.jobs.workspace.Workspace`.
 
 What a job does is a generator: each look at the job (:meth:`MemoryService.details`) lets it go on to its next ``yield``. Nothing waits,
 and nothing happens between two looks::
@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from aml_train.azure.compute import check_changes, differences, left_alone, title
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
@@ -33,7 +34,6 @@ from aml_train.core.threads import CancelToken
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.gate.logged import SCALAR, TABLE, Logged, LoggedRow, LoggedSet
 from aml_train.image.spec import Given
-from aml_train.jobs.cluster import check_changes, differences, left_alone, title
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, NodeKind, Placement
@@ -151,7 +151,7 @@ def _resource(cluster: ClusterConfig) -> dict[str, Any]:
 
 @dataclass
 class MemoryService:
-    """See :class:`aml_train.jobs.workspace.JobService`.
+    """See :class:`aml_train.jobs.workspace.Workspace`.
 
     Attributes:
         training: what each job does.
@@ -192,12 +192,12 @@ class MemoryService:
         """Nothing is to be loaded."""
 
     def find(self, name: str) -> JobView | None:
-        """See :meth:`aml_train.jobs.workspace.JobService.find`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.find`."""
         self._answer()
         return self.jobs.get(name)
 
     def details(self, name: str) -> JobView:
-        """See :meth:`aml_train.jobs.workspace.JobService.details`. The job goes on to its next ``yield``."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.details`. The job goes on to its next ``yield``."""
         with self._lock:
             view = self._job(name)
             if name in self.work and not view.status.terminal:
@@ -223,29 +223,29 @@ class MemoryService:
         return view
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
-        """See :meth:`aml_train.jobs.workspace.JobService.live_jobs`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.live_jobs`."""
         return [view for view in self.tagged_jobs(tag) if not view.status.terminal]
 
     def tagged_jobs(self, tag: str) -> Iterator[JobView]:
-        """See :meth:`aml_train.jobs.workspace.JobService.tagged_jobs`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.tagged_jobs`."""
         self._answer()
         return iter([view for view in reversed(self.jobs.values()) if tag in view.tags])
 
     def tag(self, name: str, tags: Mapping[str, str]) -> None:
-        """See :meth:`aml_train.jobs.workspace.JobService.tag`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.tag`."""
         with self._lock:
             view = self._job(name)
             self.jobs[name] = replace(view, tags={**view.tags, **tags})
 
     def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
-        """See :meth:`aml_train.jobs.workspace.JobService.latest_version`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.latest_version`."""
         if kind == "models" and (versions := self.models(name)):
             return versions[0].version
         self._answer()
         return self.latest.get((kind, name))
 
     def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
-        """See :meth:`aml_train.jobs.workspace.JobService.submit`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.submit`."""
         self._answer()
         document = job.document
         compute = str(document.get("compute") or "").removeprefix("azureml:").rpartition("/")[2]
@@ -273,8 +273,8 @@ class MemoryService:
             self.work[job.name] = MemoryJob(spec=job)
             return view
 
-    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
-        """See :meth:`aml_train.jobs.workspace.JobService.submit_again`."""
+    def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
+        """See :meth:`aml_train.jobs.workspace.Workspace.resubmit`."""
         view = self._job(name)
         submission.commit()
         with self._lock:
@@ -297,7 +297,7 @@ class MemoryService:
             return self.jobs[new]
 
     def cancel(self, name: str) -> bool:
-        """See :meth:`aml_train.jobs.workspace.JobService.cancel`. The job ends at the next look."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.cancel`. The job ends at the next look."""
         self._answer()
         with self._lock:
             if (view := self.jobs.get(name)) is None:
@@ -307,7 +307,7 @@ class MemoryService:
         return True
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
-        """See :meth:`aml_train.jobs.workspace.JobService.read_log`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.read_log`."""
         self._answer()
         name, _, path = url.removeprefix("memory:").partition("/")
         content = self._work(name).logs.get(path, b"")
@@ -316,7 +316,7 @@ class MemoryService:
         return iter([content[offset:]] if content[offset:] else [])
 
     def read_log_by_service(self, name: str, path: str, offset: int) -> Iterator[bytes]:
-        """See :meth:`aml_train.jobs.workspace.JobService.read_log_by_service`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.read_log_by_service`."""
         content = self._work(name).logs.get(path, b"")[offset:]
         return iter([content] if content else [])
 
@@ -341,27 +341,27 @@ class MemoryService:
             self.computes[cluster.name] = cluster
 
     def node_kind(self, placement: Placement) -> NodeKind:
-        """See :meth:`aml_train.jobs.workspace.JobService.node_kind`. How many GPUs a size has is not known here."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.node_kind`. How many GPUs a size has is not known here."""
         self._answer()
         cluster = self.computes.get(placement.compute or "")
         size = placement.size or (cluster.size if cluster is not None else None)
         return NodeKind(size=size, spot=placement.spot, problem="" if size else "the compute is not there")
 
     def waiting_reason(self, placement: Placement) -> str:
-        """See :meth:`aml_train.jobs.workspace.JobService.waiting_reason`. No job waits here."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.waiting_reason`. No job waits here."""
         self._answer()
         return ""
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
-        """See :meth:`aml_train.jobs.workspace.JobService.last_metrics`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.last_metrics`."""
         return {metric: last_value(points) for metric, points in self._work(name).metrics.items()}
 
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
-        """See :meth:`aml_train.jobs.workspace.JobService.metric_history`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.metric_history`."""
         return list(self._work(name).metrics.get(metric, ()))
 
     def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
-        """See :meth:`aml_train.jobs.workspace.JobService.logged`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.logged`."""
         job = self._work(name)
         found = [
             Logged(
@@ -379,33 +379,33 @@ class MemoryService:
         return LoggedSet(metrics=tuple(found))
 
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
-        """See :meth:`aml_train.jobs.workspace.JobService.artifact_paths`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.artifact_paths`."""
         wanted = path.strip("/")
         job = self._work(name)
         files = sorted({*job.artifacts, *job.logs})
         return iter([file for file in files if file == wanted or file.startswith(f"{wanted}/")])
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
-        """See :meth:`aml_train.jobs.workspace.JobService.output_paths`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.output_paths`."""
         return iter(sorted(self._work(name).outputs.get(output, ())))
 
     def has_artifact(self, name: str, path: str) -> bool:
-        """See :meth:`aml_train.jobs.workspace.JobService.has_artifact`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.has_artifact`."""
         return any(True for _ in self.artifact_paths(name, path))
 
     def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
-        """See :meth:`aml_train.jobs.workspace.JobService.read_artifact`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.read_artifact`."""
         job = self._work(name)
         content = {**job.logs, **job.artifacts}.get(path.strip("/"))
         return None if content is None else content[: most + 1]
 
     def models(self, name: str) -> Sequence[ModelView]:
-        """See :meth:`aml_train.jobs.workspace.JobService.models`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.models`."""
         self._answer()
         return [model for model in reversed(self.registered) if model.name == name]
 
     def register(self, model: NewModel) -> ModelView:
-        """See :meth:`aml_train.jobs.workspace.JobService.register`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.register`."""
         with self._lock:
             for found in self.models(model.name):
                 if found.version == model.version:

@@ -30,9 +30,15 @@ if TYPE_CHECKING:
     from aml_train.azure.blob.operations import upload as upload
     from aml_train.azure.blob.storage import Entry as Entry
     from aml_train.azure.blob.transfer import Tally as Tally
+    from aml_train.azure.browse import JobFilter as JobFilter
+    from aml_train.azure.browse import JobRow as JobRow
+    from aml_train.azure.browse import describe_job as describe_job
+    from aml_train.azure.browse import list_jobs as list_jobs
+    from aml_train.azure.browse import read_job as read_job
     from aml_train.azure.clouds import cloud_named as cloud_named
     from aml_train.azure.compute import ensure_cluster as ensure_cluster
-    from aml_train.azure.http import Workspace as Workspace
+    from aml_train.azure.http import HttpWay as HttpWay
+    from aml_train.azure.http import WorkspaceId as WorkspaceId
     from aml_train.azure.models import AzureCatalogue as AzureCatalogue
     from aml_train.azure.names import azure_names as azure_names
     from aml_train.azure.names import find_workspace as find_workspace
@@ -44,7 +50,6 @@ if TYPE_CHECKING:
     from aml_train.azure.sign_in import without_secrets as without_secrets
     from aml_train.azure.target import connect_azure as connect_azure
     from aml_train.azure.target import open_azure as open_azure
-    from aml_train.azure.transport import HttpWay as HttpWay
     from aml_train.azure.workspace import AzureRest as AzureRest
 
 _MODULES = {
@@ -71,9 +76,14 @@ _MODULES = {
     "upload": "blob.operations",
     "Entry": "blob.storage",
     "Tally": "blob.transfer",
+    "JobFilter": "browse",
+    "JobRow": "browse",
+    "describe_job": "browse",
+    "list_jobs": "browse",
+    "read_job": "browse",
     "cloud_named": "clouds",
     "ensure_cluster": "compute",
-    "Workspace": "http",
+    "WorkspaceId": "http",
     "AzureCatalogue": "models",
     "azure_names": "names",
     "find_workspace": "names",
@@ -85,7 +95,7 @@ _MODULES = {
     "without_secrets": "sign_in",
     "connect_azure": "target",
     "open_azure": "target",
-    "HttpWay": "transport",
+    "HttpWay": "http",
     "AzureRest": "workspace",
 }
 __all__ = list(_MODULES)

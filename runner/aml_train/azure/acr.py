@@ -1,24 +1,134 @@
-"""The registry of the target ``azure``: who signs in to it, and whether the compute may pull from it."""
+"""Azure Container Registry: credentials, and the compute's right to pull.
+
+Source: https://github.com/Azure/acr/blob/main/docs/AAD-OAuth.md. Credentials stay in memory: they are neither written to Docker's
+configuration nor passed on a command line."""
 
 from __future__ import annotations
 
 import fnmatch
 import functools
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
+
+import requests
 
 from aml_train.azure.sign_in import Fetched, SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
+from aml_train.core.http_client import answer_of, exchange
+from aml_train.image import RegistryAuth
 
 if TYPE_CHECKING:
     import requests
 
     from aml_train.config import TargetConfig
     from aml_train.image import Login, RegistryAuth, RegistryLocation
+
+TOKEN_USER: Final = "00000000-0000-0000-0000-000000000000"  # noqa: S105 - a user's name
+"""Who signs in to a registry with a refresh token as the password."""
+
+_RENEW_AFTER: Final = 300.0
+_TIMEOUT: Final = (10.0, 30.0)
+_ATTEMPTS: Final = 4
+
+
+class AcrLogin:
+    """Gives credentials of one registry that are at most five minutes old.
+
+    Registries keep them valid for three hours.
+
+    Args:
+        host: the login server, such as ``myregistry.azurecr.io``.
+        token: gives a token of Entra ID for registries.
+        session: makes the requests.
+        now, sleep: time in seconds; passed in so that tests need not wait.
+        fetched: receives each token that the registry gives, also those that are fetched with these credentials.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        token: Callable[[], str],
+        *,
+        session: requests.Session,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        fetched: Callable[[str], object] = lambda _token: None,
+    ) -> None:
+        self._host = host
+        self._token = token
+        self._session = session
+        self._now = now
+        self._sleep = sleep
+        self._fetched = fetched
+        self._lock = threading.Lock()
+        self._kept: tuple[float, RegistryAuth] | None = None
+
+    def __call__(self) -> RegistryAuth:
+        """Return credentials for registry client and engine.
+
+        Raises:
+            ServiceError: sign-in failed, the registry refuses the identity, or does not answer.
+        """
+        with self._lock:
+            if self._kept is None or self._now() - self._kept[0] > _RENEW_AFTER:
+                refresh = self._exchange(self._token())
+                self._fetched(refresh)
+                self._kept = (
+                    self._now(),
+                    RegistryAuth(
+                        username=TOKEN_USER, password=refresh, identity_token=refresh, fetched=self._fetched
+                    ),
+                )
+            return self._kept[1]
+
+    def renew(self) -> None:
+        """Forget the credentials: the registry refused them before their time."""
+        with self._lock:
+            self._kept = None
+
+    def _exchange(self, token: str) -> str:
+        form = {"grant_type": "access_token", "service": self._host, "access_token": token}
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self._sleep(2.0**attempt)
+            try:
+                # A redirection would take the token elsewhere.
+                address = f"https://{self._host}/oauth2/exchange"
+                response = exchange(
+                    self._session, "POST", address, data=form, timeout=_TIMEOUT, allow_redirects=False
+                )
+            except requests.RequestException as error:
+                problem = f"does not answer: {type(error).__name__}"
+                continue
+            if response.status_code != 429 and response.status_code < 500:
+                return self._refresh_token(response)
+            problem = f"answered {response.status_code} to the sign-in"
+        raise ServiceError(
+            f"The registry {self._host} {problem}.",
+            hint="Check the registry's name, the network, and HTTPS_PROXY and NO_PROXY.",
+            transient=True,
+        )
+
+    def _refresh_token(self, response: requests.Response) -> str:
+        if response.status_code != requests.codes.ok:
+            raise ServiceError(
+                f"The registry {self._host} refused the sign-in: it answered {response.status_code}.",
+                hint=f"Check the registry's name; the identity needs the role AcrPush on {self._host}.",
+            )
+
+        def fail(problem: str) -> ServiceError:
+            return ServiceError(
+                f"The service at {self._host} is no Azure Container Registry: it gave no token, and its answer {problem}."
+            )
+
+        return answer_of(response, fail, fail).text("refresh_token")
+
 
 _COMPUTE_API: Final = "2024-10-01-preview"
 _REGISTRY_API: Final = "2023-07-01"
@@ -32,7 +142,7 @@ _PULL: Final = (
 
 
 def password_of(settings: TargetConfig, environment: Mapping[str, str]) -> str | None:
-    """Return the password of the target's ``registry-user``; None where no such user is configured.
+    """Return the password of the target's ``registry-user``; None without a user.
 
     Raises:
         InvalidError: there is a user, and no password.
@@ -68,10 +178,10 @@ def location_of(
         host: the registry, as jobs name it.
         settings: the target.
         password: of its ``registry-user``.
-        sign_in, scope: the identity, and what its tokens for registries are asked for.
+        sign_in, scope: the identity, and the scope of its tokens for registries.
         outer: names proxies, certificates and Docker's configuration.
-        listener: told where ``docker login`` stands in for an identity that is refused.
-        fetched: told each secret.
+        listener: receives a notice if ``docker login`` replaces an identity that is refused.
+        fetched: receives each secret.
 
     Raises:
         ServiceError: one of Azure's registries refuses the identity, and there is nothing else.
@@ -103,19 +213,20 @@ def location_of(
 def logins_by_identity(
     sign_in: Callable[[], SignIn], scope: str, *, outer: Mapping[str, str], fetched: Fetched
 ) -> Callable[[str], Login | None]:
-    """Return what gives the credentials for a registry by its name: the identity, in one of Azure's; for bases that are there.
+    """Return a function that gives the credentials of a registry, for base images.
+
+    The identity's, for a registry of Azure.
 
     None for every other registry, and for one that ``docker login`` keeps credentials of: who signed in there meant it.
 
     Args:
-        sign_in: gives the identity; asked only where it is needed.
-        scope: what its tokens for registries are asked for.
+        sign_in: gives the identity; called only if it is needed.
+        scope: the scope of its tokens for registries.
         outer: names proxies, certificates and Docker's configuration.
-        fetched: told each secret.
+        fetched: receives each secret.
     """
 
     def login(registry: str) -> Login | None:
-        from aml_train.azure.acr_login import AcrLogin
         from aml_train.image import docker_login, http_options, is_acr, registry_url
 
         if not is_acr(registry) or docker_login(registry, outer) is not None:
@@ -144,24 +255,23 @@ def _with_identity(
     listener: Listener,
     fetched: Fetched,
 ) -> Login | RegistryAuth:
-    from aml_train.azure.acr_login import AcrLogin
     from aml_train.image import docker_login
 
     login = AcrLogin(host, lambda: sign_in.token(scope), session=session, fetched=fetched)
     try:
-        login()  # a refusal is told before anything is built
+        login()  # a refusal is reported before anything is built
     except ServiceError as error:
         kept = None if error.transient else docker_login(host, outer)
         if kept is None:
             raise
-        text = f"{error.message} What docker login keeps for {host} is used instead."
+        text = f"{error.message} The credentials that docker login keeps for {host} are used instead."
         listener(Notice(text=text, level="warning"))
         return kept
     return login
 
 
 def pull_doubt(rest: AzureRest, host: str, compute: str | None) -> Notice | None:
-    """Return what is to be said about the compute's right to pull from *host*; None where it has it.
+    """Return a doubt about the compute's right to pull from *host*, or None.
 
     A warning where no role gives it; information where it cannot be known, for few identities may read role assignments.
     AzureML pulls with the identity of the compute, else with that of the workspace, or with the admin user of the workspace's own
@@ -201,7 +311,7 @@ def pull_doubt(rest: AzureRest, host: str, compute: str | None) -> Notice | None
 
 
 def _registry(rest: AzureRest, host: str) -> Answer | None:
-    """Return the registry's resource: the workspace's own, or one of the subscription's."""
+    """Return the registry's resource: the workspace's, or the subscription's."""
     what = f"Looking for the registry {host}"
     params = {"api-version": _REGISTRY_API}
     own = rest.describe().optional_text("containerRegistry")
@@ -215,7 +325,7 @@ def _registry(rest: AzureRest, host: str) -> Answer | None:
 
 
 def _principals(rest: AzureRest, compute: str | None) -> tuple[str, list[str]]:
-    """Return who pulls, ``compute NAME`` or ``workspace``, and the object ids of its identities."""
+    """Return the puller, ``compute NAME`` or ``workspace``, and its identities' object ids."""
     name = (compute or "").removeprefix("azureml:")
     if name and "/" not in name and name != "serverless":
         params = {"api-version": _COMPUTE_API}
@@ -234,7 +344,7 @@ def _identities(resource: Answer) -> list[str]:
 
 
 def _may_pull(rest: AzureRest, registry: str, principal: str) -> bool:
-    """Return whether a role assigned to *principal* or its groups, at the registry or above it, lets it pull."""
+    """Return whether a role at the registry, or above it, lets *principal* pull."""
     what = f"Reading the roles of {principal}"
     address = f"{rest.cloud.arm}{registry}/providers/Microsoft.Authorization/roleAssignments"
     params = {"api-version": _ROLES_API, "$filter": f"assignedTo('{principal}')"}

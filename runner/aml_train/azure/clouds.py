@@ -1,9 +1,11 @@
-"""Azure's clouds by name, and the addresses that differ between them. Pure."""
+"""Azure's clouds and the addresses that differ between them. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from aml_train.core.errors import InvalidError
 
@@ -61,7 +63,7 @@ _CLOUDS: Final = (
 
 
 def cloud_named(name: str) -> Cloud:
-    """Return the cloud called *name*, in upper or lower case; the public one for an empty name.
+    """Return the cloud called *name*, in any case; the public one for no name.
 
     Raises:
         InvalidError: there is none of that name.
@@ -71,3 +73,43 @@ def cloud_named(name: str) -> Cloud:
             return cloud
     known = ", ".join(cloud.name for cloud in _CLOUDS)
     raise InvalidError(f"AZURE_ENVIRONMENT: there is no cloud {name!r}.", hint=f"Known are {known}.")
+
+
+# The hosts of a region's services. Microsoft's REST guide documents the keys of the discovery document: ``api``, ``experimentation``,
+# ``history``, ``hyperdrive``, ``labeling``, ``modelmanagement``, ``pipelines``, ``studiocoreservices``
+# (https://learn.microsoft.com/azure/machine-learning/how-to-manage-rest, "Get a list of Azure Machine Learning workspaces"). There is none for
+# MLflow: azureml-mlflow 1.62 takes the host of the workspace's ``mlFlowTrackingUri``, and azureml-core 1.61
+# (``_restclient/service_context.py``) the one of ``api``.
+Service = Literal["history", "mlflow"]
+
+#: What is read of the discovery document.
+KEYS: Final = ("api", "history")
+_KEYS: Final[Mapping[Service, tuple[str, ...]]] = {"history": ("history", "api"), "mlflow": ("api", "history")}
+
+
+def address_of(service: Service, discovered: Mapping[str, object], tracking_uri: object) -> str | None:
+    """Return the address of a service, ``https://HOST``; None where nothing says it.
+
+    Args:
+        discovered: the discovery document; empty where there is none.
+        tracking_uri: the workspace's ``mlFlowTrackingUri``.
+    """
+    named = [_https(discovered.get(key)) for key in _KEYS[service]]
+    tracking = _host(tracking_uri)
+    of_tracking = f"https://{tracking}" if tracking else None
+    choices = [of_tracking, *named] if service == "mlflow" else [*named, of_tracking]
+    return next((choice for choice in choices if choice), None)
+
+
+def _https(value: object) -> str | None:
+    """Return an address that a token may be sent to."""
+    if not isinstance(value, str) or not value.lower().startswith("https://") or not _host(value):
+        return None
+    return value.rstrip("/")
+
+
+def _host(value: object) -> str:
+    try:
+        return urlsplit(value).netloc if isinstance(value, str) else ""
+    except ValueError:
+        return ""

@@ -1,16 +1,15 @@
-"""Requests to an AzureML workspace over plain REST: quick to import, bounded in time, with errors of our own."""
+"""Bounded REST requests to an AzureML workspace, quick to import, with our errors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 import requests
 
-from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
-from aml_train.azure.hosts import KEYS, Service, address_of
+from aml_train.azure.clouds import AZURE_PUBLIC, KEYS, Cloud, Service, address_of
 from aml_train.azure.sign_in import SignIn
 from aml_train.core import retry as retries
 from aml_train.core.answers import (
@@ -27,6 +26,44 @@ from aml_train.core.answers import (
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import TooLargeError, answer_of, exchange, host_of, new_session
 
+if TYPE_CHECKING:
+    import requests
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpWay:
+    """A way to a target.
+
+    Attributes:
+        proxy: the address of the proxy; None leaves it to the environment.
+        ca_bundle: path of the PEM file that certificates are checked with, with *proxy*.
+    """
+
+    proxy: str | None = None
+    ca_bundle: str | None = None
+
+    def session(self) -> requests.Session:
+        """Return a session that takes this way."""
+        from aml_train.core.http_client import new_session
+
+        session = new_session()
+        if self.proxy is not None:
+            session.trust_env = False
+            session.proxies = {"https": self.proxy, "http": self.proxy}
+            session.verify = self.ca_bundle or True
+        return session
+
+    def azure_options(self) -> dict[str, Any]:
+        """Return the same as options of a client of azure-core."""
+        if self.proxy is None:
+            return {}
+        return {
+            "proxies": {"https": self.proxy, "http": self.proxy},
+            "connection_verify": self.ca_bundle or True,
+            "use_env_settings": False,
+        }
+
+
 _API: Final = "2024-10-01-preview"
 TIMEOUT: Final = (10.0, 60.0)
 """Seconds for connecting, and between two pieces of an answer."""
@@ -37,7 +74,7 @@ _Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workspace:
+class WorkspaceId:
     """A workspace's name in Azure Resource Manager."""
 
     subscription_id: str
@@ -54,7 +91,7 @@ class Workspace:
 
 
 def _message(response: requests.Response) -> str:
-    """Return the service's explanation; AzureML puts it under ``error.message``, MLflow under ``message``."""
+    """Return the service's explanation: ``error.message``, or MLflow's ``message``."""
     try:
         body = decode(response.content)
     except UndecodableError:
@@ -67,7 +104,7 @@ def _message(response: requests.Response) -> str:
     return response.text[:300]
 
 
-#: Status of a refusal → the remedy, whoever sent the request.
+#: Status of a refusal → the remedy, for every sender.
 HINTS: Final[Mapping[int, str]] = {
     401: "Sign-in was refused: check the client and tenant ids, and that the credential has not expired.",
     403: "The identity needs the role 'AzureML Data Scientist' on the workspace.",
@@ -77,7 +114,7 @@ HINTS: Final[Mapping[int, str]] = {
 
 
 def error_for(response: requests.Response, what: str) -> ServiceError:
-    """Return the error for an answer that is not a success. Its query, which may carry a signature, is not shown."""
+    """Return the error for a refusal, without the query, which may be signed."""
     asked = retries.retry_after(response.headers)
     wait = "" if asked is None else f"; it asks to wait {asked:.0f} seconds"
     message = f"{what}: AzureML answered {response.status_code} to {_place(response)}: {_message(response)}{wait}"
@@ -128,7 +165,7 @@ def read_answer(response: requests.Response, what: str) -> Answer:
 def _check_whole(response: requests.Response, what: str) -> None:
     """Raise a transient ServiceError for JSON that was cut off.
 
-    A body whose length is told is checked by urllib3; this is for one that ends with its connection, and for a proxy's own page.
+    urllib3 checks a body of known length; this is for one that ends with its connection, and for a proxy's own page.
     """
     length_told = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
     if length_told or not response.ok or "json" not in response.headers.get("Content-Type", ""):
@@ -137,11 +174,11 @@ def _check_whole(response: requests.Response, what: str) -> None:
         decode(response.content)
     except UndecodableError as error:
         host = host_of(response.url)
-        raise ServiceError(f"{what}: the answer of {host} broke off.", transient=True) from error
+        raise ServiceError(f"{what}: the answer of {host} was cut off.", transient=True) from error
 
 
 class AzureHttp:
-    """Sends requests to a workspace: to Azure Resource Manager and to the services of its region.
+    """Sends requests to Azure Resource Manager and the services of a region.
 
     Args:
         workspace: where.
@@ -152,7 +189,7 @@ class AzureHttp:
 
     def __init__(
         self,
-        workspace: Workspace,
+        workspace: WorkspaceId,
         credential: SignIn,
         cloud: Cloud = AZURE_PUBLIC,
         *,
@@ -181,16 +218,16 @@ class AzureHttp:
         body: object = None,
         attempts: int = retries.ATTEMPTS,
     ) -> requests.Response:
-        """Send one request, again after a transient failure; any answer but a transient one is returned.
+        """Send one request, again after a transient failure; return any other answer.
 
         A refused token is replaced once: this machine's clock may have taken it for valid for too long. Signing in is not
-        repeated here, for it has retries of its own.
+        repeated here, for it has separate retries.
 
         Args:
             attempts: how often it is sent at most; see :mod:`aml_train.core.retry`.
 
         Raises:
-            ServiceError: if nobody answers, or the answers stay transient failures.
+            ServiceError: if there is no answer, or the answers stay transient failures.
         """
         return self._called(method, url, what, params, body, attempts, lambda response: response)
 
@@ -206,7 +243,7 @@ class AzureHttp:
     ) -> Answer | None:
         """Send one request as :meth:`call` does, and return its JSON; None for 404.
 
-        What is no JSON is asked for again: proxies answer with pages of their own while they fail.
+        A body that is no JSON is requested again: proxies answer with separate pages while they fail.
 
         Raises:
             ServiceError: for any other answer that is not a success.
@@ -274,10 +311,12 @@ class AzureHttp:
     def once(
         self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
     ) -> requests.Response:
-        """Send one request with short time-outs, and once more only where the token was refused; return any answer.
+        """Send one request with short time-outs, again after a refused token.
+
+        Returns any answer.
 
         Raises:
-            ServiceError: if nobody answers.
+            ServiceError: if there is no answer.
         """
         response = self._send(method, url, what, params, body, self._token(), timeout=_URGENT)
         if response.status_code == requests.codes.unauthorized:
@@ -301,7 +340,7 @@ class AzureHttp:
     def items(
         self, url: str, what: str, *, params: Mapping[str, str], most_pages: int | None = None
     ) -> Iterator[Answer]:
-        """Yield the items of a list of Azure Resource Manager, page by page; nothing where the list is not there.
+        """Yield the items of a list, page by page; none if the list does not exist.
 
         The next page is looked for at the same host alone: our token goes there.
 
@@ -350,12 +389,12 @@ class AzureHttp:
         return self._resource
 
     def location(self) -> str:
-        """Return the workspace's region; empty where Azure does not say it. Raises what :meth:`describe` raises."""
+        """Return the workspace's region, or an empty text; raises as :meth:`describe`."""
         self.describe()
         return self._location
 
     def _data_plane(self, service: Service) -> str:
-        """Return the address of one of the region's services, by what the workspace and its discovery say."""
+        """Return the address of a service of the workspace's region."""
         properties = self.describe()
         if self._hosts is None:
             url = properties.optional_text("discoveryUrl")
@@ -378,9 +417,9 @@ class AzureHttp:
         return f"{self._data_plane('mlflow')}/mlflow/v2.0{self.workspace.path}/api/2.0/mlflow{path}"
 
     def metrics(self, path: str) -> str:
-        """Return the address of *path* in run history's metrics, which azureml-core asks at the host of run history."""
+        """Return the address of *path* in the metrics of run history."""
         return f"{self._data_plane('history')}/metric/v2.0{self.workspace.path}{path}"
 
     def artifacts(self, path: str) -> str:
-        """Return the address of *path* in the artifact service, which azureml-core asks at the host of run history."""
+        """Return the address of *path* in the artifact service, at run history's host."""
         return f"{self._data_plane('history')}/artifact/v2.0{self.workspace.path}/artifacts{path}"

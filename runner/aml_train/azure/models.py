@@ -1,4 +1,4 @@
-"""What promoting and lineage ask of a workspace beside its jobs: models, environments and data assets, by plain REST."""
+"""Models, environments and data assets of a workspace, for promotion and lineage."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Final
 from urllib.parse import quote
 
 from aml_train.azure.http import error_for
-from aml_train.azure.views import model_view
-from aml_train.azure.workspace import AzureRest
+from aml_train.azure.workspace import AzureRest, model_view
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.jobs import ModelView

@@ -1,4 +1,4 @@
-"""Which workspace in Azure is meant, and what a run there is called. Files and variables only; nothing is asked of Azure."""
+"""The workspace that is meant, and the names of a run in it. Files and variables only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aml_train.azure.http import Workspace
+from aml_train.azure.http import WorkspaceId
 from aml_train.config import Config, TargetConfig
 from aml_train.core.errors import InvalidError
 from aml_train.jobs import TargetNames
@@ -22,10 +22,10 @@ _SOURCES: Final = {
 _LATER: Final = "(the workspace's registry)"
 
 
-def find_workspace(target: TargetConfig, directory: Path, environment: Mapping[str, str]) -> Workspace:
+def find_workspace(target: TargetConfig, directory: Path, environment: Mapping[str, str]) -> WorkspaceId:
     """Return the workspace that *target* means.
 
-    What it leaves out is taken from config.json, unless that is about another workspace, then from *environment*.
+    Missing values come from config.json, unless that is about another workspace, then from *environment*.
 
     Args:
         target: the target.
@@ -59,7 +59,7 @@ def find_workspace(target: TargetConfig, directory: Path, environment: Mapping[s
             hint=f"Write it under targets.{target.name} of aml-train.yml, put the workspace's config.json (the studio's "
             f"download) into the project, or set {variables}.",
         )
-    return Workspace(
+    return WorkspaceId(
         subscription_id=values["subscription-id"], resource_group=values["resource-group"], name=values["workspace"]
     )
 
@@ -77,7 +77,7 @@ def find_config_json(directory: Path) -> Path | None:
 
 
 def _names_a_workspace(path: Path) -> bool:
-    """Tell whether this config.json is AzureML's: the name is a common one."""
+    """Return whether this config.json is AzureML's: the name is a common one."""
     return path.parent.name == ".azureml" or "workspace_name" in (_document(path) or {})
 
 
@@ -98,7 +98,7 @@ def _read_config_json(path: Path) -> dict[str, str]:
 
 
 def azure_names(config: Config, environment: Mapping[str, str]) -> TargetNames:
-    """Return what the workspace in Azure calls its things, as far as it is known without signing in.
+    """Return the workspace's names, as far as they are known without sign-in.
 
     Raises:
         InvalidError: the workspace is not known, or the job has no compute that could run it there.
@@ -135,7 +135,7 @@ def _check_compute(config: Config) -> None:
 
 
 def nearest_of(name: str, names: Iterable[str]) -> str:
-    """Return the end of a message about a name that is not there: which there are, the nearest first."""
+    """Return the end of a message about an unknown name: known ones, nearest first."""
     known = sorted(names)
     near = difflib.get_close_matches(name, known, n=1)
     if near:

@@ -1,4 +1,4 @@
-"""What AzureML tells of the nodes of a job: the VM size of its compute, the tier, how many GPUs that size has, and why there are none yet."""
+"""The nodes of a job: VM size, tier, number of GPUs, and why they are missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _API: Final = "2024-10-01-preview"
 
 
 def node_kind(rest: AzureRest, placement: Placement) -> NodeKind:
-    """Return the kind of nodes of *placement*; what cannot be found out is None, and why is said.
+    """Return the kind of nodes of *placement*; None for unknown parts, and why.
 
     The VM size of a cluster is ``properties.properties.vmSize`` of the compute, its tier ``vmPriority``; the GPUs are ``gpus`` in the
     list of a region's sizes (AzureML REST API, 2024-10-01-preview, ``AmlCompute`` and ``VirtualMachineSizes_List``).
@@ -44,10 +44,10 @@ def node_kind(rest: AzureRest, placement: Placement) -> NodeKind:
 
 
 def waiting_reason(rest: AzureRest, placement: Placement) -> str:
-    """Return why a job waits for nodes, as far as its compute tells: the errors of its last change of size, else its nodes.
+    """Return why a job waits for nodes: its compute's last errors, else its nodes.
 
     Errors are ``properties.properties.errors`` of the compute, nodes ``nodeStateCounts`` and ``scaleSettings`` (AzureML REST API,
-    2024-10-01-preview, ``AmlComputeProperties``). Empty where nothing is told.
+    2024-10-01-preview, ``AmlComputeProperties``). Empty if nothing is known.
     """
     compute = _cluster(placement)
     if compute is None:

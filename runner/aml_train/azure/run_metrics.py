@@ -1,7 +1,7 @@
 """Read what azureml-core logged in its own forms, from the metrics of run history.
 
 The requests are those of azureml-core 1.61's ``Run.get_metrics`` (``_restclient/metrics_client.py``, ``operations/metric_operations.py``): the
-names, then the values of one name after the other. Jobs that log by MLflow have names of numbers alone, of which nothing more is asked.
+names, then the values of one name after the other. Jobs that log by MLflow have names of numbers alone: their values are not read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_PAGES: Final = 200
 
 
 def read_logged(rest: AzureRest, job: str, *, known: Collection[str], first: Sequence[str]) -> LoggedSet:
-    """See :meth:`aml_train.jobs.workspace.JobService.logged`."""
+    """See :meth:`aml_train.jobs.workspace.Workspace.logged`."""
     wanted = [item for item in _names(rest, job) if _is_wanted(item, known)]
     wanted.sort(key=lambda item: not any(may_mean(name, _name(item)) for name in first))
     left, metrics = _MOST_ROWS, []
@@ -45,7 +45,7 @@ def _kind(item: Answer) -> str:
 
 
 def _is_wanted(item: Answer, known: Collection[str]) -> bool:
-    """Tell whether a name is more than numbers that MLflow knows already."""
+    """Return whether a name is more than numbers that MLflow knows already."""
     name = _name(item)
     if not name:
         return False
@@ -71,7 +71,7 @@ def _names(rest: AzureRest, job: str) -> list[Answer]:
 
 
 def _values(rest: AzureRest, job: str, item: Answer, *, most: int) -> Logged | None:
-    """Return what was logged under one name, at most so many rows; None where the name is gone."""
+    """Return the values of one name, at most so many rows; None if it is gone."""
     name, rows, whole = _name(item), [], False
     body: dict[str, Any] = {"metricName": name}
     types = item.texts("columns")
@@ -102,7 +102,7 @@ def _row(value: Answer) -> LoggedRow:
 
 
 def _plain(cell: Any) -> Any:
-    """Return NaN by its name, as the service writes it: two readings are compared, and NaN equals nothing."""
+    """Return NaN by its name, as the service writes it, so that readings compare equal."""
     if isinstance(cell, str):
         return clean(cell)
     return "NaN" if isinstance(cell, float) and math.isnan(cell) else cell

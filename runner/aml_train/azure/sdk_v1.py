@@ -1,4 +1,4 @@
-"""Submitting by the AzureML SDK v1, azureml-core: a run configuration, with our image in the place of its environment.
+"""Submission by azureml-core: a run configuration with our image.
 
 A run is a job: what comes after the submission (status, logs, metrics, cancelling, registering) is the same for both SDKs. The classes and
 what they send are those of azureml-core 1.61.
@@ -16,7 +16,7 @@ import yaml
 
 from aml_train import __version__
 from aml_train.azure.http import HINTS
-from aml_train.azure.making import made
+from aml_train.azure.sdk import made
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, UndecodableError, clean, decode, traced
@@ -35,7 +35,10 @@ _TRANSIENT: Final = re.compile(
 
 
 def prepare() -> None:
-    """Import azureml-core, which takes about a second. That it is installed was seen to before: :mod:`aml_train.pipeline.sdk`."""
+    """Import azureml-core, which takes about a second.
+
+    :mod:`aml_train.pipeline.sdk` has ensured that it is installed.
+    """
     import azureml.core  # noqa: F401
 
     # Notices of what is deprecated are addressed to azureml-core's own users.
@@ -47,7 +50,9 @@ def prepare() -> None:
 
 
 def submit(rest: AzureRest, job: JobSpec, submission: CancelToken) -> JobView:
-    """Submit a run configuration as the run *job*; see :meth:`aml_train.jobs.workspace.JobService.submit`.
+    """Submit a run configuration as the run *job*.
+
+    See :meth:`aml_train.jobs.workspace.Workspace.submit`.
 
     Its code is copied first, so that exactly the files are sent that the job's name stands for.
     """
@@ -84,12 +89,12 @@ def submit(rest: AzureRest, job: JobSpec, submission: CancelToken) -> JobView:
 
 
 def _other(found: JobView, job: JobSpec) -> bool:
-    """Tell whether the run is of other content; one without a fingerprint is one whose tags did not arrive."""
+    """Return whether the run has other content; without a fingerprint its tags are late."""
     return found.tags.get(TAG_FINGERPRINT, job.fingerprint) != job.fingerprint
 
 
 def run_configuration(job: JobSpec) -> dict[str, Any]:
-    """Return the run configuration for this target and image, by the keys of azureml-core.
+    """Return the run configuration for this target and image, in azureml-core's keys.
 
     Raises:
         InvalidError: nothing says which compute it runs on.
@@ -113,7 +118,7 @@ def run_configuration(job: JobSpec) -> dict[str, Any]:
 
 
 def _environment(given: Mapping[str, Any], image: Tested) -> dict[str, Any]:
-    """Return the environment that is *image*, which has all packages, with the variables and the container of the one that was given."""
+    """Return the environment of *image*, with the given one's variables and container."""
     python, docker = given.get("python") or {}, given.get("docker") or {}
     reference = image.reference
     kept = {key: docker[key] for key in ("sharedVolumes", "shmSize", "arguments") if docker.get(key) is not None}
@@ -127,7 +132,7 @@ def _environment(given: Mapping[str, Any], image: Tested) -> dict[str, Any]:
 
 
 def _given(given: dict[str, Any], job: JobSpec) -> dict[str, Any]:
-    """Return the environment as it was given; the path of its conda file starts from the project."""
+    """Return the given environment, with its conda file relative to the project."""
     python = dict(given.get("python") or {})
     if python.get("condaDependenciesFile"):
         python["condaDependenciesFile"] = str(job.directory / python["condaDependenciesFile"])
@@ -183,7 +188,7 @@ def _register(workspace: Any, environment: Any) -> None:
 
 
 def translate(error: Exception, what: str) -> AmlTrainError:
-    """Return our error for whatever a call of azureml-core raised; one of ours as it is."""
+    """Return our error for an error of azureml-core; one of ours as it is."""
     if isinstance(error, AmlTrainError):
         return error
     import requests
@@ -225,7 +230,7 @@ def translate(error: Exception, what: str) -> AmlTrainError:
 
 
 def _answer(text: str) -> tuple[int, str] | None:
-    """Return status and explanation of the service's answer that a message of azureml-core is; None where it is none.
+    """Return status and explanation of the answer in azureml-core's message, or None.
 
     ``_base_sdk_common/common.py``, ``get_http_exception_response_string``, writes them as JSON.
     """

@@ -1,4 +1,4 @@
-"""The adapter for the AzureML SDK v2: azure-ai-ml submits and registers; reads go over plain REST."""
+"""The workspace by azure-ai-ml, which submits and registers; reads are plain REST."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
-from aml_train.azure.code_upload import ensure_code
-from aml_train.azure.http import HINTS, Workspace
-from aml_train.azure.making import made, quiet
+from aml_train.azure.code import ensure_code
+from aml_train.azure.http import HINTS, WorkspaceId
+from aml_train.azure.sdk import made, quiet
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
@@ -48,7 +48,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class _PutOffError(Exception):
-    """A refusal that asks for a longer wait than a run waits. No AzureError: azure-core would send the request again.
+    """A refusal that asks for a longer wait than a run's limit.
+
+    It is no AzureError: azure-core would send the request again.
 
     Attributes:
         refusal: the same as azure-core's error.
@@ -62,7 +64,7 @@ class _PutOffError(Exception):
 
 
 def _bound_wait(response: Any) -> None:
-    """Bound the time that an answer asks azure-core to wait, and remove a time that cannot be read.
+    """Bound the wait that an answer requests; remove one that cannot be read.
 
     azure-core sleeps as long as any Retry-After says, a day as well (``RetryPolicy._sleep_for_retry``, 1.41).
 
@@ -82,15 +84,15 @@ def _bound_wait(response: Any) -> None:
 
 
 class AzureV2(AzureRest):
-    """A workspace reached with azure-ai-ml. See :class:`aml_train.jobs.workspace.JobService`."""
+    """A workspace by azure-ai-ml; see :class:`aml_train.jobs.workspace.Workspace`."""
 
-    def __init__(self, workspace: Workspace, credential: SignIn, cloud: Cloud = AZURE_PUBLIC) -> None:
+    def __init__(self, workspace: WorkspaceId, credential: SignIn, cloud: Cloud = AZURE_PUBLIC) -> None:
         super().__init__(workspace, credential, cloud)
         self._made: MLClient | None = None
         self._making = threading.Lock()
 
     def prepare(self, sdk: str = "v2") -> None:
-        """Import azure-ai-ml and make its client, which takes over a second. Two threads may ask for it."""
+        """Import azure-ai-ml and make its client, in over a second; thread-safe."""
         if sdk == "v1":
             from aml_train.azure import sdk_v1 as azure_v1
 
@@ -137,7 +139,7 @@ class AzureV2(AzureRest):
         return self._made
 
     def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
-        """See :meth:`aml_train.jobs.workspace.JobService.submit`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.submit`."""
         if job.runconfig is not None:
             from aml_train.azure import sdk_v1 as azure_v1
 
@@ -154,7 +156,7 @@ class AzureV2(AzureRest):
         from azure.ai.ml import load_job
 
         def create() -> None:
-            # An entity of its own each time: azure-ai-ml changes what it submits.
+            # A separate entity each time: azure-ai-ml changes what it submits.
             text = io.StringIO(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
             entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
             self.client.jobs.create_or_update(entity)
@@ -169,8 +171,8 @@ class AzureV2(AzureRest):
         finally:
             _LEAVING.set(None)
 
-    def resubmit(self, name: str, new: str, *, compute: str | None = None) -> JobView:
-        """Submit the job *name* once more, under the name *new*: the same code, environment, inputs and settings.
+    def copy_job(self, name: str, new: str, *, compute: str | None = None) -> JobView:
+        """Submit a copy of the job *name* as *new*: same code, environment and inputs.
 
         Args:
             compute: another compute than the job's.
@@ -193,7 +195,7 @@ class AzureV2(AzureRest):
     def _copy(
         self, name: str, new: str, what: str, *, compute: str | None = None, tags: Mapping[str, str] | None = None
     ) -> None:
-        """Submit the job *name* as *new*. A retry of the same work, which has *tags*, stays in its group."""
+        """Submit the job *name* as *new*; with *tags* it stays in its group."""
         try:
             with quiet():
                 entity = self.client.jobs.get(name)
@@ -207,8 +209,8 @@ class AzureV2(AzureRest):
         except Exception as error:
             raise translate(error, what) from error
 
-    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
-        """See :meth:`aml_train.jobs.workspace.JobService.submit_again`."""
+    def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
+        """See :meth:`aml_train.jobs.workspace.Workspace.resubmit`."""
         what = f"Submitting the job {name} again, as {new}"
 
         def look() -> JobView | None:
@@ -222,10 +224,10 @@ class AzureV2(AzureRest):
             _LEAVING.set(None)
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
-        """See :meth:`aml_train.jobs.workspace.JobService.output_paths`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.output_paths`."""
         from aml_train.azure.blob.address import JobOutput
         from aml_train.azure.blob.datastores import workspace_of
-        from aml_train.azure.transport import HttpWay
+        from aml_train.azure.http import HttpWay
 
         data = workspace_of(self, self.credential, HttpWay(), self.workspace.name)
         where = data.locate(JobOutput(job=name, output=output, path=""))
@@ -237,7 +239,7 @@ class AzureV2(AzureRest):
                 yield entry.name[len(base) + 1 :]
 
     def register(self, model: NewModel) -> ModelView:
-        """See :meth:`aml_train.jobs.workspace.JobService.register`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.register`."""
         from azure.ai.ml.entities import Model
 
         def create() -> None:
@@ -263,7 +265,7 @@ class AzureV2(AzureRest):
 
 @contextlib.contextmanager
 def _collecting_no_garbage() -> Iterator[None]:
-    """Import without the garbage collector, which finds nothing there and takes 40 % of the time (benchmarks/warm_run)."""
+    """Import without the garbage collector, which takes 40 % of the time and finds nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -274,7 +276,7 @@ def _collecting_no_garbage() -> Iterator[None]:
 
 
 def again(entity: Any, name: str, new: str) -> None:
-    """Make a new job of one that was read back: without what the service wrote into it, and with outputs of its own.
+    """Make a new job of one that was read: without the service's values and outputs.
 
     Args:
         entity: azure-ai-ml's job; it is changed.
@@ -295,7 +297,7 @@ def again(entity: Any, name: str, new: str) -> None:
     entity.services = None
     entity.outputs.pop("default", None)
     for output in entity.outputs.values():
-        # Where AzureML puts an output whose job does not say; the old job's stays what it is.
+        # The place of an output whose job does not name one; the old job's stays unchanged.
         if re.search(rf"/azureml/{re.escape(name)}/[^/]+/?$", str(getattr(output, "path", None) or "")):
             output.path = None
         if getattr(output, "version", None):
@@ -339,7 +341,7 @@ def translate(error: Exception, what: str) -> AmlTrainError:
 
 
 def brief(text: object, limit: int = 1500) -> str:
-    """Return a message of the SDK without its decoration and without what no terminal can be sent, cut to *limit* characters.
+    """Return a message of the SDK without decoration, cut to *limit* characters.
 
     Args:
         text: azure-ai-ml colours its own; parts of an answer are in it as they came.

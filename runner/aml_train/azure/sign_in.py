@@ -1,18 +1,20 @@
-"""Signing in to Azure, as the environment says: nothing interactive and no developer's login is ever tried.
+"""Sign in to Azure as the environment says, never interactively.
 
 The variables are those that azure-identity and azure/login document.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
-from aml_train.azure.refusals import claims_of, reason, remedy
 from aml_train.core import retry as retries
 from aml_train.core.answers import MISREAD, UndecodableError, decode
 from aml_train.core.errors import InvalidError, ServiceError
@@ -22,14 +24,95 @@ if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential
     from azure.core.exceptions import ClientAuthenticationError
 
-# azure-identity logs each refusal as a warning, which Python writes to stderr where nobody handles it. Ours says the same.
+# Error codes: https://learn.microsoft.com/entra/identity-platform/reference-error-codes.
+_CODE: Final = re.compile(r"AADSTS(\d+)")
+# Entra ID ends its words with the ids of the request; they say nothing to the reader.
+_TAIL: Final = re.compile(r"\s*(?:Trace ID|Correlation ID|Timestamp):.*", re.DOTALL)
+# azure-identity's own words around Entra ID's.
+_AROUND: Final = re.compile(r"Microsoft Entra ID error '\(\w+\) (?P<said>.*?)'?\s*", re.DOTALL)
+_JWT: Final = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]*")
+_LONGEST: Final = 600
+_LONGEST_READ: Final = 8000
+
+_REMEDIES: Final[Mapping[str, str]] = {
+    "90002": "Check the tenant id (AZURE_TENANT_ID) and the cloud (AZURE_ENVIRONMENT).",
+    "700016": "Check the client id (AZURE_CLIENT_ID) and the tenant id (AZURE_TENANT_ID).",
+    "7000215": "The client secret is wrong: give its value, not its id. Better, sign in with GitHub's OIDC: no secret is needed.",
+    "7000222": "The client secret has expired: make a new one (az ad app credential reset). Better, sign in with GitHub's OIDC.",
+    "700024": "The assertion has expired, or the clock is wrong. Run again.",
+    "700027": "The certificate is not one of the application's: upload it, or give another.",
+    "53003": "A conditional access policy of the tenant forbids this sign-in; ask its administrators.",
+}
+_UNTRUSTED: Final = frozenset({"70021", "700211", "700212", "700213", "700223"})
+"""No federated credential of the application fits the assertion's issuer, audience or subject."""
+
+
+def reason(message: str) -> str:
+    """Return Azure's explanation in one line, without request ids and tokens."""
+    # In one line and cut first: the patterns below are quick for text of this form alone.
+    said = " ".join(message[:_LONGEST_READ].split())
+    said = _TAIL.sub("", said.removeprefix("Authentication failed: "))
+    found = _AROUND.fullmatch(said)
+    said = found["said"] if found else said
+    return " ".join(_JWT.sub("(token)", said).split())[:_LONGEST] or "no reason was given"
+
+
+def remedy(message: str, claims: Mapping[str, Any] | None = None) -> str:
+    """Return what to do after Azure refused with *message*.
+
+    Args:
+        message: what Azure said.
+        claims: of the assertion that was sent, if one was.
+    """
+    found = _CODE.search(message)
+    code = found[1] if found else ""
+    if claims is not None and code in _UNTRUSTED:
+        return trust(claims)
+    return _REMEDIES.get(code, "Check the client id, the tenant id, and that the credential has not expired.")
+
+
+def trust(claims: Mapping[str, Any]) -> str:
+    """Return the trust that Azure needs for an assertion with *claims*."""
+    issuer, subject, audience = (_text(claims.get(name)) for name in ("iss", "sub", "aud"))
+    lines = [
+        "Azure must trust this workflow. Add a federated credential to the application, with exactly:",
+        f"  issuer:   {issuer}",
+        f"  subject:  {subject}",
+        f"  audience: {audience}",
+    ]
+    where = [f"{name} {claims[name]}" for name in ("repository", "ref", "environment") if claims.get(name)]
+    if where:
+        lines.append(
+            f"(the run is of {', '.join(where)}; the subject changes with branch, tag, pull request and environment)"
+        )
+    lines.append("docs/azure.md has the command.")
+    return "\n".join(lines)
+
+
+def claims_of(assertion: str) -> dict[str, Any]:
+    """Return the claims of a JSON Web Token, unverified, for display; none for others."""
+    try:
+        part = assertion.split(".")[1]
+        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (IndexError, ValueError, binascii.Error, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(one) for one in value)
+    return str(value) if value else "(the assertion names none)"
+
+
+# azure-identity logs each refusal as a warning, which Python writes to stderr without a handler. Ours says the same.
 logging.getLogger("azure.identity").addHandler(logging.NullHandler())
 
 Assertion = Callable[[str], str]
 """Fetches a new assertion (a JSON Web Token of an issuer that Azure trusts) for the audience that it is given."""
 
 Fetched = Callable[[str], object]
-"""Is told each token as soon as it is there, so that it can be hidden before anybody could print it."""
+"""Receives each token as soon as it is there, so that it can be masked before anything prints it."""
 
 #: ``AML_TRAIN_SIGN_IN``: word → what it is called in messages.
 WAYS: Final[Mapping[str, str]] = {
@@ -40,7 +123,7 @@ WAYS: Final[Mapping[str, str]] = {
     "certificate": "the service principal's certificate",
     "creds": "AZURE_CREDENTIALS",
 }
-#: Variables that hold a secret: nobody but :func:`sign_in_to_azure` needs them.
+#: Variables that hold a secret: only :func:`sign_in_to_azure` needs them.
 SECRET_VARIABLES: Final = frozenset({"AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_CREDENTIALS"})
 #: Word → the variable whose presence chooses it; in the order of precedence. They are secrets: nothing sets them by itself.
 _SECRETS: Final = {
@@ -59,11 +142,11 @@ _BY_INPUTS: Final = " In a workflow, give the action the inputs client-id and te
 
 
 class NotAnsweredError(ServiceError):
-    """Nobody answered the sign-in, or not as it should be; it may go away by itself."""
+    """The sign-in got no answer, or not as it should be; it may be temporary."""
 
 
 class SignIn:
-    """A credential that says, when it is refused, what was tried, what Azure answered and what to do.
+    """A credential whose refusal names the attempt, Azure's answer and a remedy.
 
     It is a ``TokenCredential`` of azure-core, and is handed to the SDKs.
 
@@ -71,7 +154,7 @@ class SignIn:
         inner: one of azure-identity's credentials; it keeps tokens and renews them.
         way: a word of :data:`WAYS`.
         claims: gives the claims of the assertion that was sent last.
-        fetched: is told each access token that is new.
+        fetched: receives each access token that is new.
         again: makes another *inner*, which keeps no token yet; None where there is nothing to forget.
     """
 
@@ -96,13 +179,13 @@ class SignIn:
 
         Raises:
             ServiceError: the sign-in was refused.
-            NotAnsweredError: nobody answered, several times.
+            NotAnsweredError: there was no answer, several times.
         """
-        # What the assertion ends with has been repeated where it comes from, and is let through.
+        # The errors of the assertion's source have been retried there, and pass.
         for attempt in retries.repeated(_ATTEMPTS, only=NotAnsweredError):
             with attempt:
                 token = self._asked(*scopes, **options)
-        # Most are kept ones: each is told once.
+        # Most are kept ones: each is reported once.
         if self._known.get(scopes) != token.token:
             self._fetched(token.token)
             self._known[scopes] = token.token
@@ -138,7 +221,7 @@ class SignIn:
         )
 
     def forget(self) -> None:
-        """Drop the tokens that are kept. A service may refuse one that this machine's clock takes for valid."""
+        """Drop the kept tokens: a service may refuse one that this clock takes for valid."""
         if self._again is not None:
             self._inner = self._again()
 
@@ -149,7 +232,10 @@ class SignIn:
 
 
 def _passes(error: ClientAuthenticationError) -> bool:
-    """Tell whether a failed sign-in is no refusal: azure-identity wraps whatever happens on the way (``wrap_exceptions``, 1.27)."""
+    """Return whether a failed sign-in is no refusal but a failure on the way.
+
+    azure-identity wraps these (``wrap_exceptions``, 1.27).
+    """
     from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
 
     if error.status_code is not None:
@@ -173,16 +259,16 @@ def sign_in_to_azure(
     fetched: Fetched = lambda _token: None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> SignIn:
-    """Return the credential that *environment* chooses. Nothing is asked of Azure yet.
+    """Return the credential that *environment* chooses, without a request to Azure.
 
     ``AML_TRAIN_SIGN_IN`` names one; else a secret that is set (two are refused), else *assertion*, else the token file of a
-    workload identity. A managed identity is used only where it is named.
+    workload identity. A managed identity is used only if it is named.
 
     Args:
         environment: holds the variables.
         cloud: where to sign in.
         assertion: fetches assertions, where the caller can.
-        fetched: is told each access token that is fetched later; from whatever thread needs it.
+        fetched: receives each access token that is fetched later, from any thread.
         options: for azure-core's pipeline, such as ``proxies``, where the process's environment is not the way.
 
     Raises:
@@ -239,7 +325,7 @@ def _oidc(
     claims: dict[str, Any],
     options: Mapping[str, Any],
 ) -> TokenCredential:
-    """Return the credential; *claims* always holds those of the assertion that was sent last."""
+    """Return the credential; *claims* always holds those of the last assertion sent."""
     if assertion is None:
         raise ServiceError(
             "Cannot sign in to Azure with OIDC: only the action can fetch a token of the workflow.",
@@ -305,7 +391,7 @@ def _certificate(environment: Mapping[str, str], cloud: Cloud, options: Mapping[
 
 
 def _creds(environment: Mapping[str, str], cloud: Cloud, options: Mapping[str, Any]) -> TokenCredential:
-    """Return the credential of the JSON that ``az ad sp create-for-rbac --json-auth`` writes."""
+    """Return the credential in the JSON of ``az ad sp create-for-rbac --json-auth``."""
     (text,) = _needed(environment, "creds", "AZURE_CREDENTIALS")
     try:
         found = decode(text.encode(errors="replace"))

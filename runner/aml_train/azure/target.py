@@ -1,4 +1,4 @@
-"""The target ``azure``: a workspace in Azure and its registry. The same pipeline as for ``local``."""
+"""The target ``azure``: a workspace in Azure and its registry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from aml_train.azure.acr import location_of, password_of, pull_doubt
 from aml_train.azure.clouds import Cloud, cloud_named
-from aml_train.azure.http import Workspace
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.names import nearest_of
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import Assertion, Fetched, SignIn, sign_in_to_azure, without_secrets
@@ -52,7 +52,7 @@ class AzureTarget:
     registry_password: str | None = field(default=None, repr=False)
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
-        """Have the image built, tested and released in the workspace's registry, or find that it is."""
+        """Build, test and release the image in the workspace's registry, or find it."""
         from aml_train.core.docker import buildkit_cli
         from aml_train.image import ensure_image
 
@@ -78,7 +78,7 @@ class AzureTarget:
         ensure_cluster(self.service, cluster, listener=self.listener, clock=clock)
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
-        """Return the image where the workspace's registry has it."""
+        """Return the image if the workspace's registry has one."""
         from aml_train.image import find_image
 
         return find_image(spec, location=self._location())
@@ -100,12 +100,12 @@ class AzureTarget:
         )
 
     def _doubts(self, host: str) -> Future[Notice | None] | None:
-        """Begin to ask whether the compute may pull from *host*: several requests, which a build need not wait for."""
+        """Begin to check whether the compute may pull from *host*, while a build runs."""
         from aml_train.image import is_acr
 
         if not is_acr(host):
             return None
-        rest = AzureRest(self.rest.workspace, self.sign_in, self.rest.cloud)  # with connections of its own
+        rest = AzureRest(self.rest.workspace, self.sign_in, self.rest.cloud)  # with separate connections
         return in_background(lambda: pull_doubt(rest, host, self.compute), "pull-preflight")
 
     def _tell(self, doubts: Future[Notice | None] | None) -> None:
@@ -121,7 +121,7 @@ class AzureTarget:
 
 def open_azure(
     settings: TargetConfig,
-    workspace: Workspace,
+    workspace: WorkspaceId,
     compute: str | None,
     *,
     engine: Callable[[], DockerClient],
@@ -140,8 +140,8 @@ def open_azure(
         outer: the process's environment; chooses the sign-in (:mod:`aml_train.azure.sign_in`) and the cloud
             (``AZURE_ENVIRONMENT``).
         assertion: fetches federated assertions, where the caller can.
-        listener: told how it signs in.
-        fetched: told each token that Azure and the registry give.
+        listener: receives the way of the sign-in.
+        fetched: receives each token that Azure and the registry give.
 
     Raises:
         ServiceError: the sign-in fails, or there is no such workspace.
@@ -170,9 +170,9 @@ def open_azure(
 
 
 def connect_azure(
-    workspace: Workspace, *, outer: Mapping[str, str], assertion: Assertion | None, fetched: Fetched
+    workspace: WorkspaceId, *, outer: Mapping[str, str], assertion: Assertion | None, fetched: Fetched
 ) -> tuple[AzureV2, SignIn]:
-    """Return the workspace and the identity to use it with, as *outer* chooses it. Nothing is asked of Azure yet.
+    """Return the workspace, and the identity that *outer* chooses, without a request.
 
     Raises:
         ServiceError: nothing to sign in with.
@@ -202,7 +202,7 @@ def _check_workspace(rest: AzureRest) -> None:
 def _check_compute(rest: AzureRest, compute: str) -> None:
     name = compute.removeprefix("azureml:")
     if "/" in name or name == "serverless":
-        return  # an ARM id, perhaps of another workspace: the service tells on submission
+        return  # an ARM id, perhaps of another workspace: the service checks it on submission
     what = f"Looking for the compute {name}"
     found = rest.read(rest.arm(f"/computes/{quote(name)}"), what, params={"api-version": _WORKSPACES_API})
     if found is None:
@@ -214,7 +214,7 @@ def _check_compute(rest: AzureRest, compute: str) -> None:
 
 
 def _known(rest: AzureRest, address: str, kind: str, wanted: str) -> str:
-    """Return which names there are beside *wanted*, for a message; or that they cannot be listed.
+    """Return the known names other than *wanted*, or that they cannot be listed.
 
     An identity may use a workspace without being allowed to list those of the resource group.
     """
@@ -222,7 +222,7 @@ def _known(rest: AzureRest, address: str, kind: str, wanted: str) -> str:
         listed = rest.items(address, f"Listing the {kind}", params={"api-version": _WORKSPACES_API})
         return nearest_of(wanted, (item.text("name") for item in listed))
     except ServiceError as error:
-        return f"Which {kind} there are cannot be told: {error.message}"
+        return f"The {kind} cannot be listed: {error.message}"
 
 
 def login_server(rest: AzureRest) -> str:
@@ -235,7 +235,7 @@ def login_server(rest: AzureRest) -> str:
     remedy = "Write targets.NAME.registry in aml-train.yml, such as myregistry.azurecr.io."
     resource = rest.describe().optional_text("containerRegistry")
     if not resource:
-        raise ServiceError(f"The workspace {name} has no registry of its own yet.", hint=remedy)
+        raise ServiceError(f"The workspace {name} has no registry yet.", hint=remedy)
     what = f"Looking for the registry of the workspace {name}"
     try:
         found = rest.read(f"{rest.cloud.arm}{resource}", what, params={"api-version": _REGISTRY_API})

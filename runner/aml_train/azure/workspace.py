@@ -1,8 +1,4 @@
-"""Reads of an AzureML workspace's jobs, runs, metrics, artefacts and models.
-
-The requests and the shapes of their answers are those of azure-ai-ml 1.34.1 and azureml-mlflow 1.62 (generated clients
-``_restclient/*``, ``RunHistory``), as docs/emulator.md lists them.
-"""
+"""An AzureML workspace over plain REST: jobs, logs, metrics, files and models."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ import requests
 from urllib3.exceptions import ReadTimeoutError
 
 from aml_train.azure.http import AzureHttp, error_for
-from aml_train.azure.views import codes_of, job_view, model_view
 from aml_train.core import retry as retries
 from aml_train.core.answers import Answer, Pages
 from aml_train.core.errors import ServiceError
@@ -31,6 +26,59 @@ from aml_train.jobs import (
     StorageUnreachableError,
     parse_status,
 )
+
+_MOST_CODES: Final = 20
+
+
+def codes_of(error: Answer) -> tuple[str, ...]:
+    """Return the code of an error of run history, and the codes of its inner errors."""
+    return tuple(_codes(error))
+
+
+def _codes(error: Answer) -> Iterator[str]:
+    for _ in range(_MOST_CODES):
+        if code := error.optional_text("code"):
+            yield code
+        error = error.at("innerError")
+
+
+def job_view(name: str, properties: Answer) -> JobView:
+    """Read a job as Azure Resource Manager shows it."""
+    inputs = [(name, value) for name, value in properties.members("inputs") if isinstance(value.value, dict)]
+    tier = properties.optional_text("queueSettings.jobTier") or ""
+    return JobView(
+        name=name,
+        status=parse_status(properties.optional_text("status")),
+        experiment=properties.optional_text("experimentName"),
+        studio_url=properties.optional_text("services.Studio.endpoint"),
+        tags=properties.texts("tags"),
+        inputs={name: uri for name, value in inputs if (uri := value.optional_text("uri"))},
+        parameters={name: text for name, value in inputs if (text := value.literal("value")) is not None},
+        placement=Placement(
+            compute=(properties.optional_text("computeId") or "").rpartition("/")[2] or None,
+            nodes=properties.whole("resources.instanceCount") or 1,
+            size=properties.optional_text("resources.instanceType"),
+            spot=tier.lower() == "spot",
+        ),
+    )
+
+
+def model_view(name: str, item: Answer) -> ModelView:
+    """Read one version of a model as Azure Resource Manager shows it."""
+    properties = item.at("properties")
+    return ModelView(
+        name=name,
+        version=item.text("name"),
+        path=properties.optional_text("modelUri") or "",
+        stage=properties.optional_text("stage"),
+        tags=properties.texts("tags"),
+        type=properties.optional_text("modelType") or "",
+        description=properties.optional_text("description"),
+        created=item.optional_text("systemData.createdAt") or "",
+        properties=properties.texts("properties"),
+        job=properties.optional_text("jobName"),
+    )
+
 
 _API: Final = {
     "jobs": "2024-01-01-preview",
@@ -61,13 +109,13 @@ _MOST_METRIC_PAGES: Final = 400
 
 
 def _is_silence(error: requests.RequestException) -> bool:
-    """Return whether nothing came for too long; requests has another class for that in the middle of a body."""
+    """Return whether it is a read time-out, which has another class inside a body."""
     inner = error.args[0] if error.args else None
     return isinstance(error, requests.Timeout) or isinstance(inner, ReadTimeoutError)
 
 
 def _check_allowed(response: requests.Response, host: str) -> None:
-    """Raise StorageUnreachableError where storage forbids the place that the request comes from."""
+    """Raise StorageUnreachableError if storage forbids this network."""
     word = response.headers.get("x-ms-error-code", "")
     if response.status_code == requests.codes.forbidden and word in _FORBIDDEN_HERE:
         raise StorageUnreachableError(f"{host} answered 403 ({word})", hint=_STORAGE_HINT)
@@ -82,18 +130,18 @@ class AzureRest(AzureHttp):
         return {}
 
     def find(self, name: str) -> JobView | None:
-        """See :meth:`aml_train.jobs.workspace.JobService.find`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.find`."""
         found = self.read(
             self.arm(f"/jobs/{quote(name)}"), f"Looking for the job {name}", params={"api-version": _API["jobs"]}
         )
         return None if found is None else job_view(name, found.at("properties"))
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
-        """See :meth:`aml_train.jobs.workspace.JobService.live_jobs`. The newest few hundred jobs with the tag are looked at."""
+        """See :meth:`Workspace.live_jobs`; the newest few hundred with the tag are read."""
         return [view for view in self.tagged_jobs(tag, most_pages=_MOST_PAGES) if not view.status.terminal]
 
     def tagged_jobs(self, tag: str, *, most_pages: int | None = None) -> Iterator[JobView]:
-        """See :meth:`aml_train.jobs.workspace.JobService.tagged_jobs`; of *most_pages* no more pages are read."""
+        """See :meth:`Workspace.tagged_jobs`; at most *most_pages* pages are read."""
         what = f"Listing the jobs with the tag {tag}"
         params = {"api-version": _API["jobs"], "jobType": "Command", "tag": tag}
         for item in self.items(self.arm("/jobs"), what, params=params, most_pages=most_pages):
@@ -102,7 +150,7 @@ class AzureRest(AzureHttp):
                 yield view
 
     def tag(self, name: str, tags: Mapping[str, str]) -> None:
-        """See :meth:`aml_train.jobs.workspace.JobService.tag`.
+        """See :meth:`aml_train.jobs.workspace.Workspace.tag`.
 
         The run's own record is changed, as azureml-core's ``Run.set_tags`` does it: what is not named stays. The address is that of
         azure-ai-ml 1.34.1's generated client (``_restclient/runhistory``).
@@ -113,7 +161,7 @@ class AzureRest(AzureHttp):
             raise error_for(response, what)
 
     def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
-        """See :meth:`aml_train.jobs.workspace.JobService.latest_version`.
+        """See :meth:`aml_train.jobs.workspace.Workspace.latest_version`.
 
         azure-ai-ml 1.34.1 takes the same for ``@latest`` (``_utils/_asset_utils.py``, ``_get_latest_version_from_container``).
         """
@@ -122,14 +170,12 @@ class AzureRest(AzureHttp):
         return None if found is None else found.literal("properties.latestVersion")
 
     def details(self, name: str) -> JobView:
-        """See :meth:`aml_train.jobs.workspace.JobService.details`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.details`."""
         what = f"Watching the job {name}"
-        # Who watches asks again anyway, and tells of an outage meanwhile.
+        # A watch polls again anyway, and reports an outage meanwhile.
         found = self.read(self.history(f"/runs/{quote(name)}/details"), what, attempts=retries.FEW)
         if found is None:
-            raise ServiceError(
-                f"The job {name} is not in the workspace any more.", hint="Somebody may have deleted it."
-            )
+            raise ServiceError(f"The job {name} is not in the workspace any more.", hint="It may have been deleted.")
         error = found.at("error.error")
         return JobView(
             name=name,
@@ -145,7 +191,7 @@ class AzureRest(AzureHttp):
         )
 
     def cancel(self, name: str) -> bool:
-        """See :meth:`aml_train.jobs.workspace.JobService.cancel`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.cancel`."""
         what = f"Cancelling the job {name}"
         url = self.arm(f"/jobs/{quote(name)}/cancel")
         version = {"api-version": _API["jobs"]}
@@ -161,7 +207,7 @@ class AzureRest(AzureHttp):
         raise error_for(response, what)
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
-        """See :meth:`aml_train.jobs.workspace.JobService.read_log`.
+        """See :meth:`aml_train.jobs.workspace.Workspace.read_log`.
 
         Blob storage answers 416 where nothing is behind *offset*, with the log's length, and 404 where the log has not been created yet.
         A blob that took another's place has another time of creation
@@ -209,7 +255,7 @@ class AzureRest(AzureHttp):
             return send()  # Storage may have closed a connection that was kept since the last reading.
 
     def read_log_by_service(self, name: str, path: str, offset: int) -> Iterator[bytes]:
-        """See :meth:`aml_train.jobs.workspace.JobService.read_log_by_service`.
+        """See :meth:`aml_train.jobs.workspace.Workspace.read_log_by_service`.
 
         The request is azureml-core's ``ArtifactsOperations.download`` (1.61, ``_restclient/operations``), whose declaration knows no ranges:
         an answer without one is the whole file. A service that answers by ranges may give less at once than there is.
@@ -245,27 +291,27 @@ class AzureRest(AzureHttp):
                 return
 
     def _see_creation(self, url: str, created: str, offset: int) -> None:
-        """Remember when a log's blob was created; raise where that is another time than before."""
+        """Remember when a log's blob was created; raise if that has changed."""
         address = urlsplit(url)
         place = address.netloc + address.path
         before, self._created[place] = self._created.get(place, created), created
         if offset and created != before:
-            raise LogBeganAnewError(f"the log was created anew at {created}")
+            raise LogBeganAnewError(f"the log was created again at {created}")
 
     def node_kind(self, placement: Placement) -> NodeKind:
-        """See :meth:`aml_train.jobs.workspace.JobService.node_kind`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.node_kind`."""
         from aml_train.azure.nodes import node_kind
 
         return node_kind(self, placement)
 
     def waiting_reason(self, placement: Placement) -> str:
-        """See :meth:`aml_train.jobs.workspace.JobService.waiting_reason`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.waiting_reason`."""
         from aml_train.azure.nodes import waiting_reason
 
         return waiting_reason(self, placement)
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
-        """See :meth:`aml_train.jobs.workspace.JobService.last_metrics`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.last_metrics`."""
         return {metric.text("key"): metric.number("value") for metric in self._run(name).at("data").each("metrics")}
 
     def _run(self, name: str) -> Answer:
@@ -277,7 +323,7 @@ class AzureRest(AzureHttp):
         return found.at("run")
 
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
-        """See :meth:`aml_train.jobs.workspace.JobService.metric_history`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.metric_history`."""
         points: list[MetricPoint] = []
         params = {"run_id": name, "run_uuid": name, "metric_key": metric, "max_results": "25000"}
         pages: Pages | None = None
@@ -296,13 +342,13 @@ class AzureRest(AzureHttp):
             params["page_token"] = pages.follow(token)
 
     def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
-        """See :meth:`aml_train.jobs.workspace.JobService.logged`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.logged`."""
         from aml_train.azure.run_metrics import read_logged
 
         return read_logged(self, name, known=known, first=first)
 
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
-        """See :meth:`aml_train.jobs.workspace.JobService.artifact_paths`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.artifact_paths`."""
         url = self._artifacts(name)
         wanted = path.strip("/")
         params: dict[str, str] = {}
@@ -326,13 +372,13 @@ class AzureRest(AzureHttp):
         return self.history(f"/experiments/{quote(experiment, safe='')}/runs/{quote(name)}/artifacts")
 
     def has_artifact(self, name: str, path: str) -> bool:
-        """See :meth:`aml_train.jobs.workspace.JobService.has_artifact`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.has_artifact`."""
         return any(True for _ in self.artifact_paths(name, path))
 
     def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
-        """See :meth:`aml_train.jobs.workspace.JobService.read_artifact`. A download that breaks off is begun again.
+        """See :meth:`Workspace.read_artifact`; an interrupted download begins again.
 
-        Where storage cannot be reached from here, the artifact service passes the file on.
+        If storage cannot be reached from here, the artifact service passes the file on.
         """
         what = f"Reading {path}, which the job {name} wrote"
         url = f"{self._artifacts(name)}/contentinfo"
@@ -356,7 +402,7 @@ class AzureRest(AzureHttp):
         return bytes(content[: most + 1])
 
     def _download(self, url: str, what: str, most: int) -> bytes | None:
-        """Return what lies at an address that is signed: no token goes there."""
+        """Return the content of a signed address, to which no token is sent."""
         content = bytearray()
         try:
             with exchange(self.session, "GET", url, stream=True, timeout=_STORAGE_TIMEOUT) as response:
@@ -372,16 +418,16 @@ class AzureRest(AzureHttp):
         except (requests.ConnectionError, requests.Timeout) as error:
             if content:
                 raise ServiceError(
-                    f"{what}: the download broke off: {type(error).__name__}", transient=True
+                    f"{what}: the download was cut off: {type(error).__name__}", transient=True
                 ) from error
             problem = f"{what}: {host_of(url)} does not answer ({type(error).__name__})"
             raise StorageUnreachableError(problem, hint=_STORAGE_HINT) from error
         except requests.RequestException as error:
-            raise ServiceError(f"{what}: the download broke off: {type(error).__name__}", transient=True) from error
+            raise ServiceError(f"{what}: the download was cut off: {type(error).__name__}", transient=True) from error
         return bytes(content[: most + 1])
 
     def models(self, name: str) -> Sequence[ModelView]:
-        """See :meth:`aml_train.jobs.workspace.JobService.models`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.models`."""
         params = {"api-version": _API["models"], "$orderBy": "createdtime desc"}
         found = self.items(
             self.arm(f"/models/{quote(name)}/versions"), f"Looking for the model {name}", params=params

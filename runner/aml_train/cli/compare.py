@@ -18,7 +18,7 @@ from aml_train.cli.text import printable_line
 if TYPE_CHECKING:
     from aml_train.core.comparison import Comparison, Side
     from aml_train.core.series import History
-    from aml_train.jobs import JobService
+    from aml_train.jobs import Workspace
     from aml_train.pipeline import Project
 
 #: Charts that are drawn if no metric is named.
@@ -87,7 +87,7 @@ def _only(side: Side, metrics: Sequence[str]) -> Side:
     return dataclasses.replace(side, metrics=kept)
 
 
-def _workspace(project: ProjectOptions) -> JobService:
+def _workspace(project: ProjectOptions) -> Workspace:
     return project.open_workspace()
 
 
@@ -98,7 +98,7 @@ def _project(project: ProjectOptions) -> Project:
     return Project(config=config, origin=origin_of(config, read_commit(config.directory)))
 
 
-def _histories(workspace: Callable[[], JobService], found: Comparison, metric: str) -> tuple[History, History]:
+def _histories(workspace: Callable[[], Workspace], found: Comparison, metric: str) -> tuple[History, History]:
     """Return a metric's (step, value) pairs of both sides.
 
     A side without a job, or whose job is gone, has none.
@@ -123,7 +123,7 @@ def _print_table(found: Comparison) -> None:
         click.echo(line)
 
 
-def _print_charts(workspace: Callable[[], JobService], found: Comparison, most: int) -> None:
+def _print_charts(workspace: Callable[[], Workspace], found: Comparison, most: int) -> None:
     """Draw the metrics that have several steps; those of both sides come first."""
     from aml_train.core.series import odd_values, plot
 

@@ -45,12 +45,12 @@ def emulator_start(environments: tuple[str, ...]) -> None:
     Its state is kept in a Docker volume.
     """
     from aml_train.cli.console import ConsoleListener
-    from aml_train.local import name_environments, start
+    from aml_train.local import register_environments, start_emulator
 
     images = _images_by_pattern(environments)
     settings = _settings()
-    info = start(settings, ConsoleListener(sys.stderr))
-    name_environments(info, images)
+    info = start_emulator(settings, ConsoleListener(sys.stderr))
+    register_environments(info, images)
     click.echo(f"{settings.name} is ready: workspace {info.workspace}, resource group {info.resource_group}")
     click.echo(f"Its page: {settings.page_origin}/ui/", err=True)
     click.echo('Next: eval "$(aml-train emulator env)"', err=True)
@@ -62,28 +62,28 @@ def emulator_status() -> None:
 
     Prints as JSON whether it runs, its jobs by state, and requests that it did not support.
     """
-    from aml_train.local import status
+    from aml_train.local import emulator_status
 
-    click.echo(json.dumps(status(_settings()), indent=2))
+    click.echo(json.dumps(emulator_status(_settings()), indent=2))
 
 
 @emulator.command("stop")
 def emulator_stop() -> None:
     """Stop the local AzureML. Jobs, models and data are kept."""
-    from aml_train.local import stop
+    from aml_train.local import stop_emulator
 
     settings = _settings()
-    click.echo(f"{settings.name} is stopped" if stop(settings) else f"{settings.name} was not running")
+    click.echo(f"{settings.name} is stopped" if stop_emulator(settings) else f"{settings.name} was not running")
 
 
 @emulator.command("reset")
 @click.confirmation_option("--yes", prompt="Remove the container and all its jobs, models, images and data?")
 def emulator_reset() -> None:
     """Remove the local AzureML with everything in it."""
-    from aml_train.local import reset
+    from aml_train.local import reset_emulator
 
     settings = _settings()
-    reset(settings)
+    reset_emulator(settings)
     click.echo(f"{settings.name} and its data are removed")
 
 
@@ -91,9 +91,9 @@ def emulator_reset() -> None:
 @click.option("-f", "--follow", is_flag=True, help="Continue as the log grows.")
 def emulator_logs(*, follow: bool) -> None:
     """Print the log of the local AzureML."""
-    from aml_train.local import logs
+    from aml_train.local import emulator_logs
 
-    for line in logs(_settings(), follow=follow):
+    for line in emulator_logs(_settings(), follow=follow):
         click.echo(line)
 
 
@@ -101,10 +101,10 @@ def emulator_logs(*, follow: bool) -> None:
 def emulator_env() -> None:
     """Print variables that connect Azure SDKs, as shell exports."""
     from aml_train.core.errors import ServiceError
-    from aml_train.local import client_environment, info, shell_exports
+    from aml_train.local import client_environment, emulator_info, shell_exports
 
     settings = _settings()
-    found = info(settings)
+    found = emulator_info(settings)
     if found is None:
         raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
     click.echo(shell_exports(client_environment(found, dict(os.environ))))
@@ -120,10 +120,10 @@ def open_page(job: str | None, *, only_print: bool) -> None:
     access; from elsewhere, forward the port: ssh -L 7380:127.0.0.1:7380 HOST.
     """
     from aml_train.core.errors import ServiceError
-    from aml_train.local import info
+    from aml_train.local import emulator_info
 
     settings = _settings()
-    if info(settings) is None:
+    if emulator_info(settings) is None:
         raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
     address = f"{settings.page_origin}/ui/" + (f"runs/{quote(job, safe='')}" if job else "")
     click.echo(address)
@@ -324,11 +324,11 @@ def _request(
         ServiceError: it does not run, or fails.
     """
     from aml_train.core.errors import InvalidError, ServiceError
-    from aml_train.local import ask
+    from aml_train.local import request_admin
 
     settings = _settings()
     given = {name: value for name, value in (query or {}).items() if value is not None}
-    answer = ask(settings, f"{path}?{urlencode(given)}" if given else path, method=method, seconds=seconds)
+    answer = request_admin(settings, f"{path}?{urlencode(given)}" if given else path, method=method, seconds=seconds)
     if answer is None:
         raise ServiceError(f"{settings.name} does not run.", hint="Start it: aml-train emulator start")
     status, value = answer

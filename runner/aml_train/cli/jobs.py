@@ -15,10 +15,10 @@ from aml_train.cli.options import ProjectOptions, sigterm_as_interrupt, tag_filt
 from aml_train.cli.text import print_facts, printable, printable_lines
 
 if TYPE_CHECKING:
-    from aml_train.azure import AzureV2, Place
+    from aml_train.azure import AzureV2, JobFilter, JobRow, Place
     from aml_train.core.clock import Clock
     from aml_train.core.events import Event
-    from aml_train.jobs import Filter, JobRow, LogText
+    from aml_train.jobs import LogText
 
 _FOLLOW_PAUSE: Final = 0.5
 
@@ -71,7 +71,7 @@ def list_(
     """List jobs, the newest first."""
     import itertools
 
-    from aml_train.jobs import list_jobs
+    from aml_train.azure import list_jobs
 
     wanted = _filter(statuses, experiment, name, tags, archived=archived)
     rows = itertools.islice(list_jobs(project.open_workspace(), wanted), lines or None)
@@ -85,9 +85,10 @@ def list_(
 
 def _filter(
     statuses: Sequence[str], experiment: str | None, name: str | None, tags: Sequence[str], *, archived: bool
-) -> Filter:
+) -> JobFilter:
+    from aml_train.azure import JobFilter
     from aml_train.config import nearest
-    from aml_train.jobs import Filter, JobStatus
+    from aml_train.jobs import JobStatus
 
     known = {status.value.lower(): status for status in JobStatus}
     for word in statuses:
@@ -95,7 +96,7 @@ def _filter(
             near = nearest(word, tuple(status.value for status in JobStatus))
             hint = f" Did you mean {near}?" if near else f" Known are {', '.join(s.value for s in JobStatus)}."
             raise click.UsageError(f"--status {word}: AzureML has no such status.{hint}")
-    return Filter(
+    return JobFilter(
         statuses=frozenset(known[word.lower()] for word in statuses),
         experiment=experiment,
         name=name,
@@ -128,11 +129,12 @@ def _table(rows: Sequence[JobRow]) -> Iterator[str]:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(job: str, project: ProjectOptions, *, as_json: bool) -> None:
     """Show a job's settings, its state and its metrics."""
+    from aml_train.azure import describe_job
     from aml_train.cli.tables import logged_tables
     from aml_train.core.masking import Masker
     from aml_train.core.secrets import known_secrets
     from aml_train.core.tables import masked
-    from aml_train.jobs import describe_job, table_facts, tables_of_job
+    from aml_train.jobs import table_facts, tables_of_job
 
     service = project.open_workspace()
     facts = describe_job(service, job)
@@ -179,9 +181,10 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     """
     import fnmatch
 
+    from aml_train.azure import read_job
     from aml_train.core.masking import Masker
     from aml_train.core.secrets import known_secrets
-    from aml_train.jobs import LogFollower, LogReader, addresses, failure_of, log_name, read_job
+    from aml_train.jobs import LogFollower, LogReader, addresses, failure_of, log_name
 
     read_job(service, job)
     shown: list[str] = []
@@ -226,8 +229,9 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
 @target_options
 def cancel(names: tuple[str, ...], project: ProjectOptions) -> None:
     """Cancel jobs, and wait until they have ended; jobs that have ended stay as is."""
+    from aml_train.azure import read_job
     from aml_train.core.errors import ServiceError
-    from aml_train.jobs import await_end, parse_status, read_job, tell_to_cancel
+    from aml_train.jobs import await_end, parse_status, tell_to_cancel
 
     service, clock = project.open_workspace(), _clock()
     before = {name: parse_status(read_job(service, name).optional_text("properties.status")) for name in names}
@@ -269,7 +273,7 @@ def resubmit(
     service = project.open_workspace()
     new = name or f"{job[:200]}-{secrets.token_hex(3)}"
     with sigterm_as_interrupt():
-        view = service.resubmit(job, new, compute=compute)
+        view = service.copy_job(job, new, compute=compute)
     click.echo(view.name)
     if follow:
         _print_logs(service, view.name, "user_logs/*", follow=True)

@@ -9,66 +9,56 @@ from aml_train.core.lazy import lazily
 if TYPE_CHECKING:
     from aml_train.jobs.attempts import Attempt as Attempt
     from aml_train.jobs.attempts import attempt_of as attempt_of
-    from aml_train.jobs.attempts import follow as follow
     from aml_train.jobs.attempts import may_follow as may_follow
     from aml_train.jobs.attempts import next_name as next_name
     from aml_train.jobs.attempts import number_of as number_of
+    from aml_train.jobs.attempts import resubmit as resubmit
     from aml_train.jobs.attempts import retries_of as retries_of
-    from aml_train.jobs.browse import Filter as Filter
-    from aml_train.jobs.browse import JobRow as JobRow
-    from aml_train.jobs.browse import describe_job as describe_job
-    from aml_train.jobs.browse import list_jobs as list_jobs
-    from aml_train.jobs.browse import read_job as read_job
-    from aml_train.jobs.browse import table_facts as table_facts
-    from aml_train.jobs.browse import tables_of_job as tables_of_job
-    from aml_train.jobs.cancel import await_end as await_end
-    from aml_train.jobs.cancel import tell_to_cancel as tell_to_cancel
-    from aml_train.jobs.cluster import check_changes as check_changes
-    from aml_train.jobs.cluster import check_kind as check_kind
-    from aml_train.jobs.cluster import differences as differences
-    from aml_train.jobs.cluster import left_alone as left_alone
-    from aml_train.jobs.cluster import title as title
     from aml_train.jobs.code import check_code as check_code
+    from aml_train.jobs.code import notice as notice
+    from aml_train.jobs.code import unsent_metrics as unsent_metrics
     from aml_train.jobs.cost import Cost as Cost
-    from aml_train.jobs.endings import failure_of as failure_of
-    from aml_train.jobs.endings import headline as headline
+    from aml_train.jobs.cost import Spending as Spending
+    from aml_train.jobs.cost import placement_of as placement_of
     from aml_train.jobs.inputs import data_of as data_of
     from aml_train.jobs.inputs import data_to_be as data_to_be
     from aml_train.jobs.inputs import pin_data as pin_data
     from aml_train.jobs.live import LiveJob as LiveJob
-    from aml_train.jobs.logged_reads import read_tables as read_tables
-    from aml_train.jobs.logged_reads import settle_logged as settle_logged
+    from aml_train.jobs.live import await_end as await_end
+    from aml_train.jobs.live import tell_to_cancel as tell_to_cancel
     from aml_train.jobs.logs.follow import LogFollower as LogFollower
+    from aml_train.jobs.logs.follow import LogReader as LogReader
     from aml_train.jobs.logs.follow import LogText as LogText
     from aml_train.jobs.logs.follow import addresses as addresses
     from aml_train.jobs.logs.names import log_name as log_name
-    from aml_train.jobs.logs.reader import LogReader as LogReader
     from aml_train.jobs.logs.report import JobLogs as JobLogs
     from aml_train.jobs.logs.tracebacks import innermost as innermost
+    from aml_train.jobs.metrics import read_tables as read_tables
+    from aml_train.jobs.metrics import settle_logged as settle_logged
+    from aml_train.jobs.metrics import settle_metrics as settle_metrics
+    from aml_train.jobs.metrics import table_facts as table_facts
+    from aml_train.jobs.metrics import tables_of_job as tables_of_job
+    from aml_train.jobs.pace import Limits as Limits
     from aml_train.jobs.pace import Pace as Pace
+    from aml_train.jobs.parts import TAG_FILES as TAG_FILES
     from aml_train.jobs.parts import difference as difference
     from aml_train.jobs.parts import in_one_line as in_one_line
-    from aml_train.jobs.run_logging import notice as notice
-    from aml_train.jobs.run_logging import unsent_metrics as unsent_metrics
     from aml_train.jobs.setup import check_links as check_links
     from aml_train.jobs.setup import prepare as prepare
     from aml_train.jobs.spec import KEY_LENGTH as KEY_LENGTH
     from aml_train.jobs.spec import VALUE_LENGTH as VALUE_LENGTH
     from aml_train.jobs.spec import JobSpec as JobSpec
     from aml_train.jobs.spec import JobTemplate as JobTemplate
+    from aml_train.jobs.spec import TargetNames as TargetNames
     from aml_train.jobs.spec import job_name as job_name
     from aml_train.jobs.spec import job_parts as job_parts
     from aml_train.jobs.spec import make_job as make_job
     from aml_train.jobs.spec import stem_of as stem_of
-    from aml_train.jobs.spending import Spending as Spending
-    from aml_train.jobs.spending import placement_of as placement_of
     from aml_train.jobs.states import JobStatus as JobStatus
+    from aml_train.jobs.states import failure_of as failure_of
+    from aml_train.jobs.states import headline as headline
     from aml_train.jobs.states import parse_status as parse_status
-    from aml_train.jobs.target_names import TargetNames as TargetNames
-    from aml_train.jobs.timing import Limits as Limits
     from aml_train.jobs.watch import Watch as Watch
-    from aml_train.jobs.watch import settle_metrics as settle_metrics
-    from aml_train.jobs.workspace import JobService as JobService
     from aml_train.jobs.workspace import JobView as JobView
     from aml_train.jobs.workspace import LogBeganAnewError as LogBeganAnewError
     from aml_train.jobs.workspace import ModelView as ModelView
@@ -76,70 +66,61 @@ if TYPE_CHECKING:
     from aml_train.jobs.workspace import NodeKind as NodeKind
     from aml_train.jobs.workspace import Placement as Placement
     from aml_train.jobs.workspace import StorageUnreachableError as StorageUnreachableError
+    from aml_train.jobs.workspace import Workspace as Workspace
 
 _MODULES = {
     "Attempt": "attempts",
     "attempt_of": "attempts",
-    "follow": "attempts",
     "may_follow": "attempts",
     "next_name": "attempts",
     "number_of": "attempts",
+    "resubmit": "attempts",
     "retries_of": "attempts",
-    "Filter": "browse",
-    "JobRow": "browse",
-    "describe_job": "browse",
-    "list_jobs": "browse",
-    "read_job": "browse",
-    "table_facts": "browse",
-    "tables_of_job": "browse",
-    "await_end": "cancel",
-    "tell_to_cancel": "cancel",
-    "check_changes": "cluster",
-    "check_kind": "cluster",
-    "differences": "cluster",
-    "left_alone": "cluster",
-    "title": "cluster",
     "check_code": "code",
+    "notice": "code",
+    "unsent_metrics": "code",
     "Cost": "cost",
-    "failure_of": "endings",
-    "headline": "endings",
+    "Spending": "cost",
+    "placement_of": "cost",
     "data_of": "inputs",
     "data_to_be": "inputs",
     "pin_data": "inputs",
     "LiveJob": "live",
-    "read_tables": "logged_reads",
-    "settle_logged": "logged_reads",
+    "await_end": "live",
+    "tell_to_cancel": "live",
     "LogFollower": "logs.follow",
+    "LogReader": "logs.follow",
     "LogText": "logs.follow",
     "addresses": "logs.follow",
     "log_name": "logs.names",
-    "LogReader": "logs.reader",
     "JobLogs": "logs.report",
     "innermost": "logs.tracebacks",
+    "read_tables": "metrics",
+    "settle_logged": "metrics",
+    "settle_metrics": "metrics",
+    "table_facts": "metrics",
+    "tables_of_job": "metrics",
+    "Limits": "pace",
     "Pace": "pace",
+    "TAG_FILES": "parts",
     "difference": "parts",
     "in_one_line": "parts",
-    "notice": "run_logging",
-    "unsent_metrics": "run_logging",
     "check_links": "setup",
     "prepare": "setup",
     "JobSpec": "spec",
     "JobTemplate": "spec",
     "KEY_LENGTH": "spec",
+    "TargetNames": "spec",
     "VALUE_LENGTH": "spec",
     "job_name": "spec",
     "job_parts": "spec",
     "make_job": "spec",
     "stem_of": "spec",
-    "Spending": "spending",
-    "placement_of": "spending",
     "JobStatus": "states",
+    "failure_of": "states",
+    "headline": "states",
     "parse_status": "states",
-    "TargetNames": "target_names",
-    "Limits": "timing",
     "Watch": "watch",
-    "settle_metrics": "watch",
-    "JobService": "workspace",
     "JobView": "workspace",
     "LogBeganAnewError": "workspace",
     "ModelView": "workspace",
@@ -147,6 +128,7 @@ _MODULES = {
     "NodeKind": "workspace",
     "Placement": "workspace",
     "StorageUnreachableError": "workspace",
+    "Workspace": "workspace",
 }
 __all__ = list(_MODULES)
 __getattr__ = lazily(__name__, _MODULES)

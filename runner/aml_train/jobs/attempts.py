@@ -1,7 +1,7 @@
-"""The attempts of one job: which one a name is, and the next one after a preemption.
+"""The attempts of a job: names, numbers, and resubmission after a preemption.
 
 The next attempt has a name that follows from the one before, so that two runs that watch the same job submit the same one. It is submitted
-only when the one before has failed for good by a preemption: a job that was told to cancel, or that may still run, is never followed.
+only when the one before has failed for good by a preemption: a cancelled job, or one that may still run, is never resubmitted.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import Final
 
 from aml_train.core.errors import AmlTrainError, PreemptedError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES
-from aml_train.jobs.endings import ending_of
 from aml_train.jobs.live import LiveJob
 from aml_train.jobs.spec import JobSpec
-from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobService, JobView
+from aml_train.jobs.states import JobStatus, ending_of
+from aml_train.jobs.workspace import JobView, Workspace
 
 _COMPUTED: Final = re.compile(r"(.*-[0-9a-f]{12})-([1-9]\d{0,5})")
 _RETRIED: Final = re.compile(r"(.*)-retry([1-9]\d{0,5})", re.DOTALL)
@@ -27,7 +26,7 @@ _LONGEST: Final = 240
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One attempt that has ended: its number, the service's word, and how it ended (docs/states.md)."""
+    """One ended attempt: its number, status, and ending (docs/states.md)."""
 
     job: str
     number: int
@@ -66,12 +65,12 @@ def retries_of(tags: Mapping[str, str]) -> int:
 def may_follow(
     view: JobView, failure: AmlTrainError | None, *, cancelled: bool, tags: Mapping[str, str], most: int
 ) -> bool:
-    """Tell whether a job that ended is followed by another attempt.
+    """Return whether an ended job is followed by another attempt.
 
     Args:
         view: the job as it ended.
         failure: what it ended with.
-        cancelled: whether it was seen to be told to cancel.
+        cancelled: whether a request to cancel it was seen.
         tags: its tags.
         most: how many preemptions are allowed.
     """
@@ -79,10 +78,10 @@ def may_follow(
     return preempted and not cancelled and retries_of(tags) < most
 
 
-def follow(
-    service: JobService, before: JobView, spec: JobSpec | None, *, answer_for: Callable[[str], LiveJob]
+def resubmit(
+    service: Workspace, before: JobView, spec: JobSpec | None, *, answer_for: Callable[[str], LiveJob]
 ) -> tuple[JobView, JobSpec | None, bool]:
-    """Submit the attempt after *before*, or find that somebody has.
+    """Submit the attempt after *before*, or find it submitted by another run.
 
     Args:
         service: the workspace.
@@ -91,7 +90,7 @@ def follow(
         answer_for: makes the live job of a name, before anything is sent.
 
     Returns:
-        the new attempt's job, what it was submitted from, and whether somebody else had submitted it.
+        the new attempt's job, what it was submitted from, and whether another run had submitted it.
 
     Raises:
         ServiceError: the service refuses, or a job of that name is another one.
@@ -110,5 +109,5 @@ def follow(
         return found, spec, True
     if spec is not None:
         return live.submit(spec), spec, False
-    view = live.send(lambda submission: service.submit_again(before.name, name, tags=tags, submission=submission))
+    view = live.send(lambda submission: service.resubmit(before.name, name, tags=tags, submission=submission))
     return view, None, False

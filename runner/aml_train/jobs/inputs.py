@@ -1,4 +1,4 @@
-"""Which data a job reads: labels become versions before anything is submitted, and the job's tags say which.
+"""The data that a job reads: labels become versions, which its tags name.
 
 The record is exact: what ``@latest`` means a minute later does not matter. The version counts for the job's name, as its path does,
 so that newer data make a new job.
@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from aml_train.core.errors import InvalidError
 from aml_train.core.tags import TAG_DATA
 from aml_train.jobs.spec import KEY_LENGTH, VALUE_LENGTH, JobTemplate
-from aml_train.jobs.workspace import JobService
+from aml_train.jobs.workspace import Workspace
 
 _LABELLED: Final = re.compile(r"azureml:(?P<name>[^/:@]+)@(?P<label>[^/:@]+)")
 _VERSIONED: Final = re.compile(r"azureml:(?P<name>[^/:@]+):(?P<version>[^/:@]+)")
@@ -33,8 +33,8 @@ _MOST_TAGS: Final = 20
 _MODELS: Final = frozenset({"custom_model", "mlflow_model", "triton_model"})
 
 
-def pin_data(template: JobTemplate, service: JobService) -> JobTemplate:
-    """Return *template* with a version in place of each label among its inputs, and with the tags that name its data.
+def pin_data(template: JobTemplate, service: Workspace) -> JobTemplate:
+    """Return *template* with versions instead of labels, and tags of its data.
 
     Raises:
         InvalidError: there is no such asset, or the label is none that AzureML knows.
@@ -54,7 +54,10 @@ def pin_data(template: JobTemplate, service: JobService) -> JobTemplate:
 
 
 def data_to_be(template: JobTemplate) -> dict[str, str] | None:
-    """Return which data a job will read, by input, after :func:`pin_data`; None where its tags have no room for all of them."""
+    """Return the data that a job will read, by input, after :func:`pin_data`.
+
+    None if its tags have no room for all of them.
+    """
     inputs = template.document.get("inputs") or {}
     paths = {
         name for name, given in inputs.items() if isinstance(given, Mapping) and isinstance(given.get("path"), str)
@@ -64,12 +67,12 @@ def data_to_be(template: JobTemplate) -> dict[str, str] | None:
 
 
 def _fitting(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return those tags that there is room for. Of other inputs, the service shows where their data are."""
+    """Return the tags that there is room for; the service shows other inputs."""
     fit = [(name, value) for name, value in tags.items() if len(name) <= KEY_LENGTH and len(value) <= VALUE_LENGTH]
     return dict(fit[:_MOST_TAGS])
 
 
-def _pinned(path: str, name: str, kind: Literal["data", "models"], service: JobService) -> str:
+def _pinned(path: str, name: str, kind: Literal["data", "models"], service: Workspace) -> str:
     match = _LABELLED.fullmatch(path)
     if match is None:
         return path
@@ -89,10 +92,12 @@ def _pinned(path: str, name: str, kind: Literal["data", "models"], service: JobS
 
 
 def version_of(path: str) -> str:
-    """Return in short which data *path* is: ``NAME:VERSION`` of an asset, else where it lies, without a signature.
+    """Return in short which data *path* is.
+
+    ``NAME:VERSION`` of an asset, else the address without a signature.
 
     Args:
-        path: as a job's document or the service has it.
+        path: as in a job's document or in the service's answer.
     """
     for form in (_VERSIONED, _ASSET_ID):
         if match := form.fullmatch(path):
@@ -106,7 +111,7 @@ def version_of(path: str) -> str:
 
 
 def data_of(tags: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str]:
-    """Return which data a job read, by input: what its tags say, else where its inputs are.
+    """Return the data that a job read, by input, from its tags, else from its inputs.
 
     Args:
         tags: the job's, or those of a model that it wrote.

@@ -1,4 +1,4 @@
-"""The job that a run answers for, from the moment on that it may exist until it has ended."""
+"""The active job of a run: submitted in a thread, cancelled on interrupt."""
 
 from __future__ import annotations
 
@@ -12,12 +12,72 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.events import JobNamed, JobStatusChanged, Listener, Notice
 from aml_train.core.threads import CancelToken, in_background
-from aml_train.jobs.cancel import await_end, tell_to_cancel
 from aml_train.jobs.spec import JobSpec
-from aml_train.jobs.workspace import JobService, JobView
+from aml_train.jobs.workspace import JobView, Workspace
+
+_PAUSE: Final = 0.25
+#: Seconds for which the request to cancel is repeated, and for which the end of the job is awaited.
+TIMEOUT: Final = 60.0
+
+
+def tell_to_cancel(
+    service: Workspace,
+    name: str,
+    *,
+    clock: Clock,
+    may_appear: Callable[[], bool] = lambda: False,
+    timeout: float = TIMEOUT,
+) -> bool:
+    """Request the job's cancellation until the service acknowledges it.
+
+    Args:
+        may_appear: whether a job that is not there may still come: its submission is on its way.
+        timeout: seconds for which the request is repeated while the service does not answer.
+
+    Returns:
+        whether there is such a job.
+
+    Raises:
+        ServiceError: the service refuses, or has not answered in time.
+    """
+    began = clock.now()
+    while True:
+        problem: ServiceError | None = None
+        appearing = may_appear()
+        try:
+            if service.cancel(name):
+                return True
+        except ServiceError as error:
+            if not error.transient:
+                raise
+            problem = error
+        if problem is None and not appearing:
+            return False
+        if clock.now() - began >= timeout:
+            raise problem or ServiceError(f"AzureML has shown no job {name} within {timeout:.0f} s.")
+        clock.sleep(_PAUSE)
+
+
+def await_end(service: Workspace, name: str, *, clock: Clock, timeout: float = TIMEOUT) -> JobView:
+    """Return the job's view at its end, or the last one after the time-out.
+
+    Raises:
+        ServiceError: the service refuses, or does not answer at the end of it.
+    """
+    began = clock.now()
+    while True:
+        try:
+            view = service.details(name)
+            if view.status.terminal or clock.now() - began >= timeout:
+                return view
+        except ServiceError as error:
+            if not error.transient or clock.now() - began >= timeout:
+                raise
+        clock.sleep(_PAUSE)
+
 
 _CALL_OFF_PATIENCE: Final = 1.0
-#: How many more interruptions do not keep the service from being told.
+#: How many more interruptions do not end the request to cancel.
 _STUBBORN: Final = 1
 
 
@@ -28,10 +88,10 @@ class LiveJob:
         name: the job's name.
         service: the workspace.
         clock: time.
-        listener: is told that from now on there may be such a job.
+        listener: receives the job's name as soon as such a job may exist.
     """
 
-    def __init__(self, name: str, service: JobService, clock: Clock, listener: Listener) -> None:
+    def __init__(self, name: str, service: Workspace, clock: Clock, listener: Listener) -> None:
         self.name = name
         self._service = service
         self._clock = clock
@@ -41,7 +101,7 @@ class LiveJob:
         listener(JobNamed(job=name))
 
     def submit(self, job: JobSpec) -> JobView:
-        """Submit it, in a thread of its own: an interruption does not wait for the SDK's uploads.
+        """Submit it in a separate thread: an interruption does not await its uploads.
 
         Raises:
             InvalidError: the SDK refuses the job.
@@ -60,15 +120,15 @@ class LiveJob:
         return submitting.result()
 
     def interrupt(self, *, cancel: bool) -> CancelledError:
-        """Let go of the job, or *cancel* it and wait until the service has ended it; return what the run ends with."""
+        """Detach from the job, or *cancel* it and await its end; return the run's error."""
         name = self.name
         if self._submission is not None and self._submission.cancel():
-            # What it had begun ends by itself; its temporary files are given a moment to go.
+            # The work that it had begun ends by itself; its temporary files are given a moment to be removed.
             concurrent.futures.wait([self._submitting] if self._submitting else [], timeout=_CALL_OFF_PATIENCE)
             return CancelledError("Interrupted before the job was submitted.")
         if not cancel:
             return CancelledError(
-                f"Interrupted: the job {name} goes on.",
+                f"Interrupted: the job {name} continues.",
                 hint=f"Gate it later: aml-train attach {name}. Or cancel it in the studio.",
             )
         self._listener(Notice(text=f"Interrupted: cancelling the job {name}.", level="warning"))
@@ -94,11 +154,11 @@ class LiveJob:
         return CancelledError(f"Interrupted: the job {self.name} is {view.status.value}.")
 
     def _tell(self) -> bool:
-        """Tell the service to cancel the job. The runner's second signal does not end the telling; a third one does."""
+        """Request the cancellation; only the runner's third signal ends that."""
         for _ in range(_STUBBORN):
             with contextlib.suppress(KeyboardInterrupt):
                 return self._tell_once()
-            self._listener(Notice(text=f"Still telling AzureML to cancel {self.name}.", level="warning"))
+            self._listener(Notice(text=f"Still requesting the cancellation of {self.name}.", level="warning"))
         return self._tell_once()
 
     def _tell_once(self) -> bool:

@@ -1,4 +1,6 @@
-"""How often a job is asked for: often where its end may be near, seldom otherwise, and never more often than the budget allows. Pure."""
+"""Polling of a job, its times and its time limits. Pure.
+
+The status is polled often if the job may be about to end, seldom otherwise, and never more often than the budget allows."""
 
 from __future__ import annotations
 
@@ -6,13 +8,15 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from aml_train.core.errors import AmlTrainError, CancelledError, TimedOutError
 from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView
 
 _WINDOW: Final = 12 * 3600.0
 #: Of the budget, what may be spent at once, and what of that is kept for the end.
 _BURST: Final = 150
 _RESERVE: Final = 60
-#: A job that is about to end is asked for this often, in seconds, for so long.
+#: A job that is about to end is polled this often, in seconds, for so long.
 _NEAR: Final = 1.0
 _NEAR_SECONDS: Final = 60.0
 #: How many gaps between two lines of the log are remembered, and by how much a silence must exceed the longest of them.
@@ -22,7 +26,7 @@ _UNUSUAL: Final = 1.25
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """How often a job is asked for, in seconds.
+    """How often a job is polled, in seconds.
 
     The pause between two questions is a fixed share of the time for which the job has been in its state: a short job's end is found at
     once, a long one's costs few calls.
@@ -30,7 +34,7 @@ class Pace:
     Attributes:
         shortest, longest: bounds of the pause.
         share: of the time in the state.
-        log: how often a log is read between two questions: it lies in Blob storage, and no status is asked for.
+        log: how often a log is read between two polls: it is in Blob storage, and costs no call for the status.
         calls: how many questions twelve hours may cost at most; None for no bound.
     """
 
@@ -41,12 +45,12 @@ class Pace:
     calls: int | None = None
 
     def pause(self, elapsed: float) -> float:
-        """Return the seconds to wait when the job has been in its state for *elapsed* seconds."""
+        """Return the seconds to wait for a job that is in its state for *elapsed* seconds."""
         return min(self.longest, max(self.shortest, self.share * elapsed))
 
 
 class Cadence:
-    """Decides when a job is asked for next, by its state and by what its log does.
+    """Decides when a job is polled next, by its state and by the growth of its log.
 
     Three things announce an end: the state Finalizing, which AzureML passes through while it stores outputs; a cancellation; and a log that falls
     silent for longer than it ever was. The job is then asked for at once, and again as the silence doubles.
@@ -73,12 +77,12 @@ class Cadence:
             self._status, self._since = status, now
 
     def heard(self, now: float, *, grew: bool, began: float | None = None) -> bool:
-        """Take note of a look at the logs; return whether the job should be asked for now.
+        """Record a reading of the logs; return whether the job should be polled now.
 
         Args:
             now: when they had been read.
             grew: whether there was something new.
-            began: when reading began: what is much takes a while, in which nobody was silent. None for *now*.
+            began: when reading began: much text takes a while, which is no silence. None for *now*.
         """
         if grew:
             if self._grew is not None:
@@ -95,7 +99,7 @@ class Cadence:
         return True
 
     def pause(self, now: float) -> float:
-        """Return the seconds until the job is asked for again at the latest."""
+        """Return the seconds until the next poll, at the latest."""
         inside = now - self._since
         near = self._status is not None and (self._status.ending or self._status is JobStatus.NOT_RESPONDING)
         soon = min(_NEAR, self._pace.longest)
@@ -104,7 +108,7 @@ class Cadence:
         return max(wanted, missing / self._rate()) if missing > 0 else wanted
 
     def _rate(self) -> float:
-        """Return how many calls a second the budget gives beside the burst."""
+        """Return how many calls a second the budget gives in addition to the burst."""
         return ((self._pace.calls or 0) - _BURST) / _WINDOW
 
     def _room(self, now: float, *, near: bool = False) -> float:
@@ -113,3 +117,141 @@ class Cadence:
             return 1.0
         burst = _BURST if near else _BURST - _RESERVE
         return burst + self._rate() * (now - self._began) - self._calls
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cap:
+    """A bound on the job's cost: *seconds* that it may run, and *text* that says why."""
+
+    seconds: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Bounds of a watch in seconds; None for no bound.
+
+    Attributes:
+        total: of everything since the watch began, over all attempts.
+        queue: of the time before the job runs; it starts again when AzureML puts the job back into the queue.
+        run: of the time since the job has been Running.
+        cap: what it may cost.
+        spent: how much of *total* is gone when the watch begins.
+        outage: of an outage of the service, and of a state that says nothing.
+        silence: of NotResponding, from which AzureML may take a job back.
+    """
+
+    total: float | None = None
+    queue: float | None = None
+    run: float | None = None
+    cap: Cap | None = None
+    spent: float = 0.0
+    outage: float = 3600.0
+    silence: float = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exceeded:
+    """An exceeded bound: the run's error and its text. *waiting* if the job never ran."""
+
+    error: type[AmlTrainError]
+    text: str
+    remedy: str
+    waiting: bool = False
+
+
+class Timing:
+    """The times of a watched job, by a separate monotonic clock.
+
+    How long a job had been waiting or running before the watch began is the difference of two times that the service's own clock gave:
+    this machine's date does not matter.
+
+    Args:
+        now: when the watch begins, in seconds of the clock.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._began = now
+        self._status: JobStatus | None = None
+        self._waiting_since: float | None = now
+        self._running_since: float | None = None
+        self._limbo_since: float | None = None
+        self.requeued = 0
+        self.cancelled = False
+
+    def seen(self, now: float, view: JobView) -> bool:
+        """Record the job's state; return whether AzureML has put it back into the queue."""
+        status, before = view.status, self._status
+        self._status = status
+        if status is JobStatus.CANCEL_REQUESTED:
+            self.cancelled = True
+        if not (status.limbo or status is JobStatus.NOT_RESPONDING):
+            self._limbo_since = None
+        elif self._limbo_since is None:
+            self._limbo_since = now
+        if status is before:
+            return False
+        if status.waiting:
+            back = self._running_since is not None
+            if before is None:
+                self._waiting_since = now - _gone(view, since_start=False)
+            elif back:
+                self._waiting_since, self._running_since = now, None
+                self.requeued += 1
+            return back
+        if status is JobStatus.RUNNING and self._running_since is None:
+            self._running_since = now - (_gone(view, since_start=True) if before is None else 0.0)
+        self._waiting_since = None
+        return False
+
+    def running_seconds(self, now: float) -> float:
+        """Return for how long the job has been running; 0 where it has not begun."""
+        return 0.0 if self._running_since is None else now - self._running_since
+
+    def waiting_seconds(self, now: float) -> float:
+        """Return for how long the job has been waiting; 0 where it does not."""
+        return 0.0 if self._waiting_since is None else now - self._waiting_since
+
+    def silent_seconds(self, now: float) -> float:
+        """Return for how long the job's state has not said what comes next."""
+        return 0.0 if self._limbo_since is None else now - self._limbo_since
+
+    def exceeded(self, now: float, limits: Limits, name: str) -> Exceeded | None:
+        """Return the bound that the job has exceeded, or None."""
+        word = self._status.value if self._status else "unknown"
+        gone = now - self._began + limits.spent
+        if limits.total is not None and gone > limits.total:
+            return Exceeded(
+                error=TimedOutError,
+                text=f"The job {name} has not ended within {limits.total:g} s (watch.timeout); its status is {word}",
+                remedy="Raise watch.timeout, or let the job do less.",
+            )
+        if limits.queue is not None and self._waiting_since is not None and now - self._waiting_since > limits.queue:
+            return Exceeded(
+                error=TimedOutError,
+                text=f"The job {name} has not started within {limits.queue:g} s (watch.queue-timeout); its status is {word}",
+                remedy="Look for quota and free nodes of its compute, or raise watch.queue-timeout.",
+                waiting=True,
+            )
+        running = self.running_seconds(now)
+        if limits.run is not None and running > limits.run:
+            return Exceeded(
+                error=TimedOutError,
+                text=f"The job {name} has run for more than {limits.run:g} s (watch.run-timeout)",
+                remedy="Raise watch.run-timeout, or let the job do less.",
+            )
+        if limits.cap is not None and running > limits.cap.seconds:
+            return Exceeded(
+                error=CancelledError,
+                text=f"The job {name} has reached its bound: {limits.cap.text}",
+                remedy="Raise the bound under `cost`, or let the job do less.",
+            )
+        return None
+
+
+def _gone(view: JobView, *, since_start: bool) -> float:
+    """Return the seconds since the job's start, or creation; 0 if unknown."""
+    begin = view.started if since_start else view.created
+    if begin is None or view.observed is None:
+        return 0.0
+    return max(0.0, (view.observed - begin).total_seconds())

@@ -1,4 +1,4 @@
-"""What a job is made of, as short digests in its tags: a later run says by them what differs. Pure.
+"""Digests of a job's parts in its tags, by which a later run names differences.
 
 A job's fingerprint says that something differs, its parts say what. They explain and decide nothing. Tags are what jobs of both SDKs
 have and what lists of jobs show; their bounds are those of :mod:`aml_train.jobs.spec`.
@@ -50,7 +50,7 @@ def parts_of(
     scope: str,
     runconfig: Mapping[str, Any] | None,
 ) -> dict[str, str]:
-    """Return a short digest of each part of what the fingerprint covers: its name → hexadecimal digits.
+    """Return a short hexadecimal digest of each part of the fingerprint, by name.
 
     Args:
         document: the job, without what does not count.
@@ -81,7 +81,7 @@ def _short(value: object) -> str:
 
 
 def part_tags(parts: Mapping[str, str], files: Mapping[str, str] | None, taken: int) -> dict[str, str]:
-    """Return the tags that keep *parts*, and the code's *files* where there is room for them.
+    """Return the tags that keep *parts*, and *files* if there is room for them.
 
     Args:
         parts: see :func:`parts_of`.
@@ -121,7 +121,10 @@ def _folded(parts: Mapping[str, str], groups: Iterable[str]) -> dict[str, str]:
 
 
 def read_parts(tags: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the parts that a job's tags keep; None where they keep none that can be read: tags can be changed by hand."""
+    """Return the parts that a job's tags keep.
+
+    None if none can be read: tags can be changed by hand.
+    """
     text = tags.get(TAG_PARTS, "")
     if not text.startswith(_FORMAT):
         return None
@@ -130,7 +133,7 @@ def read_parts(tags: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def _packed(files: Mapping[str, str], most: int) -> list[str]:
-    """Return *files* as the values of at most *most* tags; none where even the topmost folders have no room."""
+    """Return *files* as the values of at most *most* tags; none without room."""
     for depth in _DEPTHS:
         text = "\0".join(f"{path}\0{mark}" for path, mark in sorted(_by_folder(files, depth).items()))
         packed = base64.urlsafe_b64encode(zlib.compress(text.encode(errors="surrogatepass"), 9)).decode()
@@ -141,7 +144,7 @@ def _packed(files: Mapping[str, str], most: int) -> list[str]:
 
 
 def _by_folder(files: Mapping[str, str], depth: int) -> dict[str, str]:
-    """Return a mark of each file; of those more than *depth* folders deep, one of all that are in the folder of that depth."""
+    """Return a mark of each file, or of its folder at *depth* if it is deeper."""
     if not depth:
         return {path: mark[:_FILE_DIGITS] for path, mark in files.items()}
     groups: dict[str, list[tuple[str, str]]] = {}
@@ -155,7 +158,7 @@ def _by_folder(files: Mapping[str, str], depth: int) -> dict[str, str]:
 
 
 def _unpacked(tags: Mapping[str, str]) -> tuple[int, dict[str, str]] | None:
-    """Return the depth and the marks that tags keep; None where they keep none that can be read."""
+    """Return the depth and the marks that tags keep; None if none can be read."""
     whole = "".join(tags.get(f"{TAG_FILES}{number}", "") for number in range(1, _MOST_FILE_TAGS + 1))
     head, _, packed = whole.removeprefix(_FORMAT).partition(";")
     if not whole.startswith(_FORMAT) or head not in {str(depth) for depth in _DEPTHS}:
@@ -179,7 +182,7 @@ def difference(
         files: of this one.
 
     Returns:
-        None where the earlier job's tags do not tell.
+        None if the earlier job's tags do not say.
     """
     before = read_parts(tags)
     if before is None:
@@ -203,7 +206,7 @@ def _in_words(name: str, tags: Mapping[str, str], files: Mapping[str, str] | Non
 
 
 def _files(tags: Mapping[str, str], files: Mapping[str, str]) -> list[str]:
-    """Return which files differ; none where the tags do not tell."""
+    """Return which files differ; none if the tags do not say."""
     unpacked = _unpacked(tags)
     if unpacked is None:
         return []

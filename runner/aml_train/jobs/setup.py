@@ -1,4 +1,4 @@
-"""What a job does before its own command, once on each node: links to its data, then the commands of ``setup:``. Pure.
+"""Work on each node before a job's command: links to data, and ``setup:``. Pure.
 
 AzureML runs the command of a distributed job once for each process, several of them on a node at the same time and in one
 container (https://learn.microsoft.com/azure/machine-learning/how-to-train-distributed-gpu): the first one does the work under
@@ -71,7 +71,7 @@ class Prepared:
 
 
 def prepare(document: Mapping[str, Any], setup: Sequence[SetupCommand], links: Sequence[DataLink]) -> Prepared:
-    """Return *document* with inputs for *links*, and a command that begins by linking them and with *setup*."""
+    """Return *document* with inputs for *links*, and the command prefixed."""
     if not setup and not links:
         return Prepared(document=document, inputs={})
     inputs = dict(document.get("inputs") or {})
@@ -86,9 +86,9 @@ def prepare(document: Mapping[str, Any], setup: Sequence[SetupCommand], links: S
 
 
 def script(setup: Sequence[SetupCommand], links: Sequence[DataLink], names: Mapping[str, str]) -> str:
-    """Return the prologue, in the shell's language as POSIX has it; it ends with a line break.
+    """Return the prologue in POSIX shell; it ends with a line break.
 
-    The path of an input is put in by AzureML, as it is: it stands in a here-document, where the shell takes it for text. No line
+    AzureML inserts the path of an input as it is: it is in a here-document, which the shell takes for text. No line
     number of the configuration is in it: a comment above would make another job.
 
     Args:
@@ -111,7 +111,7 @@ def script(setup: Sequence[SetupCommand], links: Sequence[DataLink], names: Mapp
 
 
 def _input_name(local: str, taken: Mapping[str, Any]) -> str:
-    """Return the name of the input that brings *local*: letters, digits and ``_``, as AzureML wants it."""
+    """Return the name of the input for *local*: letters, digits and ``_``."""
     stem = f"data_{re.sub('[^A-Za-z0-9]+', '_', local).strip('_').lower()}".rstrip("_")
     name, number = stem, 2
     while name in taken:
@@ -120,7 +120,7 @@ def _input_name(local: str, taken: Mapping[str, Any]) -> str:
 
 
 def check_links(links: Sequence[DataLink], code: FileSet) -> None:
-    """Check that nothing of the code stands where data will be linked.
+    """Check that no file of the code is at a path where data will be linked.
 
     Raises:
         InvalidError: something does; each such path is named.
@@ -139,7 +139,7 @@ def check_links(links: Sequence[DataLink], code: FileSet) -> None:
                 Fault(
                     where=link.where,
                     what=f"the data cannot be linked to `{link.local}`",
-                    why=f"the code has `{blocked}`, which would stand in its place",
+                    why=f"the code has `{blocked}`, which would be in its way",
                     remedy=remedy,
                 )
             )

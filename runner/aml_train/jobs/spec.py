@@ -1,4 +1,4 @@
-"""What is submitted: the job's document, its image, and its deterministic name. Pure."""
+"""The job to submit: its document, image, and deterministic name. Pure."""
 
 from __future__ import annotations
 
@@ -15,6 +15,28 @@ from aml_train.core.files import FileSet
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_FINGERPRINT, TAG_IMAGE, TAG_TESTED
 from aml_train.image import Given, JobImage, Tested
 from aml_train.jobs.parts import part_tags, parts_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetNames:
+    """A target's names.
+
+    Attributes:
+        target: the target's name in the configuration.
+        description: a few words for people.
+        scope: enters the job's fingerprint: two targets never share a job.
+        registry_for_jobs: the registry's name that jobs and records carry.
+        registry_for_engine: the registry's name that the engine pushes to.
+        compute: the compute that jobs run on unless the configuration says otherwise; None leaves the job's own.
+    """
+
+    target: str
+    description: str
+    scope: str
+    registry_for_jobs: str
+    registry_for_engine: str
+    compute: str | None
+
 
 #: Part of every job's name, so that a change of what the name covers never attaches to a job of older make.
 NAME_FORMAT: Final = 1
@@ -54,7 +76,7 @@ class JobTemplate:
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
-    """A job ready to be submitted under *name*. *code* are the files of its snapshot, where it is a local folder.
+    """A job ready to be submitted under *name*, with the files of its *code*.
 
     With *runconfig* the SDK v1 submits it, else the SDK v2.
     """
@@ -69,7 +91,9 @@ class JobSpec:
 
 
 def stem_of(text: str) -> str:
-    """Return *text* as the beginning of a job's name: letters, digits, ``-`` and ``_``, starting with a letter or digit.
+    """Return *text* as the beginning of a job's name.
+
+    It has letters, digits, ``-`` and ``_``, and starts with a letter or digit.
 
     AzureML's rule for names: 1 to 255 letters, digits, underscores and dashes (azure-ai-ml, ``_schema/core/fields.py``).
     """
@@ -78,7 +102,7 @@ def stem_of(text: str) -> str:
 
 
 def fingerprint(template: JobTemplate, image: JobImage) -> str:
-    """Return the hash (64 hexadecimal digits) over everything that decides what the job computes.
+    """Return the SHA-256 (hexadecimal) of everything that decides the result.
 
     The job's own name, and the tags with the commit, are left out: they change nothing of the result.
     """
@@ -106,7 +130,7 @@ def _identity(image: JobImage) -> str:
 
 
 def job_parts(template: JobTemplate, image: JobImage) -> dict[str, str]:
-    """Return the parts of what :func:`fingerprint` covers; see :mod:`aml_train.jobs.parts`."""
+    """Return the parts that :func:`fingerprint` covers; see ``jobs/parts.py``."""
     return parts_of(
         _counted(template),
         code=template.code_digest,

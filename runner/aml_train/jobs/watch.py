@@ -1,40 +1,34 @@
-"""Watch a job to its end: looks at a measured pace, logs, time-outs, patience with outages; then settle its metrics."""
+"""Watch a job to its end: poll its status, follow its logs, enforce limits."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import JobStatusChanged, Listener, Notice
 from aml_train.core.masking import Masker
-from aml_train.gate import MetricPoint
-from aml_train.jobs.cancel import await_end, tell_to_cancel
-from aml_train.jobs.endings import failure_of
+from aml_train.jobs.live import await_end, tell_to_cancel
 from aml_train.jobs.logs.report import JobLogs, told
-from aml_train.jobs.pace import Cadence
+from aml_train.jobs.pace import Cadence, Exceeded, Timing
+from aml_train.jobs.pace import Limits as Limits
 from aml_train.jobs.pace import Pace as Pace
-from aml_train.jobs.states import JobStatus
-from aml_train.jobs.timing import Exceeded, Timing
-from aml_train.jobs.timing import Limits as Limits
-from aml_train.jobs.workspace import JobService, JobView
+from aml_train.jobs.states import JobStatus, failure_of
+from aml_train.jobs.workspace import JobView, Workspace
 
-_METRIC_READS: Final = 6
 _MAY_RUN: Final = "The job may still be running; run the same command again to attach to it."
-#: Seconds between two failures in a row, from which on the machine must have been asleep meanwhile: nobody was asked.
+#: Seconds between two failures in a row, from which on the machine must have been asleep meanwhile: no request was sent.
 _ASLEEP: Final = 300.0
 #: Seconds for which a cancelled job's end is awaited: nodes may take minutes to stop a container.
 _CONFIRM: Final = 600.0
 #: Seconds between two readings of the ends of logs, where the first one fails: the verdict waits for no more than these.
 _LAST_READS: Final = (0.5, 2.0)
-#: Seconds of waiting after which the reason is told.
+#: Seconds of waiting after which the reason is reported.
 _LONG_WAIT: Final = 300.0
 
 
 def watch(
-    service: JobService,
+    service: Workspace,
     name: str,
     *,
     clock: Clock,
@@ -56,18 +50,18 @@ def watch(
     Raises:
         TimedOutError: when a limit is exceeded; the job has been cancelled by then, or that it could not be is said.
         CancelledError: when the job may not cost more; as above.
-        ServiceError: if the service stays away longer than our patience, or reports an unknown status.
+        ServiceError: if the service is out for longer than the limit, or reports an unknown status.
     """
     logs = JobLogs(service, name, listener, every=every_log, masker=masker, now=clock.now)
     return Watch(service, name, clock=clock, pace=pace, limits=limits, listener=listener, logs=logs).run()
 
 
 class Watch:
-    """One watch; see :func:`watch`. *timing* tells what was seen of the job's times, *last* is what was seen last of the job."""
+    """One watch; see :func:`watch`. *timing* has the times, *last* the last view."""
 
     def __init__(
         self,
-        service: JobService,
+        service: Workspace,
         name: str,
         *,
         clock: Clock,
@@ -108,7 +102,7 @@ class Watch:
             over = self.timing.exceeded(now, self._limits, self._name)
             if over is not None:
                 self._end(over)
-            if self.timing.silent_seconds(now) > self._limits.patience and view is not None:
+            if self.timing.silent_seconds(now) > self._limits.outage and view is not None:
                 raise ServiceError(
                     f"The job {self._name} has been {view.status.value} for {self.timing.silent_seconds(now):.0f} s.",
                     hint=f"Look at it in the studio. {_MAY_RUN}",
@@ -116,14 +110,14 @@ class Watch:
             self._rest()
 
     def _is_over(self, view: JobView) -> bool:
-        """Tell whether a job in a terminal state is over: from NotResponding AzureML may take it back for a while.
+        """Return whether an ended job is over: AzureML may resume NotResponding.
 
         https://learn.microsoft.com/javascript/api/@azure/arm-machinelearning/knownjobstatus
         """
         return view.status.final or self.timing.silent_seconds(self._clock.now()) >= self._limits.silence
 
     def _look(self) -> JobView | None:
-        """Ask for the job and read its logs; None where nobody answers, for as long as our patience lasts."""
+        """Poll the job and read its logs; None if the service does not answer."""
         try:
             view = self._service.details(self._name)
             now = self._clock.now()
@@ -148,7 +142,10 @@ class Watch:
         return view
 
     def _read_logs(self, view: JobView) -> None:
-        """Read the job's logs, which lie elsewhere: whatever becomes of that, the status is known. Their ends are tried a few times."""
+        """Read the job's logs; their ends are tried a few times.
+
+        They are in separate storage: whatever happens to it, the status is known.
+        """
         final = view.status.terminal and self._is_over(view)
         for pause in (*_LAST_READS, 0.0):
             if self._logs.read(view, final=final) or not final:
@@ -156,7 +153,7 @@ class Watch:
             self._clock.sleep(pause)
 
     def _rest(self) -> None:
-        """Wait until the job is to be asked for again, and read its logs meanwhile."""
+        """Wait until the next poll, and read the job's logs meanwhile."""
         now = self._clock.now()
         until = now + self._cadence.pause(now)
         readable = self._outage is None
@@ -173,23 +170,23 @@ class Watch:
                     return
 
     def _outlast(self, error: ServiceError) -> None:
-        """Bear an outage as long as our patience lasts. While the machine slept nobody was asked: that does not count."""
+        """Tolerate an outage up to the limit, not counting time of sleep."""
         now = self._clock.now()
         if self._outage is None:
             self._outage = now
-            text = f"AzureML does not answer ({error.message}); the job goes on, trying again."
+            text = f"AzureML does not answer ({error.message}); the job continues, trying again."
             self._listener(Notice(text=text, level="warning"))
         elif now - self._failed_at > _ASLEEP:
             self._outage += now - self._failed_at
         self._failed_at = now
-        if now - self._outage > self._limits.patience:
+        if now - self._outage > self._limits.outage:
             raise ServiceError(
                 f"AzureML has not answered for {now - self._outage:.0f} s: {error.message}",
                 hint="\n".join(filter(None, (_MAY_RUN, error.hint))),
             ) from error
 
     def _why_waiting(self) -> str:
-        """Return why the job waits, as far as AzureML tells."""
+        """Return why the job waits, as far as AzureML says."""
         try:
             found = self._service.find(self._name)
             placement = None if found is None else found.placement
@@ -204,9 +201,9 @@ class Watch:
         self._listener(Notice(text=f"{over.text}: cancelling it.", level="warning"))
         try:
             if tell_to_cancel(self._service, self._name, clock=self._clock):
-                view = self.last = await_end(self._service, self._name, clock=self._clock, patience=_CONFIRM)
+                view = self.last = await_end(self._service, self._name, clock=self._clock, timeout=_CONFIRM)
                 self._listener(JobStatusChanged(job=self._name, status=view.status.value))
-                done = f"it was told to cancel, and is {view.status.value}."
+                done = f"its cancellation was requested, and it is {view.status.value}."
             else:
                 done = "it is not there any more."
         except ServiceError as error:
@@ -215,46 +212,3 @@ class Watch:
                 hint="It may still be running: cancel it in the studio.",
             ) from error
         raise over.error(" ".join(filter(None, (f"{over.text}; {done}", why))), hint=over.remedy)
-
-
-def settle_metrics(
-    service: JobService, name: str, metrics: Sequence[str], *, clock: Clock, pause: float = 0.5
-) -> tuple[Mapping[str, float], Mapping[str, Sequence[MetricPoint]]]:
-    """Read the metrics of an ended job until two reads agree, six times at most.
-
-    Args:
-        metrics: the names whose whole history is wanted.
-        pause: seconds between two reads.
-
-    Returns:
-        every metric's last value, and the history of each one in *metrics* that exists.
-
-    Raises:
-        ServiceError: if the service does not answer.
-    """
-    previous: object = None
-    last: Mapping[str, float] = {}
-    histories: dict[str, Sequence[MetricPoint]] = {}
-    for attempt in range(_METRIC_READS):
-        if attempt:
-            clock.sleep(pause)
-        last = service.last_metrics(name)
-        histories = {metric: service.metric_history(name, metric) for metric in metrics if metric in last}
-        missing = any(metric not in last for metric in metrics)
-        reading = _comparable(last, histories)
-        if reading == previous and (not missing or attempt >= 2):
-            break
-        previous = reading
-    return last, histories
-
-
-def _comparable(last: Mapping[str, float], histories: Mapping[str, Sequence[MetricPoint]]) -> object:
-    """Return a reading in which NaN equals NaN."""
-
-    def word(value: float) -> object:
-        return "nan" if math.isnan(value) else value
-
-    return (
-        {name: word(value) for name, value in last.items()},
-        {name: [(p.step, p.timestamp, word(p.value)) for p in points] for name, points in histories.items()},
-    )

@@ -1,4 +1,4 @@
-"""What the pipeline asks of a job service: a Protocol. Adapters are the modules ``azure*.py``."""
+"""Interface of a workspace: Jobs, Metrics, Files, Models, and their values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from aml_train.jobs.states import JobStatus
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """What a job asks to run on: so many *nodes* of *compute*; serverless jobs name a VM *size* instead, and may want *spot* nodes."""
+    """The nodes that a job requests: so many *nodes* of *compute*.
+
+    Serverless jobs name a VM *size* instead, and may request *spot* nodes.
+    """
 
     compute: str | None = None
     nodes: int = 1
@@ -27,7 +30,10 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeKind:
-    """What kind of nodes a job runs on: VM *size*, number of *gpus*, tier. None for what is not known; *problem* says why."""
+    """The nodes that a job runs on: VM *size*, number of *gpus*, tier.
+
+    None for unknown values; *problem* says why.
+    """
 
     size: str | None = None
     gpus: int | None = None
@@ -72,7 +78,7 @@ class ModelView:
     """One version of a registered model.
 
     Attributes:
-        stage: AzureML's own field, where somebody set it; ask :attr:`staged`.
+        stage: AzureML's own field, if it was set; use :attr:`staged`.
         created: when it was registered, as the service writes it; empty where that is not known.
         properties: what was written down at its registration, and cannot be changed as tags can.
         job: the job that AzureML names as its origin; ask :attr:`origin`.
@@ -91,12 +97,15 @@ class ModelView:
 
     @property
     def origin(self) -> str | None:
-        """The job that made it: our tag's, else the one that AzureML names, as of a model that azureml-core registered; None for none."""
+        """The job that made it: our tag's, else the one that AzureML names; None for none.
+
+        AzureML names the job of a model that azureml-core registered.
+        """
         return self.tags.get(TAG_JOB) or self.job
 
     @property
     def staged(self) -> str | None:
-        """The stage that the version is in, in lower case: our tag's, else AzureML's own field's; None for none."""
+        """The version's stage in lower case: our tag's, else AzureML's; or None."""
         stage = self.tags.get(TAG_STAGE) or self.stage
         return stage.lower() if stage else None
 
@@ -115,51 +124,48 @@ class NewModel:
 
 
 class StorageUnreachableError(ServiceError):
-    """Blob storage cannot be reached from here at all: it hangs, refuses, has no address, or its firewall forbids it."""
+    """Blob storage is unreachable: no address, no answer, refused, or firewalled."""
 
 
 class LogBeganAnewError(Exception):
-    """A log is another blob than before, or shorter than what was read of it: its job may have been started again."""
+    """A log is another blob than before, or shorter than what was read of it.
 
-
-class JobService(Protocol):
-    """A workspace's jobs, metrics and models.
-
-    Every method raises :class:`aml_train.core.errors.ServiceError` (exit code 8) when the service refuses or stays away.
+    Its job may have been restarted.
     """
 
-    def prepare(self, sdk: str = "v2") -> None:
-        """Load what :meth:`submit` will need for a job of that *sdk*. May run in another thread, early."""
+
+class Jobs(Protocol):
+    """The jobs of a workspace."""
 
     def find(self, name: str) -> JobView | None:
-        """Return the job with its status and tags, without logs; None where there is none of that name."""
+        """Return the job with its status and tags, without logs; None for an unknown name."""
 
     def details(self, name: str) -> JobView:
         """Return the job's status, logs and error."""
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
-        """Return the jobs that carry *tag*, whatever its value, and have not ended; the newest first."""
+        """Return the jobs with *tag* that have not ended; newest first."""
 
     def tagged_jobs(self, tag: str) -> Iterator[JobView]:
-        """Yield the jobs that carry *tag*, whatever its value and however they ended; the newest first, as they are needed."""
+        """Yield the jobs with *tag*, of any status; newest first, on demand."""
 
     def tag(self, name: str, tags: Mapping[str, str]) -> None:
         """Add *tags* to a job; one that it has gets the new value, and the others stay."""
 
-    def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
-        """Return the version that ``@latest`` of a data asset or a model means now; None where there is none of that name."""
-
     def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
-        """Submit *job*. Where the answer is lost, the job is looked up by its name.
+        """Submit *job*. If the answer is lost, the job is looked up by its name.
 
-        *submission* is told before the request that makes the job leaves, and may call it off from another thread.
+        *submission* is notified before the request that creates the job leaves, and may call it off from another thread.
         """
 
-    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
-        """Submit the job *name* once more as *new*, with *tags* beside its own; otherwise as :meth:`submit`."""
+    def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
+        """Submit the job *name* again as *new*, with *tags* added.
+
+        Otherwise as :meth:`submit`.
+        """
 
     def cancel(self, name: str) -> bool:
-        """Ask the service, once and with short time-outs, to cancel the job.
+        """Request the job's cancellation once, with short time-outs.
 
         Returns True when it has taken note, or the job has ended; False where there is no job of that name.
         """
@@ -168,21 +174,21 @@ class JobService(Protocol):
         """Yield the bytes of a log from *offset* on, as far as they are written.
 
         Raises:
-            LogBeganAnewError: before the first byte; told once of each new blob.
+            LogBeganAnewError: before the first byte; once for each new blob.
             StorageUnreachableError: storage cannot be reached from here.
         """
 
     def read_log_by_service(self, name: str, path: str, offset: int) -> Iterator[bytes]:
-        """Yield the bytes of the job's log *path* from *offset* on, by way of AzureML where its storage cannot be reached.
+        """Yield the bytes of the job's log *path* from *offset* on, through AzureML.
+
+        For logs in storage that cannot be reached.
 
         A log that is shorter than *offset* has nothing more. It costs more than :meth:`read_log`.
         """
 
-    def node_kind(self, placement: Placement) -> NodeKind:
-        """Return what kind of nodes *placement* means; what cannot be found out is None, and why is said."""
 
-    def waiting_reason(self, placement: Placement) -> str:
-        """Return in a sentence why a job of *placement* waits; empty where nothing is told."""
+class Metrics(Protocol):
+    """The metrics, rows, tables and files that the jobs of a workspace logged."""
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
         """Return every metric's last value."""
@@ -191,31 +197,60 @@ class JobService(Protocol):
         """Return every recorded value of one metric, in the service's order."""
 
     def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
-        """Return what the job logged beside the numbers of *known* metrics: rows, tables, lists, texts and files, as azureml-core logs them.
+        """Return what the job logged besides *known* metrics, as azureml-core logs it.
+
+        These are rows, tables, lists, texts and files.
 
         Names that *first* means, or columns of, are read before the others: there is a bound to what is read.
         """
 
+
+class Files(Protocol):
+    """The files that the jobs of a workspace wrote."""
+
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
-        """Yield the files that the job wrote at or below *path* among its artefacts, as they are needed."""
+        """Yield the files at or below *path* among the job's artefacts, on demand."""
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
-        """Yield the files of a named output of the job, relative to it, as they are needed.
+        """Yield the files of a named output of the job, relative to it, on demand.
 
         A single file is its own name.
         """
 
     def has_artifact(self, name: str, path: str) -> bool:
-        """Tell whether the job wrote *path*, a file or a folder, among its artefacts."""
+        """Return whether the job wrote *path*, a file or a folder, among its artefacts."""
 
     def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
-        """Return one file that the job wrote among its artefacts; None where it wrote none there.
+        """Return one file of the job's artefacts; None if it wrote none there.
 
         At most *most* bytes and one more are read, so that the caller sees a file that is too large.
         """
 
+
+class Models(Protocol):
+    """The registered models of a workspace, and the versions of its assets."""
+
     def models(self, name: str) -> Sequence[ModelView]:
-        """Return every version of a model, newest first; none where the model does not exist."""
+        """Return every version of a model, newest first; none for an unknown model."""
 
     def register(self, model: NewModel) -> ModelView:
         """Register a model version."""
+
+    def latest_version(self, kind: Literal["data", "models"], name: str) -> str | None:
+        """Return the version that ``@latest`` of an asset means; None if unknown."""
+
+
+class Workspace(Jobs, Metrics, Files, Models, Protocol):
+    """A workspace: its jobs, metrics, files and models, and the kind of its nodes.
+
+    Every method raises :class:`aml_train.core.errors.ServiceError` (exit code 8) when the service refuses or does not answer.
+    """
+
+    def prepare(self, sdk: str = "v2") -> None:
+        """Load what :meth:`submit` needs for *sdk*; may run early in another thread."""
+
+    def node_kind(self, placement: Placement) -> NodeKind:
+        """Return the kind of nodes of *placement*; None for unknown parts, and why."""
+
+    def waiting_reason(self, placement: Placement) -> str:
+        """Return a sentence that says why a job of *placement* waits; empty if unknown."""

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from aml_train.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from aml_train.local.admin import ask as ask
-    from aml_train.local.admin import name_environments as name_environments
+    from aml_train.local.admin import emulator_info as emulator_info
+    from aml_train.local.admin import register_environments as register_environments
+    from aml_train.local.admin import request_admin as request_admin
     from aml_train.local.environment import client_environment as client_environment
     from aml_train.local.environment import shell_exports as shell_exports
-    from aml_train.local.lifecycle import find_running as find_running
-    from aml_train.local.lifecycle import info as info
-    from aml_train.local.lifecycle import logs as logs
-    from aml_train.local.lifecycle import reset as reset
-    from aml_train.local.lifecycle import start as start
-    from aml_train.local.lifecycle import status as status
-    from aml_train.local.lifecycle import stop as stop
+    from aml_train.local.lifecycle import emulator_logs as emulator_logs
+    from aml_train.local.lifecycle import emulator_status as emulator_status
+    from aml_train.local.lifecycle import find_emulator as find_emulator
+    from aml_train.local.lifecycle import reset_emulator as reset_emulator
+    from aml_train.local.lifecycle import start_emulator as start_emulator
+    from aml_train.local.lifecycle import stop_emulator as stop_emulator
     from aml_train.local.settings import EmulatorInfo as EmulatorInfo
     from aml_train.local.settings import EmulatorSettings as EmulatorSettings
     from aml_train.local.target import connect_local as connect_local
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from aml_train.local.target import open_local as open_local
 
 _MODULES = {
-    "ask": "admin",
-    "name_environments": "admin",
+    "emulator_info": "admin",
+    "register_environments": "admin",
+    "request_admin": "admin",
     "client_environment": "environment",
     "shell_exports": "environment",
-    "find_running": "lifecycle",
-    "info": "lifecycle",
-    "logs": "lifecycle",
-    "reset": "lifecycle",
-    "start": "lifecycle",
-    "status": "lifecycle",
-    "stop": "lifecycle",
+    "emulator_logs": "lifecycle",
+    "emulator_status": "lifecycle",
+    "find_emulator": "lifecycle",
+    "reset_emulator": "lifecycle",
+    "start_emulator": "lifecycle",
+    "stop_emulator": "lifecycle",
     "EmulatorInfo": "settings",
     "EmulatorSettings": "settings",
     "connect_local": "target",

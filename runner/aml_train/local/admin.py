@@ -1,4 +1,7 @@
-"""The administration of the local AzureML, asked over HTTP. Light on imports: this is on the way of every run."""
+"""Requests to the local AzureML's administration, over plain HTTP.
+
+Light on imports: every run needs them.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 _SECONDS: Final = 60.0
 
 
-def ask(
+def request_admin(
     settings: EmulatorSettings, path: str, *, method: str = "GET", seconds: float = _SECONDS
 ) -> tuple[int, dict[str, Any]] | None:
-    """Return the status and the JSON object that the local AzureML answers to ``/_emulator/<path>``.
+    """Return the status and JSON object that answer ``/_emulator/<path>``.
 
     None where nothing listens, or the connection breaks, as it does while a container starts. Proxies of the
     environment play no part. It is waited for *seconds*.
@@ -53,35 +56,35 @@ def _ask_at(
 
 
 def healthy(settings: EmulatorSettings) -> bool:
-    """Tell whether the local AzureML is ready for requests."""
-    answer = ask(settings, "health")
+    """Return whether the local AzureML is ready for requests."""
+    answer = request_admin(settings, "health")
     return answer is not None and answer[0] == http.client.OK
 
 
 def read_problems(settings: EmulatorSettings) -> list[str]:
-    """Return what the local AzureML says is wrong with it; nothing if it is ready, or does not answer."""
-    answer = ask(settings, "health")
+    """Return the local AzureML's own problems; none if it is ready, or silent."""
+    answer = request_admin(settings, "health")
     if answer is None or answer[0] == http.client.OK:
         return []
     missing = answer[1].get("missing")
     return [str(one) for one in missing] if isinstance(missing, list) else [f"its health is {answer[0]}"]
 
 
-def read_info(settings: EmulatorSettings) -> EmulatorInfo | None:
+def emulator_info(settings: EmulatorSettings) -> EmulatorInfo | None:
     """Return what the local AzureML says of itself, or None where none answers.
 
     Raises:
         ServiceError: what answers is no local AzureML of this version.
     """
-    answer = ask(settings, "info")
+    answer = request_admin(settings, "info")
     if answer is None:
         return None
     status, content = answer
     return EmulatorInfo.from_answer(content if status == http.client.OK else {}, settings)
 
 
-def name_environments(info: EmulatorInfo, images: Mapping[str, str]) -> None:
-    """Let images of this machine play curated environments in the running local AzureML; the first of *images* counts first.
+def register_environments(info: EmulatorInfo, images: Mapping[str, str]) -> None:
+    """Use local images as curated environments; the first of *images* wins.
 
     Args:
         info: the local AzureML, as it is reached from here.

@@ -1,4 +1,4 @@
-"""The container that the local AzureML runs in, on the Docker engine."""
+"""The container of the local AzureML on the Docker engine, and its address."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from aml_train.core.docker import in_container, own_container
 from aml_train.core.errors import AmlTrainError, ImageError, ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.local.settings import EmulatorSettings
@@ -33,7 +35,7 @@ LOG_TAIL: Final = 30
 
 
 def connect() -> DockerClient:
-    """Return a client of the Docker engine, after it has answered; raises ImageError where it does not."""
+    """Return a client of the Docker engine after it has answered, or raise ImageError."""
     from aml_train.core.docker import connect_engine
 
     return connect_engine(os.environ)
@@ -76,7 +78,7 @@ def image_id(client: DockerClient, settings: EmulatorSettings) -> str | None:
 
 
 def is_current(client: DockerClient, container: Container, settings: EmulatorSettings) -> bool:
-    """Tell whether *container* was made with these settings and from the image as it is now.
+    """Return whether *container* has these settings and the current image.
 
     An image that is no longer there changes nothing for a container that is.
     """
@@ -128,7 +130,7 @@ def create(client: DockerClient, settings: EmulatorSettings) -> Container:
 
 
 def container_environment(settings: EmulatorSettings, outer: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the local AzureML's own process; a proxy of *outer* is what it goes on through.
+    """Return the variables of the local AzureML's process, with the proxy of *outer*.
 
     A proxy on loopback is left out: the container could not reach it, and it may be the local AzureML itself.
     """
@@ -136,7 +138,7 @@ def container_environment(settings: EmulatorSettings, outer: Mapping[str, str]) 
         "AML_EMULATOR_CONTAINER": settings.name,
         "AML_EMULATOR_REGISTRY_ENGINE_NAME": settings.registry_engine_name,
         "AML_EMULATOR_MAX_JOBS": str(settings.max_jobs),
-        # What a browser on the engine's machine reaches, whatever address this process uses.
+        # The address for a browser on the engine's machine, whatever address this process uses.
         "AML_EMULATOR_PAGE_ADDRESS": settings.page_origin,
     }
     for name in ("HTTPS_PROXY", "HTTP_PROXY"):
@@ -210,7 +212,7 @@ def running_jobs(client: DockerClient, container: Container) -> list[str]:
 def sweep_jobs(client: DockerClient, container: Container) -> None:
     """Remove the containers and networks of the local AzureML's jobs.
 
-    It may have been removing some of them when it was stopped: the engine goes on with what it was told.
+    A stopped local AzureML may have been removing some of them: the engine continues with its requests.
     """
     from docker.errors import NotFound
 
@@ -237,7 +239,7 @@ def _remove(container: Container) -> None:
 
 
 def sweep_images(client: DockerClient, instance: str) -> None:
-    """Remove the images that the local AzureML of that identity built of environments; one that is in use stays."""
+    """Remove the images built of environments by *instance*; one in use stays."""
     from docker.errors import APIError
 
     for image in client.images.list(filters={"label": f"{INSTANCE_LABEL}={instance}"}):
@@ -257,8 +259,54 @@ def _job_containers(client: DockerClient, container: Container, *, everything: b
 
 
 def _instances(client: DockerClient, container: Container) -> set[str]:
-    """Return the identities under which the local AzureML made the networks that it is on, running or not."""
+    """Return the identities of the local AzureML whose networks the container is on."""
     container.reload()
     attached: Mapping[str, Any] = container.attrs["NetworkSettings"]["Networks"]
     labelled = client.networks.list(filters={"label": INSTANCE_LABEL})
     return {str(network.attrs["Labels"][INSTANCE_LABEL]) for network in labelled if network.name in attached}
+
+
+# Ports are published on the engine's loopback. In a container of that engine (GitHub's container actions, a development container) loopback is
+# another one, unless the container shares the engine's network (act's default).
+_MOST_HOPS: Final = 5
+
+
+def reached(client: DockerClient, container: Container, settings: EmulatorSettings) -> EmulatorSettings:
+    """Return *settings* with the address at which this process finds *container*.
+
+    From a container on another network, this process's own container is put on the emulator's network. It is never the
+    other way round: the engine moves a container's published ports with its networks.
+
+    Outside a container, or in one that is none of this engine's, the settings stay as they are.
+    """
+    if not in_container():
+        return settings
+    own = own_container(client)
+    if own is None:
+        return settings
+    own = _network_owner(client, own)
+    if own.attrs["HostConfig"]["NetworkMode"] == "host":
+        return settings
+    container.reload()
+    theirs = _addresses(container)
+    shared = [name for name in _addresses(own) if name in theirs]
+    if not shared:
+        shared = [next(iter(theirs))]
+        client.networks.get(shared[0]).connect(own)
+    return replace(settings, host=theirs[shared[0]], inside=True)
+
+
+def _network_owner(client: DockerClient, container: Container) -> Container:
+    """Follow ``network_mode: container:ID`` to the container whose network it is."""
+    for _ in range(_MOST_HOPS):
+        mode: str = container.attrs["HostConfig"]["NetworkMode"]
+        if not mode.startswith("container:"):
+            break
+        container = client.containers.get(mode.removeprefix("container:"))
+    return container
+
+
+def _addresses(container: Container) -> dict[str, str]:
+    """Return the container's networks that have an address: name → address."""
+    networks: dict[str, Any] = container.attrs["NetworkSettings"]["Networks"]
+    return {name: network["IPAddress"] for name, network in networks.items() if network.get("IPAddress")}

@@ -14,7 +14,7 @@ from aml_train.core.errors import InvalidError
 from aml_train.local.settings import EmulatorInfo
 
 CA_VARIABLES: Final = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE")
-"""Where requests, OpenSSL and curl look for CAs."""
+"""Variables by which requests, OpenSSL and curl find CAs."""
 
 CLOUD_HOSTS: Final = ("azure.com", "azureml.ms", "microsoftonline.com", "windows.net", "azurecr.io")
 """Hosts that the local AzureML answers for, with everything below them."""
@@ -24,7 +24,7 @@ _SYSTEM_BUNDLES: Final = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/cert.pem",
 )
-"""Where Debian, Fedora and macOS keep theirs, for Pythons that bring an OpenSSL of their own."""
+"""CA bundles of Debian, Fedora and macOS, for Pythons with a separate OpenSSL."""
 
 _MARK: Final = "# What follows was added by aml-train: the CA of a local AzureML."
 
@@ -32,7 +32,7 @@ _MARK: Final = "# What follows was added by aml-train: the CA of a local AzureML
 def client_environment(
     info: EmulatorInfo, base_environment: Mapping[str, str], *, cache: Path | None = None
 ) -> dict[str, str]:
-    """Return the variables to add to *base_environment*, after the CA bundle that they name was written.
+    """Return the variables to add to *base_environment*; write their CA bundle.
 
     Args:
         info: a running local AzureML.
@@ -66,7 +66,10 @@ def shell_exports(variables: Mapping[str, str]) -> str:
 
 
 def no_proxy(base_environment: Mapping[str, str]) -> str:
-    """Return the hosts to be reached without a proxy: loopback and the user's, but none that would lead past us."""
+    """Return the hosts to reach without a proxy: loopback and the user's.
+
+    Patterns that include hosts of Azure are left out: they would bypass the local AzureML.
+    """
     wanted = ["localhost", "127.0.0.1", "::1"]
     for name in ("NO_PROXY", "no_proxy"):
         wanted += [host.strip() for host in base_environment.get(name, "").split(",")]
@@ -79,7 +82,7 @@ def _of_cloud(pattern: str) -> bool:
 
 
 def write_ca_bundle(info: EmulatorInfo, base_environment: Mapping[str, str], folder: Path) -> Path:
-    """Write the CAs in use and the local AzureML's to ``ca-bundle.pem`` in *folder*, and return its path.
+    """Write the CAs in use and the local AzureML's to a bundle; return its path.
 
     The file is replaced at once or left as it is where nothing changed; everybody may read it.
 

@@ -1,4 +1,4 @@
-"""The local AzureML's life: start, look, stop, remove. It runs in a container and keeps its state in a volume."""
+"""Start, inspect, stop and remove the local AzureML's container and state."""
 
 from __future__ import annotations
 
@@ -9,28 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.local import container as containers
-from aml_train.local.admin import ask, healthy, read_info, read_problems
-from aml_train.local.environment import client_environment, shell_exports
-from aml_train.local.reach import reached
+from aml_train.local.admin import emulator_info, healthy, read_problems, request_admin
+from aml_train.local.container import reached
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 
 if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
-
-__all__ = [
-    "EmulatorInfo",
-    "EmulatorSettings",
-    "client_environment",
-    "find_running",
-    "info",
-    "logs",
-    "reset",
-    "shell_exports",
-    "start",
-    "status",
-    "stop",
-]
 
 READY_SECONDS: Final = 180.0
 """How long a container that was started may take until it is ready."""
@@ -38,20 +23,20 @@ READY_SECONDS: Final = 180.0
 _POLL_SECONDS: Final = 0.05
 
 
-def start(settings: EmulatorSettings, listener: Listener, *, replace_busy: bool = False) -> EmulatorInfo:
-    """Have the local AzureML running with *settings*, and return what it says of itself once it is ready.
+def start_emulator(settings: EmulatorSettings, listener: Listener, *, replace_busy: bool = False) -> EmulatorInfo:
+    """Start the local AzureML; return its description once it is ready.
 
     A container that runs already is left alone. One that was made from another image or with other settings is made
-    anew; its state is in the volume and stays.
+    again; its state is in the volume and stays.
 
     Args:
         settings: what is wanted.
-        listener: is told what is done, where something is.
-        replace_busy: make it anew even while jobs run; they go on without their tracking until it is back.
+        listener: receives each step that is taken.
+        replace_busy: recreate it even while jobs run; they continue without tracking until it is back.
 
     Raises:
         ImageError: there is no engine, or no image.
-        ServiceError: jobs run in a container that would have to be made anew, a port is taken, or it does not get ready.
+        ServiceError: jobs run in a container that must be recreated, a port is taken, or it does not get ready.
     """
     client = containers.connect()
     try:
@@ -81,7 +66,7 @@ def _make_room(
             f"{settings.name} was made from another image or with other settings, and jobs run in it: {', '.join(jobs)}.",
             hint="Wait for them or cancel them, or use another AML_TRAIN_EMULATOR_NAME and other ports.",
         )
-    listener(Notice(text=f"Making {settings.name} anew: its image or settings changed; its state is kept"))
+    listener(Notice(text=f"Recreating {settings.name}: its image or settings changed; its state is kept"))
     container.stop(timeout=containers.STOP_SECONDS)
     container.remove(force=True)
 
@@ -103,30 +88,25 @@ def _await_ready(container: Container, settings: EmulatorSettings) -> EmulatorIn
             f"{containers.log_tail(container)}",
             hint="All of it: aml-train emulator logs. To begin again from nothing: aml-train emulator reset.",
         )
-    found = read_info(settings)
+    found = emulator_info(settings)
     if found is None:
         raise ServiceError(f"The local AzureML in the container {settings.name} stopped answering.")
     return found
 
 
-def info(settings: EmulatorSettings) -> EmulatorInfo | None:
-    """Return what the running local AzureML says of itself, or None where none answers."""
-    return read_info(settings)
-
-
-def find_running(settings: EmulatorSettings) -> EmulatorInfo | None:
-    """Return what the local AzureML says of itself where it runs and answers, reached also from a container; else None."""
+def find_emulator(settings: EmulatorSettings) -> EmulatorInfo | None:
+    """Return the description of a running local AzureML, also from a container."""
     client = containers.connect()
     try:
         container = containers.find(client, settings)
         if container is None or container.status != "running":
             return None
-        return read_info(reached(client, container, settings))
+        return emulator_info(reached(client, container, settings))
     finally:
         client.close()
 
 
-def status(settings: EmulatorSettings) -> dict[str, Any]:
+def emulator_status(settings: EmulatorSettings) -> dict[str, Any]:
     """Return whether the local AzureML runs and, where it does, what it counts.
 
     ``state`` is ``absent``, ``running``, ``unhealthy`` (it runs, and ``problems`` says what is wrong) or the engine's word for a
@@ -141,7 +121,7 @@ def status(settings: EmulatorSettings) -> dict[str, Any]:
         return {"name": settings.name, "state": "absent"}
     if container.status != "running":
         return {"name": settings.name, "state": container.status}
-    answer, problems = ask(settings, "status"), read_problems(settings)
+    answer, problems = request_admin(settings, "status"), read_problems(settings)
     address = f"http://{settings.host}:{settings.reached_port}"
     found: dict[str, Any] = {"name": settings.name, "state": "unhealthy", "address": address}
     if answer is None or problems:
@@ -151,8 +131,8 @@ def status(settings: EmulatorSettings) -> dict[str, Any]:
     return {**found, **(answer[1] if answer else {})}
 
 
-def stop(settings: EmulatorSettings) -> bool:
-    """Stop the local AzureML and return whether it ran. Its state is kept, and jobs that run are taken up again."""
+def stop_emulator(settings: EmulatorSettings) -> bool:
+    """Stop the local AzureML; return whether it ran. Its state and jobs are kept."""
     client = containers.connect()
     try:
         container = containers.find(client, settings)
@@ -164,15 +144,15 @@ def stop(settings: EmulatorSettings) -> bool:
     return True
 
 
-def reset(settings: EmulatorSettings) -> None:
-    """Remove the local AzureML with its state, and the jobs that run in it. What is not there is no error."""
+def reset_emulator(settings: EmulatorSettings) -> None:
+    """Remove the local AzureML with its state and jobs, if they exist."""
     from docker.errors import NotFound
 
     client = containers.connect()
     try:
         container = containers.find(client, settings)
         if container is not None:
-            said = ask(settings, "info") if container.status == "running" else None
+            said = request_admin(settings, "info") if container.status == "running" else None
             container.stop(timeout=containers.STOP_SECONDS)
             containers.sweep_jobs(client, container)
             container.remove(force=True, v=True)
@@ -186,7 +166,7 @@ def reset(settings: EmulatorSettings) -> None:
         client.close()
 
 
-def logs(settings: EmulatorSettings, *, follow: bool = False) -> Iterator[str]:
+def emulator_logs(settings: EmulatorSettings, *, follow: bool = False) -> Iterator[str]:
     """Yield the local AzureML's log line by line; with *follow* as long as it runs.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Which local AzureML is meant, and what it tells of itself. Values only; nothing is contacted here."""
+"""Settings and description of a local AzureML. Values only."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EmulatorSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> EmulatorSettings:
-        """Return the settings with what ``AML_TRAIN_EMULATOR_*`` in *environment* says instead of the defaults.
+        """Return the settings with the values of ``AML_TRAIN_EMULATOR_*``.
 
         Raises:
             InvalidError: a name that Docker would refuse, or something that is not a port or a number of jobs.
@@ -70,7 +70,7 @@ class EmulatorSettings:
 
     @property
     def page_origin(self) -> str:
-        """Where a browser on the engine's machine finds the page, without a slash at its end."""
+        """The page's origin on the engine's machine, without a trailing slash."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -80,12 +80,12 @@ class EmulatorSettings:
 
     @property
     def registry_address(self) -> str:
-        """Where this process finds the registry: host and port."""
+        """The registry's host and port for this process."""
         return f"{self.host}:{INSIDE_REGISTRY_PORT if self.inside else self.registry_port}"
 
     @property
     def registry_engine_name(self) -> str:
-        """The registry as the Docker engine calls it; a loopback name, which engines reach without TLS."""
+        """The registry's loopback name, which engines reach without TLS."""
         return f"localhost:{self.registry_port}"
 
 
@@ -100,7 +100,7 @@ _TYPES: Final = {"str": str, "int": int}
 
 @dataclass(frozen=True, kw_only=True)
 class EmulatorInfo:
-    """What a running local AzureML says of itself, and where it was found."""
+    """The description that a running local AzureML gives, and its address."""
 
     name: str
     host: str
@@ -143,8 +143,8 @@ class EmulatorInfo:
         missing = [item.name for item in fields(cls) if not isinstance(said.get(item.name), _TYPES[str(item.type)])]
         if missing:
             raise ServiceError(
-                f"What answers at {settings.host}:{settings.reached_port} is not this version's local AzureML: "
-                f"it does not tell its {', '.join(missing)}.",
-                hint="Make it anew: aml-train emulator stop, then aml-train emulator start.",
+                f"The service at {settings.host}:{settings.reached_port} is not this version's local AzureML: "
+                f"its answer lacks {', '.join(missing)}.",
+                hint="Recreate it: aml-train emulator stop, then aml-train emulator start.",
             )
         return cls(**{item.name: said[item.name] for item in fields(cls)})

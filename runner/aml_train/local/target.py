@@ -1,28 +1,104 @@
-"""The target ``local``: the local AzureML in its container, with a registry on loopback. No cloud, no credentials."""
+"""The target ``local``: the local AzureML, with a registry on loopback."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from aml_train.azure import AzureV2, SignIn, Workspace, sign_in_to_azure
+import requests
+
+from aml_train.azure import AzureV2, SignIn, WorkspaceId, sign_in_to_azure
 from aml_train.core.clock import Clock
+from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import Listener
+from aml_train.core.http_client import USER_AGENT
 from aml_train.image import ImageSpec, Tested, TestSpec
 from aml_train.jobs import JobView, Pace, TargetNames
-from aml_train.local.admin import name_environments
-from aml_train.local.lifecycle import EmulatorInfo, EmulatorSettings, client_environment, start
-from aml_train.local.presence import Presence, how_stopped
+from aml_train.local.admin import register_environments
+from aml_train.local.environment import client_environment
+from aml_train.local.lifecycle import start_emulator
+from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
     from aml_train.config import ClusterConfig
     from aml_train.image import RegistryLocation
+
+#: Seconds for which a run waits for a container that has stopped: enough to start it, and to replace it by a newer one.
+PATIENCE: Final = 120.0
+START: Final = "Start it: aml-train emulator start. Then run the same command again to attach to the job."
+_KILLED: Final = 137
+
+
+class Presence(requests.Session):
+    """A session with the local AzureML, which says so when its container has stopped.
+
+    Args:
+        stopped: returns how the container has ended, None if it runs or the engine does not answer.
+        now: seconds of a clock that only grows.
+    """
+
+    def __init__(self, stopped: Callable[[], str | None], *, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self.headers["User-Agent"] = USER_AGENT
+        self._stopped = stopped
+        self._now = now
+        self._since: float | None = None
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        """Send a request.
+
+        Raises:
+            ServiceError: the container has stopped; transient as long as it may be about to be started again.
+        """
+        try:
+            response = super().send(request, **options)
+        except requests.ConnectionError as error:
+            how = self._stopped()
+            if how is None:
+                raise
+            self._since = self._now() if self._since is None else self._since
+            waiting = self._now() - self._since < PATIENCE
+            raise ServiceError(f"{how} {START}", transient=waiting) from error
+        self._since = None
+        return response
+
+
+def how_stopped(settings: EmulatorSettings) -> str | None:
+    """Return a sentence on how the container has ended; None if it runs."""
+    from aml_train.local import container as containers
+
+    try:
+        client = containers.connect()
+        try:
+            container = containers.find(client, settings)
+        finally:
+            client.close()
+    except AmlTrainError:
+        return None
+    if container is None:
+        return f"The local AzureML's container {settings.name} is gone."
+    return ending(settings.name, container.status, container.attrs.get("State") or {})
+
+
+def ending(name: str, status: str, state: dict[str, Any]) -> str | None:
+    """Return how a container has ended; None for one that runs or starts."""
+    if status in {"created", "running", "restarting"}:
+        return None
+    if status == "paused":
+        return f"The local AzureML's container {name} is paused."
+    code = state.get("ExitCode")
+    why = (
+        ": the machine ran out of memory" if state.get("OOMKilled") else ": it was killed" if code == _KILLED else ""
+    )
+    return f"The local AzureML's container {name} has stopped with exit code {code}{why}."
+
 
 #: The emulator answers within milliseconds and has no rate limit.
 _PACE = Pace(shortest=0.2, longest=1.0, share=0.05)
@@ -31,7 +107,7 @@ _COMPUTE = "local-cluster"
 
 
 def local_names(settings: EmulatorSettings, target: str = "local") -> TargetNames:
-    """Return what the local AzureML calls its things; they are the same in every instance."""
+    """Return the local AzureML's names; they are the same in every instance."""
     return TargetNames(
         target=target,
         description=f"the local AzureML in the container {settings.name}",
@@ -55,7 +131,7 @@ class LocalTarget:
     listener: Listener
 
     def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
-        """Have the image built, tested and released in the loopback registry, or find that it is."""
+        """Build, test and release the image in the loopback registry, or find it."""
         from aml_train.core.docker import buildkit_cli
         from aml_train.image import ensure_image
 
@@ -77,7 +153,7 @@ class LocalTarget:
         ensure_cluster(self.service, cluster, listener=self.listener, clock=clock)
 
     def find_image(self, spec: ImageSpec) -> Tested | None:
-        """Return the image where the loopback registry has it."""
+        """Return the image if the loopback registry has one."""
         from aml_train.image import find_image
 
         return find_image(spec, location=self._location())
@@ -112,15 +188,15 @@ def open_local(
         engine: the engine that builds images and runs their tests.
         outer: the process's environment.
         names: see :func:`local_names`.
-        listener: is told what is done.
+        listener: receives each step that is taken.
         environments: images that play curated environments, by pattern.
 
     Raises:
         ServiceError: if the emulator does not start.
     """
-    info = start(settings, listener)
+    info = start_emulator(settings, listener)
     if environments:
-        name_environments(info, environments)
+        register_environments(info, environments)
     return LocalTarget(
         service=connect_local(info, outer, page=settings.page_origin),
         pace=_PACE,
@@ -133,7 +209,7 @@ def open_local(
 
 
 class LocalAzureML(AzureV2):
-    """The local AzureML's workspace: its jobs are looked at on its own page, and not in the studio.
+    """The local AzureML's workspace, whose jobs link to its page, not the studio.
 
     Args:
         workspace: where.
@@ -142,23 +218,26 @@ class LocalAzureML(AzureV2):
         name: the container's name.
     """
 
-    def __init__(self, workspace: Workspace, credential: SignIn, *, page: str, name: str) -> None:
+    def __init__(self, workspace: WorkspaceId, credential: SignIn, *, page: str, name: str) -> None:
         super().__init__(workspace, credential)
         settings = EmulatorSettings(name=name)
         self.session = Presence(lambda: how_stopped(settings))
         self._page = page
 
     def find(self, name: str) -> JobView | None:
-        """See :meth:`aml_train.jobs.workspace.JobService.find`."""
+        """See :meth:`aml_train.jobs.workspace.Workspace.find`."""
         found = super().find(name)
         return found and dataclasses.replace(found, studio_url=f"{self._page}/ui/runs/{quote(found.name, safe='')}")
 
 
 def connect_local(info: EmulatorInfo, outer: Mapping[str, str], *, page: str) -> LocalAzureML:
-    """Point this process at the local AzureML, and return its workspace; *page* is the origin of its page."""
+    """Point this process at the local AzureML; return its workspace.
+
+    *page* is the origin of its page.
+    """
     variables = client_environment(info, outer)
     os.environ.update(variables)
-    workspace = Workspace(
+    workspace = WorkspaceId(
         subscription_id=info.subscription_id, resource_group=info.resource_group, name=info.workspace
     )
     return LocalAzureML(

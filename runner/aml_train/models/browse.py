@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tags import TAG_GATE, TAG_METRIC, TAG_PARAMETER
-from aml_train.jobs import JobService, ModelView
+from aml_train.jobs import ModelView, Workspace
 from aml_train.models.promotion.catalogue import Catalogue
 from aml_train.models.promotion.record import Change, Record
 
@@ -85,7 +85,7 @@ class ModelRow:
 
 
 def list_models(
-    service: JobService, catalogue: Catalogue, pattern: str | None, wanted: ModelFilter
+    service: Workspace, catalogue: Catalogue, pattern: str | None, wanted: ModelFilter
 ) -> Iterator[ModelRow]:
     """Yield the models that have a wanted version, in the workspace's order.
 
@@ -103,7 +103,7 @@ def list_models(
             yield ModelRow(name=name, versions=versions)
 
 
-def find_model(service: JobService, address: str) -> ModelView:
+def find_model(service: Workspace, address: str) -> ModelView:
     """Return the version that *address* names.
 
     Raises:

@@ -24,7 +24,7 @@ from aml_train.core.tags import (
     TAG_SOURCE,
     TAG_TESTED,
 )
-from aml_train.jobs import JobService, JobStatus, JobView, ModelView, data_of
+from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of
 from aml_train.models.promotion.catalogue import Catalogue
 from aml_train.models.register import FIXED
 
@@ -96,7 +96,7 @@ class Tracer:
         registry: opens the registry of that host; None for one that cannot be reached.
     """
 
-    service: JobService
+    service: Workspace
     catalogue: Catalogue
     registry: Callable[[str], Registry | None]
 

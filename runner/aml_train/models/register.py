@@ -37,7 +37,7 @@ from aml_train.core.tags import (
     TAG_VERSION,
 )
 from aml_train.gate import Decision
-from aml_train.jobs import KEY_LENGTH, VALUE_LENGTH, JobService, JobView, ModelView, NewModel, data_of
+from aml_train.jobs import KEY_LENGTH, VALUE_LENGTH, JobView, ModelView, NewModel, Workspace, data_of
 from aml_train.models.layout import ML_MODEL, fault_of_layout, fault_of_ml_model
 
 _FROM_JOB: Final = (
@@ -160,7 +160,7 @@ def next_version(versions: list[str]) -> str:
     return str(max((int(version) for version in versions if version.isdecimal()), default=0) + 1)
 
 
-def check_written(service: JobService, spec: ModelSpec, job: str) -> str | None:
+def check_written(service: Workspace, spec: ModelSpec, job: str) -> str | None:
     """Look whether *job* wrote the model, and whether it is one of its type.
 
     Returns:
@@ -203,7 +203,7 @@ def check_written(service: JobService, spec: ModelSpec, job: str) -> str | None:
 
 
 def register_model(
-    service: JobService,
+    service: Workspace,
     spec: ModelSpec,
     *,
     job: str,

@@ -21,7 +21,7 @@ from aml_train.gate import (
     last_value,
     read_values,
 )
-from aml_train.jobs import VALUE_LENGTH, JobService, JobStatus, JobView, ModelView, data_of
+from aml_train.jobs import VALUE_LENGTH, JobStatus, JobView, ModelView, Workspace, data_of
 from aml_train.pipeline.branch_verdicts import latest_passed
 
 NOT_CONFIGURED: Final = "no `baseline` is configured"
@@ -70,7 +70,7 @@ def earlier_baseline(
 
 
 def find_baseline(
-    service: JobService,
+    service: Workspace,
     metrics: Sequence[str],
     config: BaselineConfig | None,
     *,
@@ -189,7 +189,7 @@ def _unusable(config: BaselineConfig, why: str) -> NoReturn:
     )
 
 
-def _of_job(service: JobService, view: JobView, title: str, metrics: Sequence[str]) -> FoundBaseline:
+def _of_job(service: Workspace, view: JobView, title: str, metrics: Sequence[str]) -> FoundBaseline:
     last = service.last_metrics(view.name)
     histories = {metric: service.metric_history(view.name, metric) for metric in metrics if metric in last}
     if unknown := [metric for metric in metrics if metric not in last]:
@@ -202,9 +202,7 @@ def _of_job(service: JobService, view: JobView, title: str, metrics: Sequence[st
     )
 
 
-def _of_model(
-    service: JobService, config: BaselineConfig, metrics: Sequence[str]
-) -> tuple[FoundBaseline | None, str]:
+def _of_model(service: Workspace, config: BaselineConfig, metrics: Sequence[str]) -> tuple[FoundBaseline | None, str]:
     name = config.model or ""
     wanted = next(
         f"{key} {value}" for key in ("stage", "tag", "version") if (value := getattr(config, key)) is not None

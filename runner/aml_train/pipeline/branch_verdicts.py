@@ -16,7 +16,7 @@ from typing import Final, get_args
 from aml_train.core.git import Origin
 from aml_train.core.tags import TAG_GATE
 from aml_train.gate import GateWord as GateWord
-from aml_train.jobs import KEY_LENGTH, JobService, JobStatus, JobView
+from aml_train.jobs import KEY_LENGTH, JobStatus, JobView, Workspace
 
 #: Followed by the branch's name.
 TAG_VERDICT: Final = "aml-train.verdict."
@@ -65,7 +65,7 @@ def read_verdict(tags: Mapping[str, str], branch: str) -> BranchVerdict | None:
 
 
 def record_verdict(
-    service: JobService, job: JobView, origin: Origin | None, gate: GateWord, *, now: datetime.datetime
+    service: Workspace, job: JobView, origin: Origin | None, gate: GateWord, *, now: datetime.datetime
 ) -> None:
     """Record the gate's decision in the job's tags, for people and for the branch.
 
@@ -92,7 +92,7 @@ def record_verdict(
 
 
 def latest_passed(
-    service: JobService, origin: Origin | None, branch: str, *, besides: str | None = None
+    service: Workspace, origin: Origin | None, branch: str, *, besides: str | None = None
 ) -> tuple[JobView | None, str]:
     """Return the job of the last run of *branch* that passed.
 

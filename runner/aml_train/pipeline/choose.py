@@ -12,11 +12,11 @@ from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.image import JobImage
 from aml_train.jobs import (
-    JobService,
     JobSpec,
     JobStatus,
     JobTemplate,
     JobView,
+    Workspace,
     difference,
     in_one_line,
     job_parts,
@@ -43,7 +43,7 @@ class Choice:
     before: JobView | None = None
 
 
-def attempts(template: JobTemplate, service: JobService, image: JobImage) -> Iterator[tuple[JobSpec, JobView | None]]:
+def attempts(template: JobTemplate, service: Workspace, image: JobImage) -> Iterator[tuple[JobSpec, JobView | None]]:
     """Yield each attempt with its job, and at last the next one, which has none.
 
     Raises:
@@ -67,7 +67,7 @@ def attempts(template: JobTemplate, service: JobService, image: JobImage) -> Ite
 
 def choose_attempt(
     template: JobTemplate,
-    service: JobService,
+    service: Workspace,
     image: JobImage,
     *,
     fresh: bool,
@@ -92,7 +92,7 @@ def choose_attempt(
 
 
 def why_submitted(
-    template: JobTemplate, service: JobService, image: JobImage, before: JobView | None, *, fresh: bool
+    template: JobTemplate, service: Workspace, image: JobImage, before: JobView | None, *, fresh: bool
 ) -> str:
     """Return in one line why there is no job to attach to.
 
@@ -131,14 +131,14 @@ def why_submitted(
     return f"Trains, as these differ from the last job, {last.name}: {in_one_line(found)}."
 
 
-def _last_named(stem: str, service: JobService) -> JobView | None:
+def _last_named(stem: str, service: Workspace) -> JobView | None:
     """Return the newest job of *stem* with a computed name; None for none."""
     name = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{12}}-\d+")
     newest = itertools.islice(service.tagged_jobs(TAG_FINGERPRINT), _MOST_LOOKED_AT)
     return next((view for view in newest if name.fullmatch(view.name)), None)
 
 
-def named_job(template: JobTemplate, service: JobService, image: JobImage, name: str) -> JobSpec:
+def named_job(template: JobTemplate, service: Workspace, image: JobImage, name: str) -> JobSpec:
     """Return the job under the given *name*.
 
     Raises:
@@ -150,7 +150,7 @@ def named_job(template: JobTemplate, service: JobService, image: JobImage, name:
     return replace(job, name=name, document={**job.document, "name": name})
 
 
-def latest_attempt(template: JobTemplate, service: JobService, image: JobImage) -> JobView | None:
+def latest_attempt(template: JobTemplate, service: Workspace, image: JobImage) -> JobView | None:
     """Return the latest attempt's job, however it ended; None where there is none."""
     *known, _ = attempts(template, service, image)
     return known[-1][1] if known else None

@@ -14,7 +14,7 @@ from aml_train.core.comparison import Side
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.git import Origin
 from aml_train.gate import read_values
-from aml_train.jobs import JobService
+from aml_train.jobs import Workspace
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 
 Kind = Literal["job", "model", "stage", "branch", "file", "baseline"]
@@ -86,7 +86,7 @@ class Project:
 
 
 def find_side(
-    workspace: Callable[[], JobService],
+    workspace: Callable[[], Workspace],
     reference: Reference,
     project: Callable[[], Project],
     *,
@@ -144,7 +144,7 @@ def _baseline(reference: Reference, project: Project | None) -> BaselineConfig:
     return project.config.baseline
 
 
-def _timed(service: JobService, side: Side, now: datetime.datetime) -> Side:
+def _timed(service: Workspace, side: Side, now: datetime.datetime) -> Side:
     """Add how long the job ran, or has been running."""
     if side.job is None or service.find(side.job) is None:
         return side

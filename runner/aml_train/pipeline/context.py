@@ -11,7 +11,7 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Listener, Notice, Stage, report_stage
 from aml_train.core.masking import Masker
-from aml_train.jobs import JobService, LiveJob
+from aml_train.jobs import LiveJob, Workspace
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import RunOptions, RunResult
 from aml_train.pipeline.sdk import SdkLoader
@@ -83,7 +83,7 @@ class RunContext:
         """Report a warning."""
         self.emit(Notice(text=text, level="warning"))
 
-    def track(self, job: str, service: JobService) -> LiveJob:
+    def track(self, job: str, service: Workspace) -> LiveJob:
         """Make *job* the active one, which an interruption cancels or detaches.
 
         This comes before anything is sent.

@@ -27,7 +27,7 @@ from aml_train.gate import (
     problem_of,
     read_value,
 )
-from aml_train.jobs import JobService, read_tables, settle_logged, settle_metrics
+from aml_train.jobs import Workspace, read_tables, settle_logged, settle_metrics
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 
 #: Bytes of a file that a value is read from.
@@ -55,7 +55,7 @@ class _Metrics:
 
 
 def evaluate(
-    service: JobService,
+    service: Workspace,
     job: str,
     rules: Sequence[GateRule],
     baseline: BaselineConfig | None,
@@ -112,7 +112,7 @@ def evaluate(
 
 
 def check_baseline(
-    service: JobService,
+    service: Workspace,
     rules: Sequence[GateRule],
     baseline: BaselineConfig | None,
     *,
@@ -160,7 +160,7 @@ def check_baseline(
 
 
 def look_up_baseline(
-    service: JobService, rules: Sequence[GateRule], baseline: BaselineConfig | None, *, origin: Origin | None = None
+    service: Workspace, rules: Sequence[GateRule], baseline: BaselineConfig | None, *, origin: Origin | None = None
 ) -> FoundBaseline | None:
     """Return the present baseline for a job that was submitted earlier.
 
@@ -175,9 +175,7 @@ def look_up_baseline(
     return find_baseline(service, [], baseline, origin=origin)[0]
 
 
-def _read_metrics(
-    service: JobService, job: str, rules: Sequence[GateRule], *, clock: Clock, pause: float
-) -> _Metrics:
+def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, clock: Clock, pause: float) -> _Metrics:
     """Read what the job logged, once it settles.
 
     That is metrics, columns of tables that rules name, and values of files.
@@ -199,7 +197,7 @@ def _read_metrics(
 
 
 def _read_others(
-    service: JobService, job: str, known: Mapping[str, float], wanted: Sequence[str], *, clock: Clock, pause: float
+    service: Workspace, job: str, known: Mapping[str, float], wanted: Sequence[str], *, clock: Clock, pause: float
 ) -> tuple[LoggedSet, str]:
     """Return what was logged other than numbers, or why that is not known.
 
@@ -214,7 +212,7 @@ def _read_others(
 
 
 def _read_values(
-    service: JobService, job: str, sources: Mapping[str, JsonValue]
+    service: Workspace, job: str, sources: Mapping[str, JsonValue]
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Return the values that files of the job have, and why others have none.
 
@@ -238,7 +236,7 @@ def _read_values(
 
 
 def _look_up(
-    service: JobService,
+    service: Workspace,
     rules: Sequence[GateRule],
     config: BaselineConfig | None,
     origin: Origin | None,
@@ -261,7 +259,7 @@ def _has_data(baseline: BaselineConfig) -> bool:
     return baseline.file is None and baseline.data != "ignore"
 
 
-def _candidate(service: JobService, job: str, last: Mapping[str, float]) -> Side:
+def _candidate(service: Workspace, job: str, last: Mapping[str, float]) -> Side:
     view = service.find(job)
     if view is None:
         return Side(title=f"the job {job}", job=job, metrics=last)

@@ -14,10 +14,10 @@ from aml_train.jobs import (
     Spending,
     Watch,
     attempt_of,
-    follow,
     may_follow,
     next_name,
     number_of,
+    resubmit,
     retries_of,
 )
 from aml_train.pipeline.context import RunContext
@@ -106,7 +106,7 @@ def _resubmit(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJo
     If another run has submitted it, attach to it.
     """
     service = target.service
-    view, spec, attached = follow(service, job.view, job.spec, answer_for=lambda name: ctx.track(name, service))
+    view, spec, attached = resubmit(service, job.view, job.spec, answer_for=lambda name: ctx.track(name, service))
     job = SubmittedJob(view=view, spec=spec, attached=attached, ours=job.ours or not attached)
     report_job(ctx, job)
     return job

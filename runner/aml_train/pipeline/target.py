@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from aml_train.core.clock import Clock
 from aml_train.core.events import Listener
 from aml_train.image import ImageSpec, Tested, TestSpec
-from aml_train.jobs import JobService, Pace
+from aml_train.jobs import Pace, Workspace
 from aml_train.pipeline.plan import Plan
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Target(Protocol):
     """A target that is ready for a run."""
 
     @property
-    def service(self) -> JobService:
+    def service(self) -> Workspace:
         """The workspace's jobs, metrics and models."""
 
     @property
@@ -157,10 +157,10 @@ def open_workspace(host: Host, target: TargetConfig, directory: Path, emit: List
     """
     if target.kind == "azure":
         return _connect_azure(host, target, directory, emit)
-    from aml_train.local import EmulatorSettings, find_running, start
+    from aml_train.local import EmulatorSettings, find_emulator, start_emulator
 
     settings = EmulatorSettings.from_environment(host.environ)
-    return _connect_local(host, find_running(settings) or start(settings, emit), settings)
+    return _connect_local(host, find_emulator(settings) or start_emulator(settings, emit), settings)
 
 
 def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Connection | None:
@@ -174,10 +174,10 @@ def find_open_workspace(host: Host, target: TargetConfig, directory: Path) -> Co
     """
     if target.kind == "azure":
         return _connect_azure(host, target, directory, lambda _event: None)
-    from aml_train.local import EmulatorSettings, find_running
+    from aml_train.local import EmulatorSettings, find_emulator
 
     settings = EmulatorSettings.from_environment(host.environ)
-    info = find_running(settings)
+    info = find_emulator(settings)
     return None if info is None else _connect_local(host, info, settings)
 
 
@@ -250,16 +250,16 @@ class DataTargets:
         return self._opened[target.name]
 
     def _local(self, target: TargetConfig) -> DataWorkspace:
-        from aml_train.azure import AzureRest, HttpWay, Workspace, sign_in_to_azure, workspace_of
-        from aml_train.local import EmulatorSettings, client_environment, info, start
+        from aml_train.azure import AzureRest, HttpWay, WorkspaceId, sign_in_to_azure, workspace_of
+        from aml_train.local import EmulatorSettings, client_environment, emulator_info, start_emulator
 
         environ = self._host.environ
         settings = EmulatorSettings.from_environment(environ)
-        found = info(settings) or start(settings, self._emit)
+        found = emulator_info(settings) or start_emulator(settings, self._emit)
         variables = client_environment(found, environ)
         way = HttpWay(proxy=variables["HTTPS_PROXY"], ca_bundle=variables["REQUESTS_CA_BUNDLE"])
         credential = sign_in_to_azure({**variables, "AML_TRAIN_SIGN_IN": "secret"}, options=way.azure_options())
-        place = Workspace(
+        place = WorkspaceId(
             subscription_id=found.subscription_id, resource_group=found.resource_group, name=found.workspace
         )
         return workspace_of(AzureRest(place, credential, session=way.session()), credential, way, target.name)

@@ -20,7 +20,7 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from aml_train.azure.compute import ensure_cluster
-from aml_train.azure.http import Workspace
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import SignIn
 from aml_train.config.sections.targets import ClusterConfig
@@ -40,7 +40,7 @@ COUNT = max(1, CASES // 50)
 MOST_SECONDS = 2400.0
 POLLERS = "LROPoller"
 
-WORKSPACE = Workspace(subscription_id="00000000-0000-0000-0000-000000000001", resource_group="g", name="w")
+WORKSPACE = WorkspaceId(subscription_id="00000000-0000-0000-0000-000000000001", resource_group="g", name="w")
 CLUSTER = ClusterConfig(name="c", size="Standard_DS3_v2", where="aml-train.yml:1")
 CODE = f"{WORKSPACE.path}/codes/n/versions/1"
 SYSTEM = {"createdAt": "2026-01-01T00:00:00Z", "createdBy": "me", "createdByType": "User"}
@@ -256,13 +256,13 @@ def submitted(service: AzureV2) -> JobView:
 
 
 def submitted_again(service: AzureV2) -> JobView:
-    found = service.submit_again("old", "new", tags={TAG_FINGERPRINT: "f"}, submission=CancelToken())
+    found = service.resubmit("old", "new", tags={TAG_FINGERPRINT: "f"}, submission=CancelToken())
     assert (found.name, found.tags[TAG_RESUBMITTED]) == ("new", "old")
     return found
 
 
 def resubmitted(service: AzureV2) -> JobView:
-    found = service.resubmit("old", "new", compute="azureml:c")
+    found = service.copy_job("old", "new", compute="azureml:c")
     assert found.name == "new"
     return found
 
@@ -290,8 +290,8 @@ def clustered(service: AzureV2) -> None:
 
 OPERATIONS: Mapping[str, Callable[[AzureV2], object]] = {
     "submit": submitted,
-    "submit_again": submitted_again,
-    "resubmit": resubmitted,
+    "resubmit": submitted_again,
+    "copy_job": resubmitted,
     "register": registered,
     "ensure_cluster": clustered,
 }

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pytest_docker.plugin import Services
 
-from aml_train.local import lifecycle as emulator
-from aml_train.local.lifecycle import EmulatorSettings
+from aml_train.local.admin import emulator_info
+from aml_train.local.settings import EmulatorSettings
 from tests.integration.emulator.test_container import User
 from tests.support.ports import free_port
 
@@ -58,7 +58,7 @@ def test_a_users_script_works_against_the_composed_service(
     port, registry_port = ports
     assert docker_services.port_for("azureml", 7380) == port
     settings = EmulatorSettings(name="composed", port=port, registry_port=registry_port)
-    info = emulator.info(settings)
+    info = emulator_info(settings)
     assert info is not None
     user = User(info, tmp_path)
     job = user.submit("python train.py ${{inputs.rate}} ${{inputs.data}} ${{outputs.model}}")

@@ -17,12 +17,11 @@ import docker
 import pytest
 import requests
 
+from aml_train import local as emulator
 from aml_train.core.docker import buildkit_cli
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.core.events import Event, Notice
-from aml_train.local import lifecycle as emulator
-from aml_train.local.lifecycle import EmulatorInfo, EmulatorSettings
-from aml_train.local.settings import INSIDE_REGISTRY_PORT
+from aml_train.local.settings import INSIDE_REGISTRY_PORT, EmulatorInfo, EmulatorSettings
 from scripts.bootstrap.sources import SOURCE_LABEL, emulator_reference, emulator_source, project_version
 from tests.integration.emulator.job_reach import WANTED, reached
 from tests.support import emulator_client
@@ -88,7 +87,7 @@ def settings(image: str) -> Iterator[EmulatorSettings]:
         name=f"aml-emulator-test-{secrets.token_hex(4)}", image=image, port=free_port(), registry_port=free_port()
     )
     yield made
-    emulator.reset(made)
+    emulator.reset_emulator(made)
 
 
 @dataclasses.dataclass
@@ -128,14 +127,14 @@ def ignore(_event: Event) -> None:
 @pytest.mark.full
 def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.DockerClient, tmp_path: Path) -> None:
     events: list[Event] = []
-    info = emulator.start(settings, events.append)
+    info = emulator.start_emulator(settings, events.append)
     assert [event.text for event in events if isinstance(event, Notice)] == [
         f"Starting the local AzureML in the container {settings.name}"
     ]
     assert info.version == project_version(ROOT)
-    assert emulator.start(settings, events.append) == info
+    assert emulator.start_emulator(settings, events.append) == info
     assert len(events) == 1
-    assert emulator.info(settings) == info
+    assert emulator.emulator_info(settings) == info
 
     page = requests.get(f"{settings.page_origin}/ui/", timeout=SECONDS)
     assert (page.status_code, "There are no runs yet" in page.text) == (200, True)
@@ -155,17 +154,17 @@ def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.
     assert user("wait", long, "Running") == "Running"
     changed = dataclasses.replace(settings, max_jobs=3)
     with pytest.raises(ServiceError, match=f"with other settings, and jobs run in it: {long}"):
-        emulator.start(changed, ignore)
-    assert emulator.stop(settings)
-    assert not emulator.stop(settings)
-    assert emulator.info(settings) is None
-    assert emulator.status(settings) == {"name": settings.name, "state": "exited"}
-    assert emulator.start(settings, ignore) == info
+        emulator.start_emulator(changed, ignore)
+    assert emulator.stop_emulator(settings)
+    assert not emulator.stop_emulator(settings)
+    assert emulator.emulator_info(settings) is None
+    assert emulator.emulator_status(settings) == {"name": settings.name, "state": "exited"}
+    assert emulator.start_emulator(settings, ignore) == info
     assert user("status", name) == "Completed"
     assert user("status", long) == "Running"
 
     # Made anew while a job runs: the job finds it again, under the same name on its network.
-    assert emulator.start(changed, ignore, replace_busy=True) == info
+    assert emulator.start_emulator(changed, ignore, replace_busy=True) == info
     deadline = time.monotonic() + 300
     while (names := aliases(engine, settings, long)) != ["azureml"] and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -176,13 +175,13 @@ def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.
     assert user("status", name) == "Completed"
     # A job is let go of once its container is gone, which is after its end.
     deadline = time.monotonic() + 300
-    while (state := emulator.status(changed)).get("active") and time.monotonic() < deadline:
+    while (state := emulator.emulator_status(changed)).get("active") and time.monotonic() < deadline:
         time.sleep(0.1)
     assert (state["state"], state["active"], state["unsupported"]) == ("running", [], {})
-    assert any("ready" in line for line in emulator.logs(changed))
+    assert any("ready" in line for line in emulator.emulator_logs(changed))
 
-    emulator.reset(changed)
-    assert emulator.status(changed) == {"name": settings.name, "state": "absent"}
+    emulator.reset_emulator(changed)
+    assert emulator.emulator_status(changed) == {"name": settings.name, "state": "absent"}
     assert engine.volumes.list(filters={"name": settings.volume}) == []
     own = {"label": f"org.aml-train.emulator.instance={info.instance}"}
     assert engine.networks.list(filters=dict(own)) == []
@@ -192,7 +191,7 @@ def test_its_life_and_a_users_script(settings: EmulatorSettings, engine: docker.
 def test_an_image_that_was_pushed_runs_by_its_digest(
     settings: EmulatorSettings, engine: docker.DockerClient, tmp_path: Path
 ) -> None:
-    info = emulator.start(settings, ignore)
+    info = emulator.start_emulator(settings, ignore)
     repository = f"{info.registry_engine_name}/jobs"
     engine.images.get(BASE).tag(repository, "1")
     try:
@@ -207,13 +206,13 @@ def test_an_image_that_was_pushed_runs_by_its_digest(
 
 @pytest.mark.full
 def test_a_job_goes_with_a_reset(settings: EmulatorSettings, engine: docker.DockerClient, tmp_path: Path) -> None:
-    info = emulator.start(settings, ignore)
+    info = emulator.start_emulator(settings, ignore)
     user = User(info, tmp_path)
     name = user.submit("sleep 36000")
     assert user("wait", name, "Running") == "Running"
     own = {"label": f"org.aml-train.emulator.instance={info.instance}"}
     assert len(engine.containers.list(filters=dict(own), sparse=True)) == 1
-    emulator.reset(settings)
+    emulator.reset_emulator(settings)
     assert engine.containers.list(all=True, filters=dict(own), sparse=True) == []
     assert engine.networks.list(filters=dict(own)) == []
 
@@ -222,7 +221,7 @@ def test_a_port_that_is_taken_is_named(settings: EmulatorSettings) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = int(taken.getsockname()[1])
         with pytest.raises(ServiceError, match=rf"the port {port} is taken\.(.|\n)*AML_TRAIN_EMULATOR_REGISTRY_PORT"):
-            emulator.start(dataclasses.replace(settings, registry_port=port), ignore)
+            emulator.start_emulator(dataclasses.replace(settings, registry_port=port), ignore)
 
 
 @pytest.mark.full
@@ -231,14 +230,14 @@ def test_an_image_that_is_nowhere_is_told_with_the_remedy(settings: EmulatorSett
     with pytest.raises(
         ImageError, match=r"aml-emulator:none is not on the engine and cannot be pulled(.|\n)*make emulator-image"
     ):
-        emulator.start(missing, ignore)
+        emulator.start_emulator(missing, ignore)
 
 
 def test_a_container_of_somebody_else_is_left_alone(settings: EmulatorSettings, engine: docker.DockerClient) -> None:
     foreign = engine.containers.create(BASE, name=settings.name)
     try:
         with pytest.raises(ServiceError, match="that is not a local AzureML"):
-            emulator.start(settings, ignore)
+            emulator.start_emulator(settings, ignore)
     finally:
         foreign.remove()
 
@@ -247,14 +246,14 @@ def test_a_container_of_somebody_else_is_left_alone(settings: EmulatorSettings, 
 def test_one_that_does_not_get_ready_shows_its_log(settings: EmulatorSettings) -> None:
     broken = dataclasses.replace(settings, max_jobs=1000)
     with pytest.raises(ServiceError, match=r"ended with status code 2\. Its log ends with:\n(.|\n)*--max-jobs"):
-        emulator.start(broken, ignore)
+        emulator.start_emulator(broken, ignore)
 
 
 @pytest.mark.full
 def test_a_job_of_the_container_reaches_azures_services_alone(settings: EmulatorSettings, tmp_path: Path) -> None:
     """The emulator's container is on the job's network with all its ports."""
-    info = emulator.start(settings, lambda _event: None)
+    info = emulator.start_emulator(settings, lambda _event: None)
     variables = emulator.client_environment(info, os.environ, cache=tmp_path)
     with emulator_client.signed_in(variables) as session:
         assert reached(session, dataclasses.asdict(info), registry_port=INSIDE_REGISTRY_PORT) == WANTED
-    assert emulator.info(settings) == info
+    assert emulator.emulator_info(settings) == info

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from aml_train.azure.acr_login import AcrLogin
+from aml_train.azure.acr import AcrLogin
 from aml_train.core.errors import ImageError
 from aml_train.image.push import pull_image, push_image, read_back, release
 from aml_train.image.registry.auth import RegistryAuth

@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from aml_emulator.identity.tokens import REGISTRY_ACCESS_SECONDS, REGISTRY_REFRESH_SECONDS
-from aml_train.azure.acr_login import AcrLogin
+from aml_train.azure.acr import AcrLogin
 from aml_train.core.docker import BuildCli
 from aml_train.core.events import Notice
 from aml_train.image.ensure import ensure_image

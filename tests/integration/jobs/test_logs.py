@@ -76,7 +76,7 @@ def test_a_log_that_begins_anew_is_shown_from_its_start(following: Following, se
 
     assert following.watch(job, go) is None
     text = following.text()
-    assert text.startswith("first attempt\n--- this log begins anew")
+    assert text.startswith("first attempt\n--- this log starts again")
     assert text.endswith(f"---\n{second}\nend\n")
 
 

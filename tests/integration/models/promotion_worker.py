@@ -20,8 +20,8 @@ from typing import Any
 
 from aml_train.azure.blob.datastores import workspace_of
 from aml_train.azure.blob.lease import AzureLeases
+from aml_train.azure.http import HttpWay
 from aml_train.azure.sdk_v2 import AzureV2
-from aml_train.azure.transport import HttpWay
 from aml_train.config.sections.gate import GateRule
 from aml_train.config.sections.model import StagePolicy
 from aml_train.config.sections.targets import TargetConfig

@@ -11,10 +11,9 @@ from urllib.parse import quote
 
 import pytest
 
-from aml_train.azure import code_hash, code_upload
-from aml_train.azure.code_hash import read_snapshot
-from aml_train.azure.code_upload import ensure_code
-from aml_train.azure.http import Workspace
+from aml_train.azure import code as azure_code
+from aml_train.azure.code import ensure_code, read_snapshot
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError
@@ -31,7 +30,7 @@ class Recording(AzureRest):
 
     def __init__(self, emulator: Emulator) -> None:
         info = emulator.info
-        workspace = Workspace(
+        workspace = WorkspaceId(
             subscription_id=info["subscription_id"], resource_group=info["resource_group"], name=info["workspace"]
         )
         super().__init__(workspace, sign_in_to_azure({**os.environ, "AML_TRAIN_SIGN_IN": "secret"}))
@@ -118,8 +117,8 @@ def test_azure_ai_ml_reuses_ours_and_we_reuse_its(emulator: Emulator, rest: Reco
 def test_long_files_go_in_blocks(
     emulator: Emulator, rest: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(code_hash, "BLOCK", 1000)
-    monkeypatch.setattr(code_upload, "_SMALL", 500)
+    monkeypatch.setattr(azure_code, "BLOCK", 1000)
+    monkeypatch.setattr(azure_code, "_SMALL", 500)
     data = bytes(range(256)) * 50
     asset = ensure_code(rest, FileSet.collect_code(project(tmp_path, big=data)), CancelToken())
     assert blobs(emulator, asset, rest)["big"] == data
@@ -131,7 +130,7 @@ def test_an_upload_that_is_called_off_leaves_no_asset(
 ) -> None:
     code = project(tmp_path, **{f"file{number}": bytes([number]) for number in range(60)})
     submission, sent = CancelToken(), threading.Event()
-    original = code_upload._Upload._put
+    original = azure_code._Upload._put
 
     def put(self: Any, *given: Any) -> None:
         original(self, *given)
@@ -140,7 +139,7 @@ def test_an_upload_that_is_called_off_leaves_no_asset(
             assert submission.cancel()
 
     with monkeypatch.context() as patched:
-        patched.setattr(code_upload._Upload, "_put", put)
+        patched.setattr(azure_code._Upload, "_put", put)
         with pytest.raises(CancelledError, match="called off"):
             ensure_code(rest, FileSet.collect_code(code), submission)
     assert sent.is_set()
@@ -161,7 +160,7 @@ def test_a_file_that_changes_under_the_upload_leaves_no_asset(
         (code / "late").write_bytes(b"after!")
         return snapshot
 
-    monkeypatch.setattr(code_upload, "read_snapshot", read)
+    monkeypatch.setattr(azure_code, "read_snapshot", read)
     with pytest.raises(InvalidError, match="late changed while it was read"):
         ensure_code(rest, files, CancelToken())
     assert listed(rest, code) == []

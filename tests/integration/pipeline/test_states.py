@@ -128,7 +128,10 @@ def test_every_end_has_its_code_its_word_and_its_remedy(aml_train: AmlTrain, tmp
     assert verdict(ends["unpulled"]) == (5, "job-failed", "image-registry-unreachable")
     assert "the compute's network" in ends["unpulled"].events[-1]["hint"]
     assert verdict(ends["late"]) == (7, "timed-out", "cancelled")
-    assert "(watch.run-timeout); it was told to cancel, and is Canceled." in ends["late"].events[-1]["message"]
+    assert (
+        "(watch.run-timeout); its cancellation was requested, and it is Canceled."
+        in ends["late"].events[-1]["message"]
+    )
 
     slow = {name: submit(name, "echo up; sleep 9000") for name in ("faulty", "quota", "odd")}
     for running in slow.values():
@@ -145,7 +148,7 @@ def test_every_end_has_its_code_its_word_and_its_remedy(aml_train: AmlTrain, tmp
     provoke(emulator, "odd", "show?status=Meditating")
     ends = {name: running.ended() for name, running in slow.items()}
     assert verdict(ends["faulty"]) == (5, "job-failed", "service-error")
-    assert "by a fault of AzureML and not of its own: Storage is away." in ends["faulty"].events[-1]["message"]
+    assert "by a fault of AzureML, not of the job: Storage is away." in ends["faulty"].events[-1]["message"]
     assert verdict(ends["quota"]) == (8, "service-error", "no-quota")
     assert verdict(ends["odd"])[:2] == (8, "service-error")
     assert "the job status 'Meditating', which this version does not know" in ends["odd"].events[-1]["message"]

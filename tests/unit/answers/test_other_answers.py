@@ -13,14 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_train.azure.refusals import claims_of, reason, remedy
+from aml_train.azure.sign_in import claims_of, reason, remedy
 from aml_train.core import retry as retries
 from aml_train.core.answers import clean, date_of, is_within, split, trace_of
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.image.records import parse_record
 from aml_train.image.registry.auth import parse_challenge
-from aml_train.jobs.endings import failure_of
-from aml_train.jobs.states import JobStatus
+from aml_train.jobs.states import JobStatus, failure_of
 from aml_train.local import admin as emulator_admin
 from aml_train.local.settings import EmulatorSettings
 from aml_train.models.promotion.record import Change, Record, decode, encode
@@ -120,7 +119,7 @@ def administration(choices: Choices) -> None:
     settings_ = EmulatorSettings()
     Connection.reply = reply_of(choices, as_json(INFO))
     try:
-        found = emulator_admin.read_info(settings_)
+        found = emulator_admin.emulator_info(settings_)
         emulator_admin.healthy(settings_)
     except ServiceError as error:
         str(error).encode()
@@ -157,7 +156,7 @@ def test_valid_contents_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
     assert decode(RECORD, "m").pending == CHANGE
     assert parse_record(RECORD_BLOB).command == "pytest"
     Connection.reply = as_json(INFO)
-    found = emulator_admin.read_info(EmulatorSettings())
+    found = emulator_admin.emulator_info(EmulatorSettings())
     assert found is not None
     assert found.workspace == "x"
 

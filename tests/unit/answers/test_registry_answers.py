@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from aml_train.azure.acr_login import AcrLogin
+from aml_train.azure.acr import AcrLogin
 from aml_train.image.readiness.check import FACTS_TYPE, load_facts
 from aml_train.image.records import RECORD_TYPE, load_document, load_record, record_tag
 from aml_train.image.registry.auth import RegistryAuth

@@ -15,11 +15,11 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from aml_train.azure.blob.container import AzureBlobs
 from aml_train.azure.blob.datastores import Access
 from aml_train.azure.blob.lease import AzureLeases
+from aml_train.azure.blob.storage import AzureBlobs
+from aml_train.azure.http import HttpWay
 from aml_train.azure.sign_in import sign_in_to_azure
-from aml_train.azure.transport import HttpWay
 from aml_train.core.clock import Clock
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 

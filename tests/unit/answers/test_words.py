@@ -10,7 +10,7 @@ import azure.identity  # noqa: F401 - its import looks for processes, which a te
 import pytest
 import requests
 
-from aml_train.azure.http import Workspace
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import REACH, Answer, Pages, is_within, trace_of
@@ -34,7 +34,7 @@ def asking(reply: Reply | Exception) -> AzureRest:
             raise reply
         return reply
 
-    workspace = Workspace(subscription_id="s", resource_group="g", name="w")
+    workspace = WorkspaceId(subscription_id="s", resource_group="g", name="w")
     return AzureRest(workspace, SignIn(Signed(), way="secret"), session=Answering(valid).session())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import azure.identity  # noqa: F401 - its import looks for processes, which a test may not
@@ -14,9 +14,10 @@ import requests
 from aml_train.azure.acr import pull_doubt
 from aml_train.azure.blob.address import Asset, JobOutput
 from aml_train.azure.blob.datastores import DataWorkspace
-from aml_train.azure.code_upload import _ask, _find
-from aml_train.azure.compute import _check_size, _settled
-from aml_train.azure.http import Workspace
+from aml_train.azure.browse import JobFilter, describe_job, list_jobs
+from aml_train.azure.code import _ask, _find
+from aml_train.azure.compute import _check_size, _settled, check_kind, differences
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.models import AzureCatalogue
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.target import _check_compute, _check_workspace, login_server
@@ -24,13 +25,12 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.gate.logged import columns_of
-from aml_train.jobs.browse import Filter, describe_job, list_jobs, tables_of_job
-from aml_train.jobs.cluster import check_kind, differences
-from aml_train.jobs.workspace import JobService, LogBeganAnewError, Placement
+from aml_train.jobs.metrics import tables_of_job
+from aml_train.jobs.workspace import LogBeganAnewError, Placement, Workspace
 from aml_train.models.promotion.catalogue import Catalogue
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 
-WORKSPACE = Workspace(subscription_id="s", resource_group="g", name="w")
+WORKSPACE = WorkspaceId(subscription_id="s", resource_group="g", name="w")
 ARM = "https://management.azure.com"
 REGISTRY = f"{WORKSPACE.path}/registries/acr"
 CLUSTER = ClusterConfig(name="c", size="Standard_DS3_v2", where="aml-train.yml:1")
@@ -217,9 +217,9 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "change_tags": lambda: catalogue().change_tags("m", "1", {"a": None, "x": "y"}, guard=nothing),
     "environment_image": lambda: catalogue().environment_image("j"),
     "has_data": lambda: catalogue().has_data("d", "1"),
-    "list_jobs": lambda: list(list_jobs(rest(), Filter(name="*"))),
+    "list_jobs": lambda: list(list_jobs(rest(), JobFilter(name="*"))),
     "describe_job": lambda: describe_job(rest(), "j"),
-    "tables_of_job": lambda: tables_of_job(rest(), "j", {}),
+    "tables_of_job": lambda: tables_of_job(cast(Workspace, rest()), "j", {}),
     "datastores": lambda: list(data().datastores()),
     "default_datastore": lambda: data().default_datastore(),
     "locate an asset": lambda: data().locate(Asset(name="a", version=None)),
@@ -235,7 +235,7 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "settled cluster": lambda: settled(),
     "check_size": lambda: _check_size(rest(), CLUSTER),  # type: ignore[arg-type]
 }
-ELSEWHERE = {"prepare", "submit", "submit_again", "output_paths", "register"}
+ELSEWHERE = {"prepare", "submit", "resubmit", "output_paths", "register"}
 
 
 def settled() -> object:
@@ -251,7 +251,7 @@ def operations_of(protocol: type) -> Iterator[str]:
 
 
 def test_every_operation_is_tried() -> None:
-    assert {*operations_of(JobService), *operations_of(Catalogue)} <= {*OPERATIONS, *ELSEWHERE}
+    assert {*operations_of(Workspace), *operations_of(Catalogue)} <= {*OPERATIONS, *ELSEWHERE}
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

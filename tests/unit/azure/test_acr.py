@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.azure import acr_login as acr
+from aml_train.azure import acr
 from aml_train.azure.acr import grants_pull, location_of, password_of, pull_doubt
 from aml_train.azure.clouds import AZURE_PUBLIC
 from aml_train.azure.workspace import AzureRest
@@ -93,7 +93,7 @@ def test_docker_login_stands_in_for_an_identity_that_is_refused(
     (notice,) = heard
     assert isinstance(notice, Notice)
     assert notice.level == "warning"
-    assert notice.text.endswith(f"What docker login keeps for {HOST} is used instead.")
+    assert notice.text.endswith(f"The credentials that docker login keeps for {HOST} are used instead.")
     refusing(monkeypatch, transient=True)
     with pytest.raises(ServiceError, match="refused the sign-in"):
         located(HOST, settings, DOCKER_CONFIG=str(tmp_path))

@@ -10,7 +10,7 @@ import pytest
 import requests
 import requests.adapters
 
-from aml_train.azure.acr_login import TOKEN_USER, AcrLogin
+from aml_train.azure.acr import TOKEN_USER, AcrLogin
 from aml_train.core.errors import ServiceError
 
 HOST = "my.azurecr.io"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from aml_train.azure.hosts import address_of
-from aml_train.azure.http import AzureHttp, Workspace
+from aml_train.azure.clouds import address_of
+from aml_train.azure.http import AzureHttp, WorkspaceId
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 
@@ -58,7 +58,7 @@ class Http(AzureHttp):
     """Answers by address."""
 
     def __init__(self, answers: dict[str, Any]) -> None:
-        workspace = Workspace(subscription_id="s", resource_group="g", name="w")
+        workspace = WorkspaceId(subscription_id="s", resource_group="g", name="w")
         super().__init__(workspace, credential=None, session=None)  # type: ignore[arg-type]
         self.answers = {self.arm(""): answers.pop("workspace"), **answers}
         self.asked: list[str] = []

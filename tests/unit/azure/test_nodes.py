@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from aml_train.azure.clouds import AZURE_PUBLIC
-from aml_train.azure.http import Workspace
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.nodes import node_kind, waiting_reason
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import ServiceError
@@ -22,7 +22,7 @@ class Rest(AzureRest):
     """A workspace whose answers are given: path → JSON, or an error."""
 
     def __init__(self, **answers: Any) -> None:
-        super().__init__(Workspace(subscription_id="s", resource_group="g", name="w"), None, AZURE_PUBLIC)  # type: ignore[arg-type]
+        super().__init__(WorkspaceId(subscription_id="s", resource_group="g", name="w"), None, AZURE_PUBLIC)  # type: ignore[arg-type]
         self.answers = {"vmSizes": SIZES, **answers}
 
     def location(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.azure.refusals import claims_of, reason, remedy
+from aml_train.azure.sign_in import claims_of, reason, remedy
 
 CLAIMS = {
     "iss": "https://token.actions.githubusercontent.com",

@@ -10,7 +10,7 @@ import pytest
 
 from aml_train.azure import target
 from aml_train.azure.clouds import cloud_named
-from aml_train.azure.http import Workspace
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sdk_v2 import translate
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
@@ -19,7 +19,7 @@ from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Event, Notice
 from tests.support.plain_answers import answered
 
-WORKSPACE = Workspace(subscription_id="sub", resource_group="group", name="space")
+WORKSPACE = WorkspaceId(subscription_id="sub", resource_group="group", name="space")
 GROUP = "https://management.azure.com/subscriptions/sub/resourceGroups/group"
 PROVIDER = f"{GROUP}/providers/Microsoft.MachineLearningServices/workspaces"
 REGISTRY = "/subscriptions/sub/resourceGroups/group/providers/Microsoft.ContainerRegistry/registries/mine"
@@ -103,7 +103,7 @@ def test_a_missing_workspace_where_none_may_be_listed(monkeypatch: pytest.Monkey
     answering(monkeypatch, {PROVIDER: ServiceError("AzureML answered 403")})
     with pytest.raises(ServiceError, match="There is no workspace 'space'") as caught:
         opened()
-    assert str(caught.value.hint).endswith("Which workspaces there are cannot be told: AzureML answered 403")
+    assert str(caught.value.hint).endswith("The workspaces cannot be listed: AzureML answered 403")
 
 
 def test_a_missing_compute_on_the_second_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_another_failure_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ({f"{PROVIDER}/space": {"properties": {}}}, "has no registry of its own yet"),
+        ({f"{PROVIDER}/space": {"properties": {}}}, "has no registry yet"),
         ({f"{PROVIDER}/space": THERE}, "The registry of the workspace space is not there"),
         (
             {f"{PROVIDER}/space": THERE, f"https://management.azure.com{REGISTRY}": ServiceError("answered 403")},

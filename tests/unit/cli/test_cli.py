@@ -124,10 +124,10 @@ def test_the_version_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_the_page_is_opened_only_where_the_local_azureml_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("aml_train.local.lifecycle.info", lambda _settings: None)
+    monkeypatch.setattr("aml_train.local.admin.emulator_info", lambda _settings: None)
     assert run(monkeypatch, "emulator", "open") == 8
     assert "aml-train emulator start" in capsys.readouterr().err
-    monkeypatch.setattr("aml_train.local.lifecycle.info", lambda _settings: object())
+    monkeypatch.setattr("aml_train.local.admin.emulator_info", lambda _settings: object())
     assert run(monkeypatch, "emulator", "open", "a job/1") == 0
     assert capsys.readouterr().out == "http://127.0.0.1:7380/ui/runs/a%20job%2F1\n"
 

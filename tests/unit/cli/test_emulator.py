@@ -43,7 +43,7 @@ class Admin:
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     stand_in = Admin()
-    monkeypatch.setattr(emulator_admin, "ask", stand_in)
+    monkeypatch.setattr(emulator_admin, "request_admin", stand_in)
     return stand_in
 
 

@@ -13,7 +13,7 @@ from aml_train.cli.emulator import _images_by_pattern
 from aml_train.config.load import load_config
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.local import admin as emulator_admin
-from aml_train.local.admin import name_environments
+from aml_train.local.admin import register_environments
 
 
 def test_pairs_are_read() -> None:
@@ -45,7 +45,7 @@ def test_the_first_of_the_file_counts_first(monkeypatch: pytest.MonkeyPatch, tmp
 
     monkeypatch.setattr(emulator_admin, "_ask_at", answer)
     info: Any = SimpleNamespace(host="127.0.0.1", port=7)
-    name_environments(info, images)
+    register_environments(info, images)
     # What is named last counts first.
     assert asked == [
         {"pattern": ["*"], "image": ["any:1"]},
@@ -58,4 +58,4 @@ def test_a_refusal_is_told(answer: Any, why: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(emulator_admin, "_ask_at", lambda *_args, **_options: answer)
     info: Any = SimpleNamespace(host="127.0.0.1", port=7)
     with pytest.raises(ServiceError, match=f"does not take the image of A: {why}"):
-        name_environments(info, {"A": "x:1"})
+        register_environments(info, {"A": "x:1"})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aml_train.azure import run_metrics as azure_logged
 from aml_train.azure.clouds import AZURE_PUBLIC
-from aml_train.azure.http import Workspace, read_answer
+from aml_train.azure.http import WorkspaceId, read_answer
 from aml_train.azure.run_metrics import read_logged
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
@@ -24,7 +24,7 @@ from aml_train.core.tables import MOST_CHARACTERS, MOST_POINTS, Table, masked
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import LIST, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, columns_of, in_order, problem_of
 from aml_train.gate.logged_tables import MOST_BYTES, file_of, tables_of
-from aml_train.jobs.logged_reads import read_tables, settle_logged
+from aml_train.jobs.metrics import read_tables, settle_logged
 from tests.support.fake_workspace import FakeClock, FakeService
 
 
@@ -189,7 +189,7 @@ class Rest(AzureRest):
     """Run history's metrics with given answers: (verb, name, token) → pages."""
 
     def __init__(self, answers: Mapping[tuple[str, str | None, str | None], Any]) -> None:
-        super().__init__(Workspace(subscription_id="s", resource_group="g", name="w"), None, AZURE_PUBLIC)  # type: ignore[arg-type]
+        super().__init__(WorkspaceId(subscription_id="s", resource_group="g", name="w"), None, AZURE_PUBLIC)  # type: ignore[arg-type]
         self.answers = answers
         self.asked: list[str] = []
 
@@ -294,7 +294,7 @@ def test_a_file_that_cannot_be_read_is_told() -> None:
 
     ((table,), _, remark) = read_tables(Broken(), "job", LoggedSet(metrics=(artifact("cm", "confusion_matrix"),)))
     assert (table.kind, table.value) == ("file", "cm")
-    assert remark == "What the job logged in cm is not shown: storage answered 503"
+    assert remark == "The file cm that the job logged is not shown: storage answered 503"
 
 
 JSON = st.recursive(

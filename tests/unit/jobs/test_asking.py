@@ -13,15 +13,15 @@ import stamina
 from requests.adapters import BaseAdapter
 from urllib3 import HTTPResponse
 
-from aml_train.azure.http import Workspace
-from aml_train.azure.making import made
+from aml_train.azure.http import WorkspaceId
+from aml_train.azure.sdk import made
 from aml_train.azure.sdk_v2 import translate
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.errors import AmlTrainError, CancelledError, InvalidError, ServiceError
 
-WORKSPACE = Workspace(subscription_id="s", resource_group="g", name="w")
+WORKSPACE = WorkspaceId(subscription_id="s", resource_group="g", name="w")
 JSON = {"Content-Type": "application/json"}
 
 

@@ -10,8 +10,7 @@ from aml_train.config.sections.watch import CostConfig, Price, RetryConfig
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import CostCounted
 from aml_train.core.tags import TAG_RESUBMITTED, TAG_RETRIES
-from aml_train.jobs.cost import Usage, cap_of, price_of, total
-from aml_train.jobs.spending import Spending, placement_of
+from aml_train.jobs.cost import Spending, Usage, cap_of, placement_of, price_of, total
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, NodeKind, Placement
 from tests.support.fake_workspace import FakeClock, FakeService
@@ -143,7 +142,10 @@ def test_a_run_that_reaches_its_bound_is_cancelled_and_counted() -> None:
     clock = FakeClock()
     outcome, _ = run(make_plan(cost=CostConfig(max_node_hours=0.5)), service, clock=clock)
     assert (outcome.status, outcome.exit_code) == ("cancelled", 7)
-    assert "has reached its bound: 0.5 node hours (cost.max-node-hours); it was told to cancel" in outcome.message
+    assert (
+        "has reached its bound: 0.5 node hours (cost.max-node-hours); its cancellation was requested"
+        in outcome.message
+    )
     assert service.cancelled == [service.submitted[0].name]
     assert 1800 <= clock.time <= 1900
     assert outcome.cost is not None

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.jobs.endings import CONSEQUENCES, Ending, ending_of, exit_code_of, failure_of, headline
-from aml_train.jobs.states import JobStatus
+from aml_train.jobs.states import CONSEQUENCES, Ending, JobStatus, ending_of, exit_code_of, failure_of, headline
 
 S = JobStatus
 E = Ending

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aml_train.core.files import FileSet
-from aml_train.jobs.run_logging import notice, unsent_metrics
+from aml_train.jobs.code import notice, unsent_metrics
 
 START = "from azureml.core import Run\nrun = Run.get_context()\n"
 

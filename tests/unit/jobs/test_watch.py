@@ -8,9 +8,10 @@ import pytest
 from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, JobFailedError, NotRespondingError, ServiceError, TimedOutError
 from aml_train.core.events import Event, JobStatusChanged, LogLines, Notice
+from aml_train.jobs.metrics import settle_metrics
+from aml_train.jobs.pace import Cap
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.timing import Cap
-from aml_train.jobs.watch import Limits, Pace, settle_metrics, watch
+from aml_train.jobs.watch import Limits, Pace, watch
 from aml_train.jobs.workspace import JobView, Placement
 from tests.support.fake_workspace import NAN, FakeClock, FakeService, lost
 
@@ -75,7 +76,7 @@ def test_an_outage_beyond_patience_ends_the_watch_without_a_verdict() -> None:
     out = ServiceError("connection refused", hint="look at the status page", transient=True)
     service = FakeService(script=[S.RUNNING, out])
     with pytest.raises(ServiceError, match=r"has not answered for \d+ s: connection refused") as caught:
-        _watch(service, FakeClock(), patience=600.0)
+        _watch(service, FakeClock(), outage=600.0)
     assert "attach" in (caught.value.hint or "")
     assert "look at the status page" in (caught.value.hint or "")
 
@@ -117,7 +118,7 @@ def test_a_reason_that_is_not_told_changes_nothing() -> None:
         def waiting_reason(self, placement: Placement) -> str:
             raise ServiceError("403")
 
-    with pytest.raises(TimedOutError, match=r"it was told to cancel, and is Canceled\.\nLook for quota"):
+    with pytest.raises(TimedOutError, match=r"its cancellation was requested, and it is Canceled\.\nLook for quota"):
         _watch(Away(script=[S.QUEUED]), FakeClock(), queue=900.0)
 
 
@@ -167,7 +168,7 @@ def test_a_job_that_was_put_back_into_the_queue_waits_and_runs_anew() -> None:
 def test_a_time_out_waits_until_the_cancellation_is_confirmed() -> None:
     service = FakeService(script=[S.RUNNING] * 40 + [S.CANCEL_REQUESTED] * 3 + [S.CANCELED])
     service.slow_cancel = True
-    with pytest.raises(TimedOutError, match="it was told to cancel, and is Canceled") as caught:
+    with pytest.raises(TimedOutError, match="its cancellation was requested, and it is Canceled") as caught:
         _watch(service, FakeClock(), total=5.0)
     assert caught.value.exit_code == 7
     assert service.jobs["j"].status is S.CANCELED

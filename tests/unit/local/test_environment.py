@@ -53,9 +53,7 @@ def test_an_answer_becomes_info() -> None:
 @pytest.mark.parametrize("missing", ["ca_pem", "registry", "instance"])
 def test_an_answer_of_something_else_is_told(missing: str) -> None:
     answer = {key: value for key, value in ANSWER.items() if key != missing}
-    with pytest.raises(
-        ServiceError, match=f"is not this version's local AzureML: it does not tell its .*{missing[:8]}"
-    ):
+    with pytest.raises(ServiceError, match=f"is not this version's local AzureML: its answer lacks .*{missing[:8]}"):
         EmulatorInfo.from_answer(answer, EmulatorSettings())
 
 

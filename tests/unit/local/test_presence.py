@@ -10,8 +10,8 @@ import pytest
 import requests
 
 from aml_train.core.errors import ImageError, ServiceError
-from aml_train.local.presence import PATIENCE, Presence, ending, how_stopped
 from aml_train.local.settings import EmulatorSettings
+from aml_train.local.target import PATIENCE, Presence, ending, how_stopped
 
 
 class Adapter(requests.adapters.BaseAdapter):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.azure.http import Workspace
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
@@ -23,7 +23,7 @@ def test_a_job_is_looked_at_on_the_page_and_not_in_the_studio(monkeypatch: pytes
 
     monkeypatch.setattr(AzureRest, "find", find)
     nobody: Any = None
-    place = Workspace(subscription_id="s", resource_group="g", name="w")
+    place = WorkspaceId(subscription_id="s", resource_group="g", name="w")
     workspace = LocalAzureML(place, nobody, page="http://127.0.0.1:7380", name="aml-emulator")
     found = workspace.find("digits-1")
     assert found is not None

@@ -9,7 +9,7 @@ from aml_train.config.load import load_config
 from aml_train.core.references import ImageRef
 from aml_train.image.inputs import BaseImage
 from aml_train.image.spec import Release
-from aml_train.jobs.target_names import TargetNames
+from aml_train.jobs.spec import TargetNames
 from aml_train.pipeline.plan import Plan, make_plan, render_plan
 from aml_train.pipeline.resolve import Commit, resolve
 

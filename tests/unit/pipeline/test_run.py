@@ -31,9 +31,8 @@ from aml_train.core.threads import CancelToken
 from aml_train.gate.rules import parse_rule
 from aml_train.image.inputs import BaseImage
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
-from aml_train.jobs.spec import JobSpec, JobTemplate
+from aml_train.jobs.spec import JobSpec, JobTemplate, TargetNames
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.target_names import TargetNames
 from aml_train.jobs.watch import Pace
 from aml_train.jobs.workspace import JobView
 from aml_train.models.register import ModelSpec
@@ -329,7 +328,7 @@ def test_an_interrupt_leaves_the_job_where_that_is_wanted() -> None:
     clock.on_sleep = interrupt
     outcome, _ = run(make_plan(watch=WatchConfig(on_cancel="detach")), service, clock=clock)
     assert (outcome.status, outcome.exit_code, service.cancelled) == ("cancelled", 7, [])
-    assert outcome.message.endswith("goes on.")
+    assert outcome.message.endswith("continues.")
     assert f"aml-train attach {service.submitted[0].name}" in str(outcome.hint)
 
 
@@ -431,7 +430,7 @@ def test_who_only_attached_does_not_cancel() -> None:
     clock.on_sleep = interrupt
     outcome, _ = run(make_plan(), service, clock=clock, attach=True)
     assert (outcome.exit_code, service.cancelled) == (7, [])
-    assert "goes on" in outcome.message
+    assert "continues" in outcome.message
 
 
 def grouped_job(service: FakeService, name: str, group: str, sequence: str, status: S = S.RUNNING) -> None:

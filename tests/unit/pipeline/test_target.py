@@ -14,7 +14,7 @@ from aml_train.config import load_targets
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Event
-from aml_train.local.lifecycle import EmulatorInfo
+from aml_train.local.settings import EmulatorInfo
 from aml_train.pipeline.promotion import open_promoter
 from aml_train.pipeline.target import DataTargets, Host, find_open_workspace, open_workspace
 
@@ -33,7 +33,7 @@ class Emulator:
     def info(self) -> Any:
         return SimpleNamespace(registry_address="127.0.0.1:5000")
 
-    def find_running(self, _settings: object) -> Any:
+    def find_emulator(self, _settings: object) -> Any:
         return self.info() if self.running else None
 
     def start(self, _settings: object, _listener: object) -> Any:
@@ -50,8 +50,8 @@ class Emulator:
 @pytest.fixture
 def emulator(monkeypatch: pytest.MonkeyPatch) -> Emulator:
     made = Emulator(running=False)
-    monkeypatch.setattr("aml_train.local.lifecycle.find_running", made.find_running)
-    monkeypatch.setattr("aml_train.local.lifecycle.start", made.start)
+    monkeypatch.setattr("aml_train.local.lifecycle.find_emulator", made.find_emulator)
+    monkeypatch.setattr("aml_train.local.lifecycle.start_emulator", made.start)
     monkeypatch.setattr("aml_train.local.target.connect_local", made.connect)
     return made
 

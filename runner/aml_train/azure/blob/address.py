@@ -1,4 +1,4 @@
-"""Addresses of data: what a user writes after ``aml-train data``, read into values. Pure.
+"""Addresses of data on the command line, parsed into values. Pure.
 
 Forms are AzureML's own (https://learn.microsoft.com/azure/machine-learning/how-to-read-write-data-v2), each with a target's name
 and ``::`` before it where another target than the default one is meant.
@@ -50,7 +50,7 @@ class LocalPath:
 
 @dataclass(frozen=True, kw_only=True)
 class DatastorePath:
-    """A path in a datastore, as it was written: with wildcards, and a slash at its end that tells a folder."""
+    """A path in a datastore as written: with wildcards; a trailing slash is a folder."""
 
     datastore: str
     path: str

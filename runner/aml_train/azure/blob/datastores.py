@@ -1,4 +1,4 @@
-"""What a workspace knows of its data: datastores with their credentials, data assets, outputs of jobs. By plain REST."""
+"""Datastores with their credentials, data assets, and outputs of jobs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from urllib.parse import quote
 
 from aml_train.azure.blob.address import Asset, DatastorePath, JobOutput, Remote, Scope, parse_address
 from aml_train.azure.blob.storage import Storage
-from aml_train.azure.http import error_for
+from aml_train.azure.http import HttpWay, error_for
 from aml_train.azure.sign_in import SignIn
-from aml_train.azure.transport import HttpWay
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer, split
 from aml_train.core.errors import InvalidError, ServiceError
@@ -24,7 +23,7 @@ _TYPES: Final = ("uri_folder", "uri_file", "mltable")
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """How a container is signed in to: by *key*, by *sas*, or, with neither, as whoever asks."""
+    """Credentials of a container: *key*, *sas*, or, with neither, the identity."""
 
     account_url: str
     container: str
@@ -103,7 +102,7 @@ class DataWorkspace:
 
         Raises:
             InvalidError: it is another workspace's.
-            ServiceError: the asset or job is not there, or lies elsewhere than in a datastore.
+            ServiceError: the asset or job does not exist, or is elsewhere than in a datastore.
         """
         self._check_scope(address.scope)
         match address:
@@ -144,17 +143,20 @@ class DataWorkspace:
         return AssetView(name=address.name, version=version, type=found.text("properties.dataType"), uri=uri)
 
     def has_asset(self, name: str, version: str) -> bool:
-        """Tell whether that version is registered."""
+        """Return whether that version is registered."""
         url = self._rest.arm(f"/data/{quote(name)}/versions/{quote(version)}")
         return self._rest.read(url, f"Looking for the data asset {name}:{version}", params=_API) is not None
 
     def next_version(self, name: str) -> str:
-        """Return the version that the next registration of *name* takes, as azure-ai-ml chooses it."""
+        """Return the version that the next registration of *name* takes.
+
+        It is chosen as azure-ai-ml chooses it.
+        """
         found = self._container(name)
         return (None if found is None else found.literal("nextVersion")) or "1"
 
     def register(self, name: str, version: str, *, type_: str, where: DatastorePath) -> AssetView:
-        """Register what lies at *where* as a data asset; the same again is no error.
+        """Register the data at *where* as a data asset; repeating that is no error.
 
         Raises:
             ServiceError: that version holds something else, or the service refuses.
@@ -201,7 +203,7 @@ class DataWorkspace:
                 f"The job {address.job} has no output {address.output!r}.", hint=f"Its outputs are: {known}."
             )
         uri = outputs[name].optional_text("uri") or (
-            # Where AzureML puts an output whose job does not say.
+            # The place of an output whose job does not name one.
             f"azureml://datastores/{self.default_datastore()}/paths/azureml/{address.job}/{name}/"
         )
         base = self._follow(uri, f"The output {address.output} of the job {address.job}")
@@ -214,14 +216,14 @@ class DataWorkspace:
         try:
             found = parse_address(uri)
         except InvalidError as error:
-            raise ServiceError(f"{what} lies at an address that is not a datastore's: {error.message}") from error
+            raise ServiceError(f"{what} is at an address that is not a datastore's: {error.message}") from error
         if not isinstance(found, DatastorePath):
-            raise ServiceError(f"{what} lies at {uri}, which is no path in a datastore.")
+            raise ServiceError(f"{what} is at {uri}, which is no path in a datastore.")
         self._check_scope(found.scope)
         return found
 
     def _by_url(self, uri: str, what: str) -> DatastorePath:
-        """Return the path in the datastore that stands for the container of an address of Blob storage."""
+        """Return the datastore path for an address in Blob storage."""
         parts = split(uri)
         if parts is None:
             raise ServiceError(f"{what} has an address that is none.")
@@ -231,12 +233,12 @@ class DataWorkspace:
             if one.kind == "AzureBlob" and one.place == f"{account}/{container}":
                 return DatastorePath(datastore=one.name, path=path)
         raise ServiceError(
-            f"{what} lies at {parts.scheme}://{parts.netloc}{parts.path}, and no datastore stands for that container.",
+            f"{what} is at {parts.scheme}://{parts.netloc}{parts.path}, and no datastore stands for that container.",
             hint="Register the container as a datastore.",
         )
 
     def access(self, datastore: str) -> Access:
-        """Return how the container of a datastore is signed in to. Raises what :meth:`storage` raises."""
+        """Return the credentials of a datastore's container; raises as :meth:`storage`."""
         url = self._rest.arm(f"/datastores/{quote(datastore)}")
         found = self._rest.read(url, f"Looking for the datastore {datastore}", params=_API)
         if found is None:
@@ -303,10 +305,10 @@ def asset_type(given: str | None, *, single: bool, has_mltable: bool) -> str:
 
 
 def workspace_of(rest: AzureRest, credential: SignIn, way: HttpWay, target: str) -> DataWorkspace:
-    """Return the data of a workspace that is signed in to; *target* is its name in messages."""
+    """Return the data of a workspace; *target* is its name in messages."""
 
     def open_storage(access: Access) -> Storage:
-        from aml_train.azure.blob.container import AzureBlobs
+        from aml_train.azure.blob.storage import AzureBlobs
 
         return AzureBlobs(
             access.account_url,

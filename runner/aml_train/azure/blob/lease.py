@@ -1,7 +1,7 @@
 """A lock and the record that it guards in one blob, by a lease of Blob Storage.
 
 The storage answers for the lock: one lease at a time, and only its holder can write the blob. A lease that is not renewed ends by
-itself, so that a holder who was killed blocks nobody for longer than that
+itself, so that a holder who was killed blocks no one for longer than that
 (https://learn.microsoft.com/rest/api/storageservices/lease-blob).
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aml_train.azure.blob.datastores import Access
-from aml_train.azure.transport import HttpWay
+from aml_train.azure.http import HttpWay
 from aml_train.core.answers import MISREAD, REACH, traced
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
@@ -50,7 +50,7 @@ class AzureLeases:
         clock: time.
         way: how HTTP gets there.
         seconds: how long a lease lasts without being renewed, 15 to 60.
-        wait: seconds to wait for a lease that somebody else has.
+        wait: seconds to wait for a lease that another holder has.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class AzureLeases:
         try:
             self._blob(model).upload_blob(b"", overwrite=False)
         except HttpResponseError as error:
-            # Somebody else made it meanwhile, and may hold it by now.
+            # Another process created it meanwhile, and may hold it by now.
             if _code(error) not in ("BlobAlreadyExists", *_HELD):
                 raise
 
@@ -165,7 +165,7 @@ class AzureLeases:
             return ServiceError(f"{what}: the storage's answer cannot be read ({type(error).__name__}).")
         if code in _LOST:
             return ServiceError(
-                f"{what}: the lock was lost: another promotion has it, or somebody broke the lease.",
+                f"{what}: the lock was lost: another promotion took it, or the lease was broken.",
                 hint="Run the same command again: it looks at what is there now, and finishes what was begun.",
                 transient=True,
             )
@@ -198,7 +198,7 @@ class _Lease:
         self._store._told(self._model, "Writing", work)
 
     def release(self) -> None:
-        """Let go of it; where that fails, the lease ends by itself."""
+        """Release it; if that fails, the lease ends by itself."""
         from azure.core.exceptions import AzureError
 
         with contextlib.suppress(AzureError, *MISREAD):

@@ -1,4 +1,4 @@
-"""Files of this machine: walked in the order of a listing, read in blocks, and written without ever being there by half."""
+"""Local files: walked in the order of a listing, read in blocks, written atomically."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IDENTITY: Final = 12
 
 @dataclass(frozen=True, kw_only=True)
 class LocalFile:
-    """A file that is to be sent. *size* in bytes and *changed* in nanoseconds, as they were when it was found."""
+    """A file to send: *size* in bytes and *changed* in nanoseconds, when it was found."""
 
     path: Path
     relative: str
@@ -45,7 +45,7 @@ def walk(folder: Path, wanted: Callable[[str], bool] = lambda _relative: True) -
 
     Args:
         folder: where to look; it may be a link itself.
-        wanted: tells of each file, by its path below *folder*, whether it is to be yielded.
+        wanted: returns of each file, by its path below *folder*, whether it is to be yielded.
 
     Raises:
         InvalidError: a folder cannot be read; or a link leads to a file of the kernel, or out of the git repository that
@@ -63,7 +63,7 @@ class _Walk:
     wanted: Callable[[str], bool]
 
     def below(self, folder: Path, base: str, above: tuple[str, ...], *, linked: bool) -> Iterator[LocalFile]:
-        """Yield the files below *folder*; *linked* tells whether a link led there."""
+        """Yield the files below *folder*; *linked*: a link led there."""
         try:
             with os.scandir(folder) as scan:
                 found = {(f"{entry.name}/" if entry.is_dir() else entry.name): entry.is_symlink() for entry in scan}
@@ -116,9 +116,9 @@ def blocks_of(file: LocalFile, block: int) -> Iterator[bytes]:
 
 
 class PartFile:
-    """A download that becomes the file when it is complete. What an earlier run received is gone on from.
+    """A download that becomes the file when it is complete, and can be resumed.
 
-    It lies beside the file and is named after it and after what is downloaded, so that another state of the blob never continues it.
+    It is next to the file and named after it and its source, so that another state of the blob never continues it.
     Bytes come in order, so its length says what is there.
 
     Args:
@@ -180,7 +180,7 @@ class PartFile:
             os.fsync(self._file.fileno())
 
     def complete(self) -> bool:
-        """Check it against the blob's size and checksum and give it its name; False, and it is gone, where they differ."""
+        """Check size and checksum, then rename it; remove it and return False if they differ."""
         if self.received != self._entry.size or self._entry.md5 not in (None, self._md5.digest()):
             self.part.unlink(missing_ok=True)
             return False
@@ -188,14 +188,14 @@ class PartFile:
         os.utime(self.part, ns=(moment, moment))
         self.part.replace(self._path)
         if self._entry.size > _READ:
-            # What an earlier state of the blob left. Of small files there is next to nothing, and looking would take long.
+            # The parts of an earlier state of the blob. Of small files there is next to nothing, and looking would take long.
             for stale in self._path.parent.glob(f"{glob.escape(self._stem)}.{'[0-9a-f]' * _IDENTITY}.part"):
                 stale.unlink(missing_ok=True)
         return True
 
 
 def holds(path: Path, entry: Entry) -> bool:
-    """Tell whether *path* is the blob already: its size and checksum, or its time where the blob has no checksum."""
+    """Return whether *path* is the blob already: by size and checksum, or time."""
     if not path.is_file():
         return False
     found = path.stat()

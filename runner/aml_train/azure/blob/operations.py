@@ -1,4 +1,4 @@
-"""What the commands do: list, upload, download, copy, remove; over any number of files, in bounded memory."""
+"""List, upload, download, copy and remove any number of files in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,57 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from aml_train.azure.blob.local_files import LocalFile, local_file, walk
-from aml_train.azure.blob.lookup import Lookup
 from aml_train.azure.blob.storage import Entry, Storage
-from aml_train.azure.blob.transfer import Lanes, Tally, copy_blob, receive_file, send_file
-from aml_train.azure.blob.workers import Workers
+from aml_train.azure.blob.transfer import Lanes, Tally, Workers, copy_blob, receive_file, send_file
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.globs import Selection, blob_name, has_wildcards, safe_relative, select
+from aml_train.core.globs import Selection, blob_name, has_wildcards, order, safe_relative, select
+
+#: So many names are looked up one by one before the listing is begun: for a few files in a huge folder it would be dear.
+_ONE_BY_ONE: Final = 8
+
+
+class Lookup:
+    """Finds blobs by name, for names that come in the order of a listing.
+
+    The listing is read along with the names, so that nothing but its current page is held. If it comes in another order, as in
+    accounts with a hierarchical namespace, names are looked up one by one.
+
+    Args:
+        storage: where to look.
+        prefix: what all names begin with.
+    """
+
+    def __init__(self, storage: Storage, prefix: str) -> None:
+        self._storage = storage
+        self._prefix = prefix
+        self._asked = 0
+        self._listing: Iterator[Entry] | None = None
+        self._current: Entry | None = None
+        self._ordered = True
+
+    def find(self, name: str) -> Entry | None:
+        """Return the blob, or None.
+
+        Names must come in the order of :func:`aml_train.core.globs.order`.
+        """
+        self._asked += 1
+        if self._asked <= _ONE_BY_ONE or not self._ordered:
+            return self._storage.find(name)
+        if self._listing is None:
+            if self._storage.hierarchical:
+                self._ordered = False
+                return self._storage.find(name)
+            self._listing = self._storage.walk(self._prefix)
+            self._current = next(self._listing, None)
+        key = order(name)
+        while self._current is not None and order(self._current.name) < key:
+            before = order(self._current.name)
+            self._current = next(self._listing, None)
+            if self._current is not None and order(self._current.name) < before:
+                self._ordered = False
+                return self._storage.find(name)
+        return self._current if self._current is not None and self._current.name == name else None
+
 
 WORKERS: Final = 24
 """Files that are on their way at once. One Azurite is busiest between 16 and 32; Azure takes far more."""
@@ -39,7 +84,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """Blobs that a path means, each with its path relative to what it was looked for in; *single* for one by its own name."""
+    """The blobs of a path, each with its relative path; *single* for one by its name."""
 
     single: bool
     items: Iterator[tuple[str, Entry]]
@@ -50,7 +95,7 @@ def find(place: Place, *, direct: bool = False) -> Found:
 
     Args:
         place: a blob, a folder, or a pattern.
-        direct: of a pattern, leave out what lies in folders that it names.
+        direct: of a pattern, leave out blobs in folders that it matches.
 
     Raises:
         InvalidError: the pattern is none.
@@ -82,7 +127,7 @@ def _chain(first: tuple[str, Entry], rest: Iterator[tuple[str, Entry]]) -> Itera
 
 
 def listing(place: Place, *, recursive: bool) -> Iterator[tuple[str, Entry | None]]:
-    """Yield names relative to the folder that is looked into; a folder's name ends with a slash and has no entry.
+    """Yield names relative to the folder; a folder's name ends with a slash.
 
     Raises:
         ServiceError: there is nothing, in a place that is not the whole container.
@@ -108,7 +153,9 @@ def listing(place: Place, *, recursive: bool) -> Iterator[tuple[str, Entry | Non
 
 
 def upload(source: str, place: Place, tally: Tally) -> bool:
-    """Send a file, a folder's contents, or what a pattern names, to *place*; return whether it was a single file.
+    """Send a file, a folder's contents, or a pattern's files, to *place*.
+
+    Returns whether it was a single file.
 
     A single file gets the place's name, or its own below it where the place ends with a slash.
 
@@ -133,7 +180,7 @@ def upload(source: str, place: Place, tally: Tally) -> bool:
     if tally.files == 0:
         raise InvalidError(
             f"There are no files in {source}.",
-            hint="Blob Storage has no folders of its own: an empty one is nothing.",
+            hint="Blob Storage has no folders: an empty one is nothing.",
         )
     return False
 
@@ -185,7 +232,9 @@ def download(place: Place, target: Path, tally: Tally, *, folder_wanted: bool) -
 
 
 def copy(source: Place, target: Place, tally: Tally) -> bool:
-    """Copy a blob, a folder's contents, or what a pattern names, to *target*; return whether it was a single blob.
+    """Copy a blob, a folder's contents, or a pattern's blobs, to *target*.
+
+    Returns whether it was a single blob.
 
     Raises:
         InvalidError: it would be copied into itself.
@@ -206,8 +255,8 @@ def copy(source: Place, target: Place, tally: Tally) -> bool:
         into_itself = prefix.startswith(selection.prefix) or selection.prefix.startswith(prefix)
     if into_itself and source.storage.place == target.storage.place:
         raise InvalidError(
-            f"{source.address} cannot be copied to {target.address}: one lies in the other.",
-            hint="Copy it to a folder beside it.",
+            f"{source.address} cannot be copied to {target.address}: one is inside the other.",
+            hint="Copy it to a folder next to it.",
         )
     lookup = Lookup(target.storage, prefix)
 

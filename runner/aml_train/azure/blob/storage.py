@@ -1,11 +1,22 @@
-"""What the transfers know of a container: names, contents, checksums. The adapter is `azure_blobs`."""
+"""Blob containers: the transfers' Protocol, and its azure-storage-blob adapter."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Iterator
+import mimetypes
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from aml_train.azure.http import HttpWay
+from aml_train.core.answers import MISREAD, REACH, traced
+from aml_train.core.errors import ServiceError
+from aml_train.core.user_agent import PRODUCT
+
+if TYPE_CHECKING:
+    from azure.core.credentials import TokenCredential
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +26,7 @@ class Entry:
     Attributes:
         name: its full name in the container.
         size: bytes.
-        md5: the checksum that is stored with it, 16 bytes; None where whoever wrote it stored none.
+        md5: the checksum that is stored with it, 16 bytes; None if its writer stored none.
         modified: when it was written.
         etag: changes with each writing.
     """
@@ -40,19 +51,22 @@ class Storage(Protocol):
 
     @property
     def hierarchical(self) -> bool:
-        """Whether the account has a hierarchical namespace, and lists folder by folder instead of by whole names."""
+        """Whether the account has a hierarchical namespace, and lists by folder."""
 
     def walk(self, prefix: str) -> Iterator[Entry]:
-        """Yield the blobs whose names begin with *prefix*, page by page; folders' own markers are left out."""
+        """Yield the blobs whose names begin with *prefix*, without markers of folders."""
 
     def level(self, folder: str) -> Iterator[Entry | str]:
-        """Yield what lies directly in *folder* (with a slash at its end, or empty): blobs, and folders by their names."""
+        """Yield the blobs and the names of folders directly in *folder*.
+
+        *folder* has a trailing slash, or is empty.
+        """
 
     def find(self, name: str) -> Entry | None:
         """Return the blob of exactly that name, or None."""
 
     def read(self, entry: Entry, offset: int, length: int) -> bytes:
-        """Return *length* bytes from *offset*; an error if the blob is not what *entry* says any more."""
+        """Return *length* bytes from *offset*; an error if the blob is not *entry* any more."""
 
     def put(self, name: str, data: bytes, *, md5: bytes) -> None:
         """Write a small blob at once; the storage checks *md5* before, and keeps it."""
@@ -64,7 +78,269 @@ class Storage(Protocol):
         """Send one block of a large blob; the storage checks *md5*."""
 
     def commit(self, name: str, blocks: list[str], *, md5: bytes) -> bool:
-        """Make the blob of its blocks, with its checksum; False where one of them is not there (any more)."""
+        """Commit the blocks as the blob, with its checksum; False if one is missing."""
 
     def delete(self, name: str) -> None:
         """Delete the blob; one that is gone already is no error."""
+
+
+POOLED_CONNECTIONS: Final = 48
+"""Connections that are kept open: as many as threads may ask at once."""
+
+_TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
+_REFUSED: Final = frozenset({400, 401, 403})
+_FOLDER_MARK: Final = "hdi_isfolder"
+"""Metadata of the blobs that stand for folders where the account has a hierarchical namespace."""
+
+
+class AzureBlobs:
+    """See :class:`aml_train.azure.blob.storage.Storage`.
+
+    Args:
+        account_url: ``https://ACCOUNT.blob.core.windows.net``.
+        container: the container's name.
+        credential: an account key, or who signs in; or *sas* instead.
+        sas: a shared access signature.
+        way: how HTTP gets there.
+    """
+
+    def __init__(
+        self,
+        account_url: str,
+        container: str,
+        *,
+        credential: str | TokenCredential | None = None,
+        sas: str | None = None,
+        way: HttpWay,
+    ) -> None:
+        from azure.core.credentials import AzureSasCredential
+        from azure.core.pipeline.transport import RequestsTransport
+        from azure.storage.blob import ContainerClient
+
+        options = way.azure_options()
+        transport = RequestsTransport(
+            **{key: value for key, value in options.items() if key != "proxies"},
+            connection_timeout=20,
+            read_timeout=120,
+        )
+        transport.open()
+        adapter = type(transport.session.get_adapter("https://"))
+        transport.session.mount("https://", adapter(pool_connections=1, pool_maxsize=POOLED_CONNECTIONS))
+        self.place = f"{account_url.rstrip('/')}/{container}"
+        self._container = ContainerClient(
+            account_url,
+            container,
+            credential=AzureSasCredential(sas) if sas is not None else credential,
+            transport=transport,
+            max_single_get_size=64 * 1024 * 1024,
+            max_single_put_size=64 * 1024 * 1024,
+            retry_total=6,
+            user_agent=PRODUCT,
+            **({"proxies": options["proxies"]} if options else {}),
+        )
+
+    @cached_property
+    def hierarchical(self) -> bool:
+        """See :meth:`Storage.hierarchical`; without the right to ask, it is taken for flat.
+
+        Then some files of an account that is not are sent although they are there, and nothing worse.
+        """
+        from azure.core.exceptions import HttpResponseError
+
+        with self._told("Asking for the kind of the account"):
+            try:
+                return bool(self._container.get_account_information().get("is_hns_enabled"))
+            except HttpResponseError as error:
+                if error.status_code in _REFUSED:
+                    return False
+                raise
+
+    def walk(self, prefix: str) -> Iterator[Entry]:
+        """See :meth:`aml_train.azure.blob.storage.Storage.walk`."""
+        with self._told(f"Listing {prefix!r}"):
+            for item in self._container.list_blobs(name_starts_with=prefix or None, include=["metadata"]):
+                if not (item.metadata or {}).get(_FOLDER_MARK):
+                    yield _entry(item)
+
+    def level(self, folder: str) -> Iterator[Entry | str]:
+        """See :meth:`aml_train.azure.blob.storage.Storage.level`."""
+        from azure.storage.blob import BlobPrefix
+
+        with self._told(f"Listing {folder!r}"):
+            for item in self._container.walk_blobs(name_starts_with=folder or None, include=["metadata"]):
+                if isinstance(item, BlobPrefix):
+                    yield str(item.name)
+                elif not (item.metadata or {}).get(_FOLDER_MARK):
+                    yield _entry(item)
+
+    def find(self, name: str) -> Entry | None:
+        """See :meth:`aml_train.azure.blob.storage.Storage.find`."""
+        from azure.core.exceptions import ResourceNotFoundError
+
+        with self._told(f"Looking for {name!r}"):
+            try:
+                found = self._container.get_blob_client(name).get_blob_properties()
+            except ResourceNotFoundError as error:
+                # A HEAD has no body: the header distinguishes a missing container from a missing blob.
+                if _code(error) == "ContainerNotFound":
+                    raise
+                return None
+            return None if (found.metadata or {}).get(_FOLDER_MARK) else _entry(found)
+
+    def read(self, entry: Entry, offset: int, length: int) -> bytes:
+        """See :meth:`aml_train.azure.blob.storage.Storage.read`."""
+        if length == 0:
+            return b""
+        from azure.core import MatchConditions
+
+        with self._told(f"Reading {entry.name!r}"):
+            data: bytes = (
+                self._container.get_blob_client(entry.name)
+                .download_blob(
+                    offset=offset,
+                    length=length,
+                    max_concurrency=1,
+                    etag=f'"{entry.etag}"',
+                    match_condition=MatchConditions.IfNotModified,
+                )
+                .readall()
+            )
+        if len(data) != length:
+            raise ServiceError(
+                f"{self.place}/{entry.name}: {len(data)} bytes came where {length} were requested.", transient=True
+            )
+        return data
+
+    def put(self, name: str, data: bytes, *, md5: bytes) -> None:
+        """See :meth:`aml_train.azure.blob.storage.Storage.put`."""
+        with self._told(f"Writing {name!r}"):
+            self._container.get_blob_client(name).upload_blob(
+                data,
+                length=len(data),
+                overwrite=True,
+                max_concurrency=1,
+                content_settings=_settings(name, md5),
+                headers=_check(md5),
+            )
+
+    def blocks(self, name: str) -> frozenset[str]:
+        """See :meth:`aml_train.azure.blob.storage.Storage.blocks`."""
+        from azure.core.exceptions import ResourceNotFoundError
+
+        with self._told(f"Asking for the blocks of {name!r}"):
+            try:
+                committed, uncommitted = self._container.get_blob_client(name).get_block_list("all")
+            except ResourceNotFoundError as error:
+                if _code(error) == "ContainerNotFound":
+                    raise
+                return frozenset()
+        return frozenset(str(block.id) for block in (*committed, *uncommitted))
+
+    def stage(self, name: str, block: str, data: bytes, *, md5: bytes) -> None:
+        """See :meth:`aml_train.azure.blob.storage.Storage.stage`."""
+        with self._told(f"Writing {name!r}"):
+            self._container.get_blob_client(name).stage_block(block, data, length=len(data), headers=_check(md5))
+
+    def commit(self, name: str, blocks: list[str], *, md5: bytes) -> bool:
+        """See :meth:`aml_train.azure.blob.storage.Storage.commit`."""
+        from azure.core.exceptions import HttpResponseError
+        from azure.storage.blob import BlobBlock
+
+        with self._told(f"Writing {name!r}"):
+            try:
+                self._container.get_blob_client(name).commit_block_list(
+                    [BlobBlock(block_id=block) for block in blocks], content_settings=_settings(name, md5)
+                )
+            except HttpResponseError as error:
+                if _code(error) == "InvalidBlockList":
+                    return False
+                raise
+        return True
+
+    def delete(self, name: str) -> None:
+        """See :meth:`aml_train.azure.blob.storage.Storage.delete`."""
+        from azure.core.exceptions import ResourceNotFoundError
+
+        with self._told(f"Deleting {name!r}"):
+            try:
+                self._container.get_blob_client(name).delete_blob(delete_snapshots="include")
+            except ResourceNotFoundError as error:
+                if _code(error) == "ContainerNotFound":
+                    raise
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Turn the SDK's errors into ours, with place, answer and remedy."""
+        from azure.core.exceptions import AzureError, HttpResponseError
+
+        try:
+            yield
+        except HttpResponseError as error:
+            code, status = _code(error), error.status_code
+            answer = f"{status} {code}".strip() if status else type(error).__name__
+            raise ServiceError(
+                f"{what} in {self.place}: the storage answered {answer} ({traced(error)}).",
+                hint=_HINTS.get(code or "") or _BY_STATUS.get(status or 0),
+                transient=status in _TRANSIENT,
+            ) from error
+        except AzureError as error:
+            # The SDK's words may hold the address with its signature.
+            raise ServiceError(
+                f"{what} in {self.place}: the storage does not answer ({type(error).__name__}).",
+                hint=f"{REACH} Then run the same command again: it continues where this one ended.",
+                transient=True,
+            ) from None
+        except MISREAD as error:
+            raise ServiceError(
+                f"{what} in {self.place}: the storage's answer cannot be read ({type(error).__name__}).",
+                hint="If a proxy answers instead of the storage, correct HTTPS_PROXY and NO_PROXY.",
+            ) from error
+
+
+_HINTS: Final[Mapping[str, str]] = {
+    "ContainerNotFound": "The datastore stands for a container that is not there: create it in the storage account.",
+    "InvalidBlobOrBlock": "Another client left blocks for this blob: delete the blob, or use another name.",
+    "AuthorizationPermissionMismatch": "The identity needs the role 'Storage Blob Data Contributor' (to read: 'Reader') on the storage account.",
+    "AuthenticationFailed": "The datastore's key or SAS is not valid (any more): register it again.",
+    "ConditionNotMet": "The blob was changed meanwhile: run the command again.",
+    "InvalidBlobType": "A blob of another kind (an append blob, such as a log) has that name: delete it first, or use another name.",
+    "Md5Mismatch": "The data was damaged on its way: run the command again.",
+}
+_BY_STATUS: Final[Mapping[int, str]] = {
+    403: "The datastore's credentials, or the identity, may not do this; a firewall of the storage account answers so, too.",
+    412: "The blob was changed meanwhile: run the command again.",
+    429: "The storage is busy: run the same command again, it continues where this one ended.",
+    503: "The storage is busy: run the same command again, it continues where this one ended.",
+}
+
+
+def _code(error: Any) -> str | None:
+    code = getattr(error, "error_code", None)
+    if code is None and getattr(error, "response", None) is not None:
+        code = error.response.headers.get("x-ms-error-code")
+    return None if code is None else str(getattr(code, "value", code))
+
+
+def _entry(item: Any) -> Entry:
+    md5 = item.content_settings.content_md5
+    return Entry(
+        name=str(item.name),
+        size=int(item.size),
+        md5=bytes(md5) if md5 else None,
+        modified=item.last_modified,
+        etag=str(item.etag).strip('"'),
+    )
+
+
+def _settings(name: str, md5: bytes) -> Any:
+    from azure.storage.blob import ContentSettings
+
+    kind = mimetypes.guess_type(name)[0]
+    return ContentSettings(content_type=kind or "application/octet-stream", content_md5=bytearray(md5))
+
+
+def _check(md5: bytes) -> dict[str, str]:
+    """Return the header by which the storage checks what it receives."""
+    import base64
+
+    return {"Content-MD5": base64.b64encode(md5).decode("ascii")}

@@ -1,20 +1,96 @@
-"""Sending, receiving and copying one file: whole if it is small, in checked blocks if it is large, resumed where it broke off."""
+"""Send, receive and copy files: small ones whole, large ones in resumable blocks.
+
+azure-storage-blob's ``upload_blob(max_concurrency=…)`` and ``download_blob`` are not used: their block ids are offsets, which do not prove what a
+staged block holds, and parallel downloads are written out of order, so that an interrupted transfer begins at zero; neither checks the MD5
+of the whole. Its requests, retries and connection pool are (:mod:`aml_train.azure.blob.storage`)."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from aml_train.azure.blob.local_files import LocalFile, PartFile, blocks_of, holds, md5_of
 from aml_train.azure.blob.storage import Entry, Storage
 from aml_train.core.errors import InvalidError, ServiceError
+
+_Item = TypeVar("_Item")
+_WAIT: Final = 0.2
+
+
+class Workers(Generic[_Item]):
+    """Threads that do *work* with each thing that they are given.
+
+    They are daemons: an interrupted process ends without them, and the next run resumes their work.
+
+    Args:
+        work: what to do with one thing.
+        count: how many threads.
+    """
+
+    def __init__(self, work: Callable[[_Item], None], count: int) -> None:
+        self._work = work
+        self._count = count
+        self._queue: queue.Queue[_Item] = queue.Queue(maxsize=2 * count)
+        self._failure: BaseException | None = None
+        self._stopped = threading.Event()
+        self._ended = threading.Event()
+
+    def run(self, items: Iterable[_Item]) -> None:
+        """Do the work for all of *items*, which are taken as there is room.
+
+        Raises:
+            Exception: the first that any of the work, or *items*, raised; what had not begun by then is left.
+        """
+        threads = [threading.Thread(target=self._serve, name=f"data-{n}", daemon=True) for n in range(self._count)]
+        for thread in threads:
+            thread.start()
+        try:
+            for item in items:
+                self._put(item)
+                if self._stopped.is_set():
+                    break
+            self._ended.set()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(_WAIT)
+        finally:
+            self._stopped.set()
+        if self._failure is not None:
+            raise self._failure
+
+    def _put(self, item: _Item) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._queue.put(item, timeout=_WAIT)
+            except queue.Full:
+                continue
+            return
+
+    def _serve(self) -> None:
+        while not self._stopped.is_set():
+            # Asked before the queue is: the last item may come between its being empty and the question.
+            ended = self._ended.is_set()
+            try:
+                item = self._queue.get(timeout=_WAIT / 4)
+            except queue.Empty:
+                if ended:
+                    return
+                continue
+            try:
+                self._work(item)
+            except BaseException as error:  # noqa: BLE001 - the caller of run gets the first one
+                if self._failure is None:
+                    self._failure = error
+                self._stopped.set()
+
 
 BLOCK: Final = 4 * 1024 * 1024
 """Bytes of a block."""
@@ -34,22 +110,25 @@ LARGE_AT_ONCE: Final = 2
 
 
 def block_size(size: int) -> int:
-    """Return the size of the blocks of a file of *size* bytes: as small as the number of blocks allows."""
+    """Return the block size for *size* bytes: as small as the number of blocks allows."""
     least = -(-size // MOST_BLOCKS)
     return max(BLOCK, -(-least // MEBIBYTE) * MEBIBYTE)
 
 
 def block_id(index: int, md5: bytes) -> str:
-    """Return the id of a block. It tells what is in the block, so that a block that is there is known to be the right one.
+    """Return the id of a block, which holds its MD5: a staged block is known by it.
 
-    Ids of one blob must be equally long, and these are as long as azure-storage-blob's: blocks that it left do not stand in the way.
+    Ids of one blob must be equally long, and these are as long as azure-storage-blob's: blocks that it left do no harm.
     """
     return base64.b64encode(f"{index:06d}-{md5.hex()}-blocks".encode("ascii")[:46]).decode("ascii")
 
 
 @dataclass(kw_only=True)
 class Tally:
-    """What was done so far, counted from several threads. *files* and *size* (bytes) are what there is to do, as far as it is known."""
+    """The progress so far, counted from several threads.
+
+    *files* and *size* (bytes) are the total, as far as it is known.
+    """
 
     files: int = 0
     size: int = 0
@@ -70,7 +149,7 @@ class Tally:
 
 
 class Lanes:
-    """What all files of one command share: threads for blocks, and room for a few large files."""
+    """Threads for blocks, and room for a few large files, shared by one command."""
 
     def __init__(self) -> None:
         self.pool = ThreadPoolExecutor(LARGE_AT_ONCE * WINDOW, thread_name_prefix="blocks")
@@ -112,7 +191,9 @@ def send_file(
 def copy_blob(
     entry: Entry, source: Storage, name: str, there: Entry | None, *, storage: Storage, lanes: Lanes, tally: Tally
 ) -> None:
-    """Copy the blob *entry* of *source* to *name*, unless *there* is the same already; by way of this machine.
+    """Copy the blob *entry* of *source* to *name*, unless *there* is the same.
+
+    The bytes pass through this machine.
 
     Raises:
         ServiceError: a storage refuses or stays away, or the checksum is not that of the source.
@@ -141,7 +222,10 @@ def copy_blob(
 
 
 def is_copy(entry: Entry, there: Entry) -> bool:
-    """Tell whether *there* is a copy of *entry*: by size and checksum; without a checksum, by size and being newer."""
+    """Return whether *there* is a copy of *entry*, by size and checksum.
+
+    Without a checksum, by size and being newer.
+    """
     if entry.size != there.size:
         return False
     if entry.md5 is not None and there.md5 is not None:
@@ -150,7 +234,7 @@ def is_copy(entry: Entry, there: Entry) -> bool:
 
 
 def receive_file(entry: Entry, source: Storage, path: Path, *, lanes: Lanes, tally: Tally) -> None:
-    """Download *entry* as *path*, unless it is there already. The file has its name only when it is complete and checked.
+    """Download *entry* as *path*, unless it exists; rename it when it is complete.
 
     Raises:
         ServiceError: the storage refuses or stays away, or the checksum does not fit.
@@ -164,7 +248,7 @@ def receive_file(entry: Entry, source: Storage, path: Path, *, lanes: Lanes, tal
     except OSError as error:
         raise InvalidError(
             f"The file {path} cannot be written: {error.strerror or error}.",
-            hint="What has arrived is kept: make room, and run the command again.",
+            hint="The bytes received so far are kept: make room, and run the command again.",
         ) from error
 
 
@@ -195,7 +279,7 @@ def _send_blocks(
     lanes: Lanes,
     tally: Tally,
 ) -> None:
-    """Send what *read* yields in blocks, those that are not there yet, and make the blob of them."""
+    """Send the blocks of *read* that are missing, and make the blob of them."""
     known = storage.blocks(name)
     for attempt in range(2):
         whole = hashlib.md5(usedforsecurity=False)
@@ -237,7 +321,7 @@ def _stage(storage: Storage, name: str, block: str, data: bytes, md5: bytes, tal
 
 
 def _fetched(entry: Entry, source: Storage, start: int, step: int, lanes: Lanes) -> Iterator[bytes]:
-    """Yield the blob's bytes from *start* on, in blocks and in order, a few of them fetched ahead."""
+    """Yield the blob's bytes from *start* on, in ordered blocks, fetching ahead."""
     pending: deque[Future[bytes]] = deque()
     offsets = iter(range(start, entry.size, step))
     try:

@@ -1,4 +1,8 @@
-"""Follow a run's logs: each byte is downloaded once, memory is bounded, secrets are taken out, many lines are passed on at a time."""
+"""Follow a job's logs in Blob storage, else in AzureML's artifact service.
+
+Each byte is downloaded once, memory is bounded, secrets are masked, and lines are passed on in batches. Only logs are in storage that this
+machine may be unable to reach (a firewall, a private endpoint). Status, metrics and models come from AzureML itself, so only log lines
+depend on this module."""
 
 from __future__ import annotations
 
@@ -8,19 +12,111 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from aml_train.core.errors import ServiceError
-from aml_train.core.events import LogTail
+from aml_train.core.events import Listener, LogTail, Notice
 from aml_train.core.masking import Masker, Scrubber, without_signatures
 from aml_train.core.text import LineBlocks, Piece
 from aml_train.jobs.logs.names import LogName
-from aml_train.jobs.workspace import LogBeganAnewError
+from aml_train.jobs.workspace import LogBeganAnewError, StorageUnreachableError, Workspace
+
+#: Seconds after which a source is tried again that could not be reached: a try may take a time-out.
+_AGAIN: Final = 300.0
+DEPENDS: Final = "The job's status, gate and model do not depend on its logs."
+
+
+class LogReader:
+    """Reads the logs of one job.
+
+    Args:
+        service: both sources.
+        job: the job's name.
+        listener: receives one notice when a source cannot be reached.
+        now: seconds of a clock that only grows.
+    """
+
+    def __init__(self, service: Workspace, job: str, listener: Listener, now: Callable[[], float]) -> None:
+        self._service = service
+        self._job = job
+        self._listener = listener
+        self._now = now
+        self._paths: dict[str, str] = {}
+        self._problem: StorageUnreachableError | None = None
+        self._storage_again = self._service_again = float("-inf")
+        self._told: set[str] = set()
+        self._final = False
+
+    @property
+    def reads_storage(self) -> bool:
+        """Whether Blob storage is read: only there is it cheap to ask often."""
+        return self._problem is None
+
+    def know(self, logs: Iterable[LogAddress], *, final: bool) -> None:
+        """Take the addresses of logs.
+
+        From a *final* reading on, an unreachable source is not retried.
+        """
+        # Each look has new signatures: those of the one before are not kept.
+        self._paths = {url: name.path for name, url in logs}
+        self._final = final
+
+    def read_log(self, url: str, offset: int) -> Iterator[bytes]:
+        """Yield the bytes of the log at *url* from *offset* on.
+
+        See :meth:`aml_train.jobs.workspace.Workspace.read_log`.
+
+        Raises:
+            StorageUnreachableError: neither source can be reached; that was reported.
+            ServiceError: the reading failed otherwise, and may be repeated.
+            LogBeganAnewError: see there.
+        """
+        problem = self._problem
+        if problem is None or self._may_try(self._storage_again):
+            try:
+                for data in self._service.read_log(url, offset):
+                    offset += len(data)
+                    yield data
+            except StorageUnreachableError as error:
+                problem = error
+            else:
+                self._problem = None
+                return
+            self._problem, self._storage_again = problem, self._now() + _AGAIN
+        yield from self._by_service(url, offset, problem)
+
+    def _may_try(self, again: float) -> bool:
+        return not self._final and self._now() >= again
+
+    def _by_service(self, url: str, offset: int, problem: StorageUnreachableError) -> Iterator[bytes]:
+        refused = self._service_again != float("-inf")
+        if refused and not self._may_try(self._service_again):
+            raise problem
+        try:
+            yield from self._service.read_log_by_service(self._job, self._paths[url], offset)
+        except ServiceError as error:
+            self._service_again = self._now() + _AGAIN
+            self._tell(
+                "none", f"{problem.message}, and AzureML does not pass them on: {error.message} {DEPENDS}", problem
+            )
+            raise problem from error
+        self._service_again = float("-inf")
+        self._tell("service", f"{problem.message}; AzureML's artifact service passes them on instead.", problem)
+
+    def _tell(self, kind: str, text: str, problem: StorageUnreachableError) -> None:
+        if kind in self._told:
+            return
+        self._told.add(kind)
+        hint = f" {problem.hint}" if problem.hint else ""
+        self._listener(
+            Notice(text=f"The logs of the job {self._job} cannot be read from storage: {text}{hint}", level="warning")
+        )
+
 
 #: How many last lines of each log are kept for the report, and how many characters of them.
 TAIL_LINES: Final = 30
 _TAIL_WIDTH: Final = 2000
 _TAIL_SIZE: Final = 16_000
-#: What is remembered of the last bytes, to know the log again after it was written anew.
+#: Bytes remembered of the end of a log, to recognize the log after it was written again.
 _KNOWN_BYTES: Final = 256
-_BEGAN_ANEW: Final = "--- this log begins anew: the job has probably been preempted and started again ---"
+_BEGAN_ANEW: Final = "--- this log starts again: the job has probably been preempted and restarted ---"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +126,8 @@ class LogText:
     Attributes:
         name: the log.
         text: the lines, joined by line feeds, without the end of the last one.
-        more: the last line goes on with the next text of the same log.
-        several: several ranks write logs, so that people need to be told whose lines these are.
+        more: the last line continues in the next text of the same log.
+        several: several ranks write logs, so that readers need to see whose lines these are.
     """
 
     name: LogName
@@ -46,7 +142,7 @@ LogSink = Callable[[LogText], None]
 
 
 class ReadsLogs(Protocol):
-    """Reads a log by ranges; see :meth:`aml_train.jobs.workspace.JobService.read_log`."""
+    """Reads a log by ranges; see :meth:`aml_train.jobs.workspace.Workspace.read_log`."""
 
     def read_log(self, url: str, offset: int) -> Iterator[bytes]:
         """Yield the bytes of a log from *offset* on, as far as they are written."""
@@ -83,7 +179,7 @@ class Tail:
 
 @dataclass(kw_only=True)
 class _Log:
-    """What is known of one log. *offset* counts bytes as storage has them."""
+    """The state of one log. *offset* counts bytes as storage has them."""
 
     name: LogName
     scrubber: Scrubber
@@ -125,7 +221,7 @@ class LogFollower:
         )
 
     def follow(self, logs: Iterable[LogAddress], *, final: bool = False) -> None:
-        """Read what is new in each log. With *final* the last unfinished lines are passed on as well.
+        """Read what is new in each log; with *final* also the last unfinished lines.
 
         Args:
             logs: each log and the address to read it at, in the order in which they are to be read.
@@ -164,7 +260,7 @@ class LogFollower:
             yield from self._again(log, url)
 
     def _again(self, log: _Log, url: str) -> Iterator[bytes]:
-        """Go on with a log that is another blob now, which may well hold what was read; otherwise begin at its start."""
+        """Continue with a log in another blob, at the known bytes or at its start."""
         found, known = b"", False
         try:
             for data in self._service.read_log(url, log.offset - len(log.recent)):

@@ -1,4 +1,4 @@
-"""What the path of a log says: whose it is, and which rank wrote it. Pure.
+"""The meaning of a log's path: its origin, and the rank that wrote it. Pure.
 
 The paths are those of AzureML's two runtimes. Source: ``JobLogPattern`` of azure-ai-ml 1.34.1 (``user_logs/std_log.*\\.txt``,
 ``azureml-logs/[\\d]{2}.+\\.txt``), ``_get_last_log_primary_instance`` of the same (``…_rank_0.txt``, ``…_worker_0.txt``), and
@@ -30,7 +30,7 @@ class LogName:
     Attributes:
         path: as AzureML names it.
         system: whether AzureML wrote it about its own work.
-        rank: which of the job's processes wrote it, such as ``0``, ``worker 1`` or ``10.0.0.5, 3``; empty where the path does not tell.
+        rank: which of the job's processes wrote it, such as ``0``, ``worker 1`` or ``10.0.0.5, 3``; empty if the path does not say.
     """
 
     path: str
@@ -39,7 +39,7 @@ class LogName:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """What logs are sorted by: the build of the image first, ranks by their numbers, AzureML's own last."""
+        """The key that sorts logs: image build first, ranks by number, AzureML's own last."""
         words = tuple(
             (0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.findall(r"\d+|\D+", self.rank)
         )

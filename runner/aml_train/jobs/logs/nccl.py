@@ -1,4 +1,4 @@
-"""Which VM sizes have InfiniBand, and what NCCL says of the network that it uses. Pure."""
+"""VM sizes with InfiniBand, and the network that NCCL reports. Pure."""
 
 from __future__ import annotations
 
@@ -31,12 +31,15 @@ _NO_LIBRARY: Final = re.compile(r"NCCL INFO Failed to open libibverbs")
 
 
 def has_infiniband(vm_size: str) -> bool:
-    """Tell whether nodes of *vm_size*, such as ``Standard_ND96asr_v4``, are joined by InfiniBand."""
+    """Return whether nodes of *vm_size* (``Standard_ND96asr_v4``) have InfiniBand."""
     return _SIZE.fullmatch(vm_size) is not None
 
 
 class NcclWatch:
-    """Reads logs for the network that NCCL chose. Text without NCCL's words costs one search for a fixed string."""
+    """Reads logs for the network that NCCL chose.
+
+    Text without NCCL's words costs one search for a fixed string.
+    """
 
     def __init__(self) -> None:
         self._sockets = False
@@ -60,7 +63,7 @@ class NcclWatch:
         return self._sockets and not self._infiniband
 
     def warning(self, vm_size: str, nodes: int) -> str:
-        """Return what to tell of a job whose nodes have *vm_size*."""
+        """Return the warning for a job whose nodes have *vm_size*."""
         cost = (
             "the ranks of different nodes exchange their gradients many times slower"
             if nodes > 1
@@ -72,5 +75,5 @@ class NcclWatch:
         }.get(self._reason, "see that the image has the drivers (`image.ofed`, `aml-train image check --infiniband`)")
         return (
             f"NCCL uses sockets, although nodes of {vm_size} have InfiniBand: {cost}. "
-            f"What to do: {remedy}. See docs/logs.md#nccl-on-sockets."
+            f"Remedy: {remedy}. See docs/logs.md#nccl-on-sockets."
         )

@@ -1,4 +1,4 @@
-"""All there is to learn from a job's logs while it runs: lines for the listeners, last lines and tracebacks for the report, warnings."""
+"""Reports from a running job's logs: lines, last lines, tracebacks and warnings."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import Final
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, LogLines, LogsEnded, LogTail, Notice, Traceback, rank_label
 from aml_train.core.masking import Masker
-from aml_train.jobs.endings import TAIL_HEADING, TRACEBACK_HEADING
-from aml_train.jobs.logs.follow import TAIL_LINES, LogAddress, LogFollower, LogText, addresses
+from aml_train.jobs.logs.follow import DEPENDS, TAIL_LINES, LogAddress, LogFollower, LogReader, LogText, addresses
 from aml_train.jobs.logs.names import chosen, log_name
 from aml_train.jobs.logs.nccl import NcclWatch, has_infiniband
-from aml_train.jobs.logs.reader import DEPENDS, LogReader
 from aml_train.jobs.logs.tracebacks import TracebackFinder
-from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobService, JobView, NodeKind, Placement, StorageUnreachableError
+from aml_train.jobs.states import TAIL_HEADING, TRACEBACK_HEADING, JobStatus
+from aml_train.jobs.workspace import JobView, NodeKind, Placement, StorageUnreachableError, Workspace
 
 #: What the message of a failed run holds at most; the event has more.
 _LINES_OF_SEVERAL: Final = 60
@@ -40,15 +38,15 @@ class JobLogs:
     Args:
         service: reads them.
         job: the job's name.
-        listener: is told the lines, and at the end what they come to.
-        every: AzureML's own logs are told as well.
+        listener: receives the lines, and at the end the last lines and tracebacks.
+        every: report AzureML's own logs as well.
         masker: knows the secrets.
         now: seconds of a clock that only grows.
     """
 
     def __init__(
         self,
-        service: JobService,
+        service: Workspace,
         job: str,
         listener: Listener,
         *,
@@ -77,7 +75,7 @@ class JobLogs:
         """Read what is new in the logs that *view* names; with *final* to their ends.
 
         Returns:
-            whether that is done, as far as it can be: calling again continues where reading stopped. What keeps logs from being read
+            whether that is done, as far as it can be: calling again continues where reading stopped. A failure to read logs
             is reported once, and raises nothing: the job's fate does not depend on them.
         """
         self._view = view
@@ -92,7 +90,7 @@ class JobLogs:
         return problem is None
 
     def turn(self) -> tuple[LogAddress, ...]:
-        """Return the logs to be read next between two looks at the job: those that grew when they were read last, and one other in turn.
+        """Return the logs to read next: those that grew, and one other in turn.
 
         So the end of the logs is noticed at once, however many ranks there are, and none waits for long. A reading costs two requests.
         """
@@ -107,11 +105,14 @@ class JobLogs:
         return (*busy, others[self._turns % len(others)]) if others else tuple(busy)
 
     def read_some(self, logs: Sequence[LogAddress]) -> bool:
-        """Read what is new in *logs*, between two looks; return whether that is done. What keeps them from being read is not reported."""
+        """Read the new lines of *logs* between two polls; return whether that succeeded.
+
+        Failures are not reported.
+        """
         return self._read(logs, final=False) is None
 
     def _read(self, logs: Sequence[LogAddress], *, final: bool) -> ServiceError | None:
-        """Read what is new in *logs*; return what failed and may succeed when it is tried again."""
+        """Read what is new in *logs*; return a failure that may pass when it is retried."""
         before = self._busy
         self._busy = before - {name.path for name, _ in logs}
         problem: ServiceError | None = None
@@ -127,12 +128,15 @@ class JobLogs:
         return problem
 
     def has_grown(self) -> bool:
-        """Tell whether a log has grown since this was asked last."""
+        """Return whether a log has grown since the last call."""
         grew, self._grew = self._grew, False
         return grew
 
     def end(self, reason: str | None = None) -> LogsEnded:
-        """Tell, and return, what the logs come to. *reason* is AzureML's explanation, which may name the rank that failed."""
+        """Report and return the last lines and tracebacks.
+
+        *reason* is AzureML's explanation, which may name the rank that failed.
+        """
         self._follower.finish()
         tails = self._follower.tails() or self._last_resort()
         found = best(self._tracebacks.found(), failed=failed_rank(reason))
@@ -142,7 +146,10 @@ class JobLogs:
         return ended
 
     def _last_resort(self) -> tuple[LogTail, ...]:
-        """Return the ends of AzureML's own logs, where a job failed before it wrote any: its nodes or its image may be the cause."""
+        """Return the ends of AzureML's own logs if a job failed before it wrote any.
+
+        Its nodes or its image may be the cause.
+        """
         view = self._view
         if view is None or self._every or view.status not in (JobStatus.FAILED, JobStatus.NOT_RESPONDING):
             return ()
@@ -170,7 +177,7 @@ class JobLogs:
         )
 
     def _warn(self) -> None:
-        """Warn of NCCL on sockets where the job's nodes have InfiniBand; asked once, and then never again."""
+        """Warn once of NCCL on sockets if the job's nodes have InfiniBand."""
         try:
             view = self._service.find(self._job)
             place = (view.placement if view else None) or Placement()
@@ -188,7 +195,10 @@ class JobLogs:
 
 
 def failed_rank(reason: str | None) -> str | None:
-    """Return the rank that AzureML's explanation names first; the end of a log, which it may hold as well, comes after that."""
+    """Return the rank that AzureML's explanation names first.
+
+    The end of a log, which the explanation may hold as well, comes after that.
+    """
     match = _RANK.search(reason or "")
     return match[1] if match else None
 
@@ -207,13 +217,13 @@ def best(found: Sequence[Traceback], *, failed: str | None) -> tuple[Traceback, 
 
 
 def told(ended: LogsEnded) -> str:
-    """Return the last lines of every log, and the first traceback, as the message of a failed run tells them."""
+    """Return the first traceback and the last lines of every log, for a message."""
     tails, parts = ended.tails, []
     lines = TAIL_LINES if len(tails) == 1 else max(_FEWEST_LINES, _LINES_OF_SEVERAL // max(1, len(tails)))
     ends = {tail.origin: "\n".join(tail.lines[-lines:]) for tail in tails}
-    # The rank whose traceback stands above comes first.
+    # The rank of that traceback comes first.
     first = ended.tracebacks[0] if ended.tracebacks else None
-    # What stands whole among the last lines is not told twice.
+    # A traceback that is whole among the last lines is not repeated.
     if first is not None and (len(tails) > 1 or first.text not in ends.get(first.origin, "")):
         parts.append(f"{TRACEBACK_HEADING}{_of(first.origin, first.rank, tails)}:\n{first.text}")
     shown = sorted(tails, key=lambda tail: first is None or tail.origin != first.origin)

@@ -1,4 +1,4 @@
-"""Python tracebacks in the logs of a job, and the place in the repository that they lead to. Pure."""
+"""Python tracebacks in a job's logs, and the source lines they lead to. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARK: Final = "Traceback (most recent call last):"
 _START: Final = re.compile(r"^[\s+|]*(?:Exception Group )?Traceback \(most recent call last\):\s*$")
 _FRAME: Final = re.compile(r'^[\s|]+File "([^"]{1,1000})", line (\d{1,9})')
 _GROUP: Final = re.compile(r"^\s*\| ([\w.]+: .*)$")
-#: What stands between two tracebacks of which one led to the other (CPython, ``traceback.py``).
+#: The lines between two tracebacks of which one led to the other (CPython, ``traceback.py``).
 _CHAIN: Final = frozenset(
     {
         "During handling of the above exception, another exception occurred:",
@@ -36,7 +36,10 @@ _END_LINES: Final = 50
 
 @dataclass(kw_only=True)
 class _Open:
-    """A traceback that is being read. *message* is empty until its last line; *waiting* may lead to the next one of the chain."""
+    """A traceback that is being read.
+
+    *message* is empty until its last line; *waiting* may lead to the next one of the chain.
+    """
 
     number: int
     origin: str
@@ -68,7 +71,7 @@ class _Open:
 
 
 class TracebackFinder:
-    """Reads logs as they arrive. Of each log, the first and the last complete traceback are kept. Bounded in memory.
+    """Reads logs as they arrive; keeps the first and last traceback of each.
 
     Text without a traceback costs one search for a fixed string.
     """
@@ -92,7 +95,7 @@ class TracebackFinder:
             self._close(key)
 
     def found(self) -> tuple[Traceback, ...]:
-        """Return what was found, in the order in which it began to arrive: the first of each log, and its last where that is another."""
+        """Return the tracebacks in order of arrival: the first of each log, and its last."""
         for key in list(self._open):
             if self._open[key].message:
                 self._close(key)
@@ -174,7 +177,7 @@ class TracebackFinder:
 def innermost(
     traceback: Traceback, code: Path, *, is_file: Callable[[Path], bool] = os.path.isfile
 ) -> tuple[Path, int] | None:
-    """Return the innermost frame that is a file of the code snapshot, as a path in *code*, with its line.
+    """Return the innermost frame in the code snapshot, as a path in *code* and a line.
 
     A job runs somewhere else: of an absolute path, the longest ending that *code* has counts. A log may name anything, also what no file
     system takes as a name: that is no file (``os.path.isfile``, where ``Path.is_file`` raises).

@@ -11,7 +11,7 @@ from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice
 from aml_train.core.tags import TAG_STAGE
 from aml_train.gate import Decision
-from aml_train.jobs import JobService, ModelView
+from aml_train.jobs import ModelView, Workspace
 from aml_train.models.lineage import LineageStep
 from aml_train.models.promotion.catalogue import Catalogue, LockedRecord
 from aml_train.models.promotion.record import Action, Change, Record, decode, encode
@@ -37,7 +37,7 @@ def title(model: ModelView) -> str:
     return f"{model.name} version {model.version}"
 
 
-def apply(service: JobService, catalogue: Catalogue, held: LockedRecord, model: str, change: Change) -> None:
+def apply(service: Workspace, catalogue: Catalogue, held: LockedRecord, model: str, change: Change) -> None:
     """Change the tags as *change* says; repeating this is safe.
 
     The lock is renewed before each write.
@@ -79,7 +79,7 @@ def apply(service: JobService, catalogue: Catalogue, held: LockedRecord, model: 
 
 
 def finish(
-    service: JobService, catalogue: Catalogue, held: LockedRecord, request: PromotionRequest, listener: Listener
+    service: Workspace, catalogue: Catalogue, held: LockedRecord, request: PromotionRequest, listener: Listener
 ) -> None:
     """Finish the pending change, or drop it if the stage has changed since.
 

@@ -27,7 +27,7 @@ from aml_train.core.events import (
     report_stage,
 )
 from aml_train.gate import Decision, GateResult, series_of
-from aml_train.jobs import JobService, ModelView
+from aml_train.jobs import ModelView, Workspace
 from aml_train.models.lineage import LineageStep, Tracer
 from aml_train.models.promotion.catalogue import Catalogue, PromotionStore
 from aml_train.models.promotion.change import apply, decoded, finish, new_change, title
@@ -51,7 +51,7 @@ class Evaluate(Protocol):
 
     def __call__(
         self,
-        service: JobService,
+        service: Workspace,
         job: str,
         rules: Sequence[GateRule],
         baseline: BaselineConfig | None,
@@ -75,7 +75,7 @@ class Promoter:
         listener: receives every event.
     """
 
-    service: JobService
+    service: Workspace
     catalogue: Catalogue
     store: PromotionStore
     tracer: Tracer

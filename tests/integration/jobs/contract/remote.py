@@ -11,9 +11,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, cast
 
-from aml_train.azure.http import Workspace
+from aml_train.azure.http import WorkspaceId
 from aml_train.core.threads import CancelToken
-from aml_train.jobs.workspace import JobService
+from aml_train.jobs.workspace import Workspace
 from aml_train.models.promotion.catalogue import Catalogue
 from tests.integration.jobs.contract.worker import read_frame, write_frame
 from tests.support.emulator_process import ROOT, Emulator
@@ -41,7 +41,7 @@ class Worker:
         self._waiting: dict[int, Future[Any]] = {}
         self._lock = threading.Lock()
         self._reader = threading.Thread(target=self._read, name="answers", daemon=True)
-        place = Workspace(
+        place = WorkspaceId(
             subscription_id=info["subscription_id"], resource_group=info["resource_group"], name=info["workspace"]
         )
         assert self._process.stdin is not None
@@ -80,7 +80,7 @@ class Worker:
 
 
 class RemoteService:
-    """A `aml_train.jobs.workspace.JobService`: each method asks the process."""
+    """A `aml_train.jobs.workspace.Workspace`: each method asks the process."""
 
     def __init__(self, worker: Worker, which: str) -> None:
         self._worker = worker
@@ -101,9 +101,9 @@ class RemoteService:
         """Submit there; *submission* knows afterwards what became of it."""
         return self._sent("submit", submission, job)
 
-    def submit_again(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> Any:
+    def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> Any:
         """Submit there, as `submit`."""
-        return self._sent("submit_again", submission, name, new, tags=tags)
+        return self._sent("resubmit", submission, name, new, tags=tags)
 
     def _sent(self, method: str, submission: CancelToken, *args: Any, **options: Any) -> Any:
         told: list[bool] = []
@@ -115,9 +115,9 @@ class RemoteService:
         return view
 
 
-def service_of(worker: Worker, which: str) -> JobService:
+def service_of(worker: Worker, which: str) -> Workspace:
     """Return one of the services of the process."""
-    return cast(JobService, RemoteService(worker, which))
+    return cast(Workspace, RemoteService(worker, which))
 
 
 def catalogue_of(worker: Worker) -> Catalogue:

@@ -18,7 +18,7 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from aml_train.azure.compute import ensure_cluster
-from aml_train.azure.http import Workspace
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.models import AzureCatalogue
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import sign_in_to_azure
@@ -47,9 +47,9 @@ def write_frame(target: IO[bytes], message: object) -> None:
     target.flush()
 
 
-def services(workspace: Workspace) -> dict[str, Any]:
+def services(workspace: WorkspaceId) -> dict[str, Any]:
     """Return what can be asked: the workspace's service and models, the service of one that is not there, and of whoever has another secret."""
-    nowhere = Workspace(
+    nowhere = WorkspaceId(
         subscription_id=workspace.subscription_id, resource_group=workspace.resource_group, name="nowhere"
     )
     wrong = {**os.environ, "AZURE_CLIENT_SECRET": "wrong"}
@@ -98,7 +98,7 @@ def answer(known: dict[str, Any], which: str, method: str, args: tuple[Any, ...]
         return ingredients(service, *args)
     if method == "ensure_compute":
         return ensure_compute(service, *args)
-    if method in ("submit", "submit_again"):
+    if method in ("submit", "resubmit"):
         called_off = options.pop("called_off")
         return submit(
             lambda submission: getattr(service, method)(*args, **options, submission=submission), called_off

@@ -11,7 +11,7 @@ import pytest
 from aml_train.azure.blob.address import Asset, DatastorePath, Scope, parse_address
 from aml_train.azure.blob.datastores import Access, DataWorkspace, asset_type
 from aml_train.azure.blob.storage import Storage
-from aml_train.azure.http import Workspace
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import InvalidError, ServiceError
 from tests.support.memory_storage import MemoryStorage
@@ -34,8 +34,8 @@ class FakeRest:
     """The part of AzureRest that is used, over answers by path."""
 
     answers: dict[str, Any]
-    workspace: Workspace = field(
-        default_factory=lambda: Workspace(subscription_id="sub", resource_group="rg", name="ws")
+    workspace: WorkspaceId = field(
+        default_factory=lambda: WorkspaceId(subscription_id="sub", resource_group="rg", name="ws")
     )
     sent: list[tuple[str, str, Any]] = field(default_factory=list)
 

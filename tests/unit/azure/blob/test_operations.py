@@ -241,7 +241,7 @@ def test_a_copy_that_broke_off_sends_what_is_missing() -> None:
 def test_nothing_is_copied_into_itself() -> None:
     storage = MemoryStorage().fill(["a/one"])
     for source, target in (("a", "a/b"), ("a", ""), ("a/one", "a/one"), ("a/one", "a/")):
-        with pytest.raises(InvalidError, match="one lies in the other"):
+        with pytest.raises(InvalidError, match="one is inside the other"):
             copy(place(storage, source), place(storage, target), Tally())
     copy(place(storage, "a"), place(storage, "ab"), Tally())
     assert list(storage.contents()) == ["a/one", "ab/one"]

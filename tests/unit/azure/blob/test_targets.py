@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from aml_train.azure.blob.transfer import Tally
-from aml_train.azure.blob.workers import Workers
-from aml_train.azure.transport import HttpWay
+from aml_train.azure.blob.transfer import Tally, Workers
+from aml_train.azure.http import HttpWay
 from aml_train.cli import data as progress
 from aml_train.config.load import load_targets
 from aml_train.core.errors import CancelledError, InvalidError

@@ -81,7 +81,7 @@ def test_a_log_that_begins_anew_is_told_from_its_start(second: bytes, monkeypatc
     one.service.replaced.add(STD)
     one.service.logs[STD] = second
     text = one.look(final=True)
-    assert text.startswith("first attempt\nbroken of\n--- this log begins anew")
+    assert text.startswith("first attempt\nbroken of\n--- this log starts again")
     assert text.endswith("---\n" + second.decode())
 
 

@@ -11,7 +11,7 @@ import requests
 from urllib3 import HTTPSConnectionPool
 from urllib3.exceptions import ReadTimeoutError
 
-from aml_train.azure.http import Workspace
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer as Json
 from aml_train.core.clock import Clock
@@ -223,7 +223,7 @@ class SignIn:
 def rest(*answers: Answer | Exception) -> tuple[AzureRest, Session]:
     session = Session(*answers)
     found = AzureRest(
-        Workspace(subscription_id="s", resource_group="g", name="w"),
+        WorkspaceId(subscription_id="s", resource_group="g", name="w"),
         SignIn(),  # type: ignore[arg-type]
         session=session,  # type: ignore[arg-type]
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train.azure import code_hash
-from aml_train.azure.code_hash import read_snapshot
+from aml_train.azure import code
+from aml_train.azure.code import read_snapshot
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileEntry, FileSet
 
@@ -27,7 +27,7 @@ def test_the_hash_is_that_of_azure_ai_ml(tmp_path: Path) -> None:
 def test_long_files_are_cut_into_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, lengths: list[int]
 ) -> None:
-    monkeypatch.setattr(code_hash, "BLOCK", 4)
+    monkeypatch.setattr(code, "BLOCK", 4)
     (tmp_path / "a").write_bytes(b"x" * size)
     blocks = read_snapshot(FileSet.collect_code(tmp_path)).blocks["a"]
     assert [block.length for block in blocks] == lengths

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from aml_train.azure import compute as azure_compute
-from aml_train.azure.compute import ensure_cluster, public_key
+from aml_train.azure.compute import differences, ensure_cluster, iso_seconds, public_key
 from aml_train.config.sections.targets import ClusterConfig, SshConfig
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.events import Event, Notice
-from aml_train.jobs.cluster import differences, iso_seconds
 from tests.support.fake_workspace import FakeClock
 from tests.support.plain_answers import answered
 

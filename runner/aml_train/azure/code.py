@@ -1,9 +1,12 @@
-"""Code assets: found again by their content, or uploaded in parallel and then registered.
+"""Code assets: hashed as by azure-ai-ml, reused, or uploaded and registered.
 
-A version is registered only after the storage has acknowledged every block with its MD5: an upload that breaks off
-leaves blobs in a container of its own, and no asset. Requests and shapes are those of azure-ai-ml 1.34.1
-(``CodeOperations.create_or_update``, ``_upload_to_datastore``), which therefore reuses these assets, as the studio shows them.
-"""
+The hash is azure-ai-ml's own, so that either client reuses the other's uploads. Source: ``get_content_hash`` and
+``_get_file_list_content_hash`` in ``azure/ai/ml/_utils/_asset_utils.py`` (1.34.1), whose comment says that the service depends on it: the
+number of files; then ``#path#size`` of each in the order of their paths in lower case; then the contents in the same order.
+
+A version is registered only after the storage has acknowledged every block with its MD5: an interrupted upload leaves blobs in a separate
+container, and no asset. Requests and shapes are those of azure-ai-ml 1.34.1 (``CodeOperations.create_or_update``, ``_upload_to_datastore``),
+which therefore reuses these assets, as the studio shows them."""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Final, Self, cast
+from typing import Final, Protocol, Self, cast
 from urllib.parse import quote, urlsplit
 
 import requests
@@ -24,7 +27,6 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
-from aml_train.azure.code_hash import HASH_VERSION, Block, Snapshot, read_snapshot
 from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, Answer, split, trace_of
@@ -32,6 +34,73 @@ from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.files import FileEntry, FileSet, changed
 from aml_train.core.http_client import USER_AGENT
 from aml_train.core.threads import CancelToken, in_background
+
+HASH_VERSION: Final = 202208
+"""``get_content_hash_version`` of azure-ai-ml 1.34.1."""
+
+BLOCK: Final = 8 << 20
+"""Bytes that go in one request; a longer file goes in several."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A part of a file: *length* bytes from *offset*, with their MD5."""
+
+    offset: int
+    length: int
+    md5: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """The files of a code folder as they were read.
+
+    Attributes:
+        files: what belongs to it.
+        content_hash: azure-ai-ml's hash, hexadecimal.
+        blocks: path → the parts of the file; an empty file has one empty part.
+    """
+
+    files: FileSet
+    content_hash: str
+    blocks: Mapping[str, tuple[Block, ...]]
+
+
+def read_snapshot(files: FileSet) -> Snapshot:
+    """Read every file again; the bytes must have the digest of *files*.
+
+    Raises:
+        InvalidError: a file has changed since its contents were hashed.
+    """
+    # Paths that differ in case alone come in the order of the paths; azure-ai-ml takes them as the folder lists them.
+    entries = sorted(files.entries, key=lambda entry: entry.path.lower())
+    whole = hashlib.sha256(str(len(entries)).encode())
+    for entry in entries:
+        whole.update(f"#{entry.path}#{entry.size}".encode())
+    blocks: dict[str, tuple[Block, ...]] = {}
+    for entry in entries:
+        found: list[Block] = []
+        with files.open(entry) as file:
+            for data in _pieces(file):
+                whole.update(data)
+                at = found[-1].offset + found[-1].length if found else 0
+                md5 = hashlib.md5(data, usedforsecurity=False).digest()
+                found.append(Block(offset=at, length=len(data), md5=md5))
+        blocks[entry.path] = tuple(found)
+    return Snapshot(files=files, content_hash=whole.hexdigest(), blocks=blocks)
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def _pieces(file: _Readable) -> Iterator[bytes]:
+    """Yield the contents in blocks; one empty block for an empty file."""
+    data = file.read(BLOCK)
+    yield data
+    while len(data) == BLOCK and (data := file.read(BLOCK)):
+        yield data
+
 
 _API: Final = "2023-04-01"
 #: Put Blob and Put Block of this version take Content-MD5 and answer 400 where it does not fit:
@@ -48,7 +117,7 @@ _ASSET: Final = re.compile(r"/codes/([^/]+)/versions/([^/]+)$")
 
 
 def ensure_code(rest: AzureRest, files: FileSet, submission: CancelToken) -> str:
-    """Return the code asset with exactly these files, as ``azureml:NAME:VERSION``; upload them where there is none.
+    """Return the code asset of these files, ``azureml:NAME:VERSION``, or upload it.
 
     Unchanged code costs one request.
 
@@ -92,7 +161,7 @@ def ensure_code(rest: AzureRest, files: FileSet, submission: CancelToken) -> str
 
 
 def _find(rest: AzureRest, name: str, content_hash: str) -> str | None:
-    """Return the asset with that content. The service looks at the hash alone, whatever the name in the address."""
+    """Return the asset with that content; the name in the address does not count."""
     query = {"api-version": _API, "hash": content_hash, "hashVersion": str(HASH_VERSION)}
     listed = rest.read(rest.arm(f"/codes/{name}/versions"), "Looking for the code among the assets", params=query)
     for item in listed.each("value") if listed is not None else ():
@@ -117,7 +186,7 @@ class _Task:
 
 @dataclass
 class _Upload:
-    """One upload into one container, by several threads that nobody has to wait for.
+    """One upload into one container, by several threads that no one has to wait for.
 
     Args:
         address: of the container, with a shared access signature. It is shown nowhere.
@@ -146,7 +215,7 @@ class _Upload:
         self._adapter.close()
 
     def stop(self) -> None:
-        """Send nothing more. What is on its way ends by itself."""
+        """Send nothing more; requests that are on their way end by themselves."""
         self._stopped.set()
 
     def run(self) -> None:
@@ -242,9 +311,9 @@ class _Upload:
 
 
 def _pool(adapter: HTTPAdapter, url: str) -> urllib3.HTTPConnectionPool:
-    """Return connections to the host of *url*, as requests makes them: by the environment's proxy and trust.
+    """Return connections to *url*'s host, with the environment's proxy and trust.
 
-    Without the rest of what requests does: that costs more than sending a small file, for each of thousands anew.
+    They omit the rest of requests' work, which costs more than sending a small file, for each of thousands.
     """
     with requests.Session() as session:
         settings = session.merge_environment_settings(url, {}, None, None, None)

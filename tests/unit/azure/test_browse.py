@@ -7,14 +7,16 @@ from typing import Any, cast
 
 import pytest
 
-from aml_train.azure.http import Workspace
+from aml_train.azure.browse import JobFilter, describe_job, list_jobs
+from aml_train.azure.http import WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.cli.jobs import _filter, _table
 from aml_train.config.sections.code import SetupCommand
 from aml_train.core.errors import ServiceError
 from aml_train.core.tables import Table
 from aml_train.gate.logged import LoggedSet
-from aml_train.jobs.browse import Filter, describe_job, list_jobs, table_facts, tables_of_job
+from aml_train.jobs import Workspace
+from aml_train.jobs.metrics import table_facts, tables_of_job
 from aml_train.jobs.setup import script
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
@@ -32,7 +34,7 @@ class FakeRest:
     def __init__(self, *items: dict[str, Any]) -> None:
         self.jobs = items
         self.params: Mapping[str, str] = {}
-        self.workspace = Workspace(subscription_id="s", resource_group="g", name="w")
+        self.workspace = WorkspaceId(subscription_id="s", resource_group="g", name="w")
 
     def arm(self, path: str) -> str:
         return path
@@ -61,24 +63,24 @@ JOBS = (
 @pytest.mark.parametrize(
     ("wanted", "names"),
     [
-        (Filter(), ["a-1", "a-2", "b-1"]),
-        (Filter(statuses=frozenset({JobStatus.RUNNING, JobStatus.COMPLETED})), ["a-1", "b-1"]),
-        (Filter(experiment="other"), ["a-2"]),
-        (Filter(name="A-*"), ["a-1", "a-2"]),
-        (Filter(name="*BIG"), ["a-1"]),
-        (Filter(name="a"), []),
-        (Filter(tags={"who": None}), ["a-1", "a-2"]),
-        (Filter(tags={"who": "you"}), ["a-2"]),
+        (JobFilter(), ["a-1", "a-2", "b-1"]),
+        (JobFilter(statuses=frozenset({JobStatus.RUNNING, JobStatus.COMPLETED})), ["a-1", "b-1"]),
+        (JobFilter(experiment="other"), ["a-2"]),
+        (JobFilter(name="A-*"), ["a-1", "a-2"]),
+        (JobFilter(name="*BIG"), ["a-1"]),
+        (JobFilter(name="a"), []),
+        (JobFilter(tags={"who": None}), ["a-1", "a-2"]),
+        (JobFilter(tags={"who": "you"}), ["a-2"]),
     ],
 )
-def test_every_filter_must_hold(wanted: Filter, names: list[str]) -> None:
+def test_every_filter_must_hold(wanted: JobFilter, names: list[str]) -> None:
     rest = FakeRest(*JOBS)
     assert [row.name for row in list_jobs(cast(AzureRest, rest), wanted)] == names
     assert rest.params.get("tag") == (next(iter(wanted.tags)) if wanted.tags else None)
 
 
 def test_a_list_is_a_table() -> None:
-    rows = list(list_jobs(cast(AzureRest, FakeRest(*JOBS)), Filter()))
+    rows = list(list_jobs(cast(AzureRest, FakeRest(*JOBS)), JobFilter()))
     assert list(_table(rows)) == [
         "NAME  STATUS     EXPERIMENT  COMPUTE  CREATED              TITLE",
         "a-1   Running    e                    2026-11-21 10:00:00  Train big",
@@ -89,7 +91,7 @@ def test_a_list_is_a_table() -> None:
 
 
 def test_escape_sequences_do_not_reach_the_terminal() -> None:
-    rows = list_jobs(cast(AzureRest, FakeRest(item("a", displayName="\x1b[31mred\nline"))), Filter())
+    rows = list_jobs(cast(AzureRest, FakeRest(item("a", displayName="\x1b[31mred\nline"))), JobFilter())
     assert list(_table(list(rows)))[1].endswith("  red line")
 
 
@@ -146,8 +148,8 @@ def test_tables_are_told_as_json_and_a_service_that_refuses_them_is_told() -> No
         def logged(self, name: str, **_: Any) -> LoggedSet:
             raise ServiceError("403")
 
-    told = tables_of_job(cast("AzureRest", Refusing()), "a-1", {})
-    assert told == ((), 0, "What the job logged beside its metrics is not shown: 403")
+    told = tables_of_job(cast(Workspace, Refusing()), "a-1", {})
+    assert told == ((), 0, "Tables and files that the job logged are not shown: 403")
 
 
 def test_a_job_that_is_not_there_is_told() -> None:
@@ -160,6 +162,6 @@ def test_an_unknown_status_is_no_filter() -> None:
 
     with pytest.raises(click.UsageError, match=r"--status runing: AzureML has no such status\. Did you mean Running"):
         _filter(["runing"], None, None, [], archived=False)
-    assert _filter(["running"], None, None, ["a=b=c", "d"], archived=True) == Filter(
+    assert _filter(["running"], None, None, ["a=b=c", "d"], archived=True) == JobFilter(
         statuses=frozenset({JobStatus.RUNNING}), tags={"a": "b=c", "d": None}, archived=True
     )

@@ -1,4 +1,4 @@
-"""Having one of Azure's SDKs make something, exactly once, and quietly."""
+"""Calls of Azure's SDKs that create something: exactly once, and without output."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def made(
     *,
     translate: Callable[[Exception, str], AmlTrainError],
 ) -> _Thing:
-    """Have an SDK make something, and return what is there then: the answer may be lost, or late.
+    """Create a thing by an SDK, and return it: the answer may be lost, or late.
 
-    The SDKs repeat each of their requests a few times. Where that was not enough and the thing is not there, it is made
+    The SDKs repeat each of their requests a few times. If that was not enough and the thing is not there, it is made
     again: its name is chosen before, so that there is never a second one.
 
     Args:
@@ -61,7 +61,7 @@ def made(
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep an SDK from writing to the terminal; what it wrote goes to the log at level debug.
+    """Keep an SDK's output from the terminal; log it at level debug.
 
     Even with ``show_progress=False`` azure-ai-ml prints colour resets around an upload (``_artifacts/_blob_storage_helper.py``).
     """

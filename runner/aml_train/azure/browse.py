@@ -1,4 +1,4 @@
-"""Jobs to look at: lists with filters, and everything that the service says of one. Reads only."""
+"""Lists of jobs with filters, and the description of one job. Reads only."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from aml_train.azure import AzureRest
+from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
-from aml_train.core.tables import Table
-from aml_train.jobs.logged_reads import read_tables
-from aml_train.jobs.parts import TAG_FILES
-from aml_train.jobs.states import JobStatus, parse_status
+from aml_train.jobs import TAG_FILES, JobStatus, parse_status
 
 _API: Final = "2024-01-01-preview"
 _SETUP: Final = re.compile(r"\A# By aml-train: .*?^\) \|\| exit\n", re.DOTALL | re.MULTILINE)
@@ -40,7 +37,7 @@ class JobRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filter:
+class JobFilter:
     """Which jobs are wanted; everything that is given must hold.
 
     Attributes:
@@ -58,7 +55,7 @@ class Filter:
     archived: bool = False
 
     def takes(self, row: JobRow) -> bool:
-        """Tell whether *row* is wanted."""
+        """Return whether *row* is wanted."""
         if self.statuses and row.status not in self.statuses:
             return False
         if self.experiment is not None and row.experiment != self.experiment:
@@ -70,8 +67,8 @@ class Filter:
         return all(key in row.tags and value in (None, row.tags[key]) for key, value in self.tags.items())
 
 
-def list_jobs(rest: AzureRest, wanted: Filter) -> Iterator[JobRow]:
-    """Yield the jobs that are wanted, the newest first; pages are asked for as they are needed.
+def list_jobs(rest: AzureRest, wanted: JobFilter) -> Iterator[JobRow]:
+    """Yield the wanted jobs, newest first; pages are read on demand.
 
     Raises:
         ServiceError: the service refuses, or reports an unknown status.
@@ -101,7 +98,7 @@ def _row(item: Answer) -> JobRow:
 
 
 def read_job(rest: AzureRest, name: str) -> Answer:
-    """Return the job as Azure Resource Manager has it.
+    """Return the job as in Azure Resource Manager.
 
     Raises:
         ServiceError: there is no such job.
@@ -115,7 +112,7 @@ def read_job(rest: AzureRest, name: str) -> Answer:
 
 
 def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
-    """Return what there is to say about a job, in the order in which people ask for it; what is empty is left out.
+    """Return a job's description without empty values, the most wanted first.
 
     Raises:
         ServiceError: there is no such job.
@@ -152,29 +149,6 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
         "studio": properties.optional_text("services.Studio.endpoint"),
     }
     return {key: value for key, value in told.items() if value not in (None, "", {}, [])}
-
-
-def tables_of_job(rest: AzureRest, name: str, metrics: Mapping[str, float]) -> tuple[tuple[Table, ...], int, str]:
-    """Return what a job logged beside its *metrics*, how many more there are, and why not all is shown; empty where it is."""
-    try:
-        found = rest.logged(name, known=metrics)
-    except ServiceError as error:
-        return (), 0, f"What the job logged beside its metrics is not shown: {error.message}"
-    return read_tables(rest, name, found)
-
-
-def table_facts(table: Table) -> dict[str, Any]:
-    """Return a table as plain values, for JSON; what is empty is left out."""
-    if table.kind in ("text", "file"):
-        told: dict[str, Any] = {"name": table.name, "kind": table.kind, "value": table.value, "note": table.note}
-    elif table.kind == "list":
-        told = {"name": table.name, "kind": table.kind, **dict(zip(table.head, table.rows[0], strict=True))}
-        told |= {"note": table.note}
-    else:
-        told = {"name": table.name, "kind": table.kind, "columns": list(table.head)}
-        told |= {"rows": [list(row) for row in table.rows], "total_rows": table.total}
-        told |= {"total_columns": table.columns, "note": table.note}
-    return {key: value for key, value in told.items() if value != ""}
 
 
 def _short(text: object) -> str | None:

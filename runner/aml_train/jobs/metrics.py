@@ -1,0 +1,130 @@
+"""Read an ended job's metrics and tables until two reads agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from aml_train.core.clock import Clock
+from aml_train.core.errors import ServiceError
+from aml_train.core.tables import Table
+from aml_train.gate import MOST_BYTES, LoggedSet, MetricPoint, columns_of, file_of, is_json, tables_of
+from aml_train.jobs.workspace import Files, Metrics
+
+_READS: Final = 6
+_MOST_FILES: Final = 10
+
+
+class Logged(Metrics, Files, Protocol):
+    """The parts of a workspace that hold what jobs logged."""
+
+
+def settle_metrics(
+    service: Metrics, name: str, metrics: Sequence[str], *, clock: Clock, pause: float = 0.5
+) -> tuple[Mapping[str, float], Mapping[str, Sequence[MetricPoint]]]:
+    """Read the metrics of an ended job until two reads agree, six times at most.
+
+    Args:
+        metrics: the names whose whole history is wanted.
+        pause: seconds between two reads.
+
+    Returns:
+        every metric's last value, and the history of each one in *metrics* that exists.
+
+    Raises:
+        ServiceError: if the service does not answer.
+    """
+    previous: object = None
+    last: Mapping[str, float] = {}
+    histories: dict[str, Sequence[MetricPoint]] = {}
+    for attempt in range(_READS):
+        if attempt:
+            clock.sleep(pause)
+        last = service.last_metrics(name)
+        histories = {metric: service.metric_history(name, metric) for metric in metrics if metric in last}
+        missing = any(metric not in last for metric in metrics)
+        reading = _comparable(last, histories)
+        if reading == previous and (not missing or attempt >= 2):
+            break
+        previous = reading
+    return last, histories
+
+
+def _comparable(last: Mapping[str, float], histories: Mapping[str, Sequence[MetricPoint]]) -> object:
+    """Return a reading in which NaN equals NaN."""
+
+    def word(value: float) -> object:
+        return "nan" if math.isnan(value) else value
+
+    return (
+        {name: word(value) for name, value in last.items()},
+        {name: [(p.step, p.timestamp, word(p.value)) for p in points] for name, points in histories.items()},
+    )
+
+
+def settle_logged(
+    service: Logged, job: str, *, known: Collection[str], wanted: Sequence[str], clock: Clock, pause: float
+) -> LoggedSet:
+    """Read what an ended job logged besides numbers until two reads agree.
+
+    A job that logged none is read once, unless a rule waits for an unknown name.
+
+    Args:
+        known: the metrics that MLflow has.
+        wanted: names that rules need and MLflow does not have.
+        pause: seconds between two reads.
+
+    Raises:
+        ServiceError: the service does not answer.
+    """
+    found = service.logged(job, known=known, first=wanted)
+    for attempt in range(1, _READS):
+        if not wanted and not found.metrics:
+            return found
+        clock.sleep(pause)
+        previous, found = found, service.logged(job, known=known, first=wanted)
+        series = columns_of(found).series
+        if found == previous and (attempt > 1 or all(name in series for name in wanted)):
+            break
+    return found
+
+
+def read_tables(service: Logged, job: str, found: LoggedSet) -> tuple[tuple[Table, ...], int, str]:
+    """Return the logged tables, how many more exist, and a remark on unreadable files."""
+    remark = ""
+    contents: dict[str, bytes | None] = {}
+    files = [path for metric in found.metrics if is_json(metric) and (path := file_of(metric, job)) is not None]
+    for path in files[:_MOST_FILES]:
+        try:
+            contents[path] = service.read_artifact(job, path, most=MOST_BYTES)
+        except ServiceError as error:
+            remark = f"The file {path} that the job logged is not shown: {error.message}"
+    tables, more = tables_of(found, job, contents)
+    return tables, more, remark
+
+
+def tables_of_job(service: Logged, name: str, metrics: Mapping[str, float]) -> tuple[tuple[Table, ...], int, str]:
+    """Return a job's tables, how many more exist, and a remark on what is not shown.
+
+    *metrics* are the numbers that it logged, which need no table.
+    """
+    try:
+        found = service.logged(name, known=metrics)
+    except ServiceError as error:
+        return (), 0, f"Tables and files that the job logged are not shown: {error.message}"
+    return read_tables(service, name, found)
+
+
+def table_facts(table: Table) -> dict[str, Any]:
+    """Return a table as plain values, for JSON; what is empty is left out."""
+    if table.kind in ("text", "file"):
+        told: dict[str, Any] = {"name": table.name, "kind": table.kind, "value": table.value, "note": table.note}
+    elif table.kind == "list":
+        told = {"name": table.name, "kind": table.kind, **dict(zip(table.head, table.rows[0], strict=True))}
+        told |= {"note": table.note}
+    else:
+        told = {"name": table.name, "kind": table.kind, "columns": list(table.head)}
+        told |= {"rows": [list(row) for row in table.rows], "total_rows": table.total}
+        told |= {"total_columns": table.columns, "note": table.note}
+    return {key: value for key, value in told.items() if value != ""}
