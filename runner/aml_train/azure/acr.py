@@ -325,7 +325,7 @@ def _registry(rest: AzureRest, host: str) -> Answer | None:
 
 
 def _principals(rest: AzureRest, compute: str | None) -> tuple[str, list[str]]:
-    """Return the puller, ``compute NAME`` or ``workspace``, and its identities' object ids."""
+    """Return the puller, ``compute NAME`` or ``workspace``, and its object ids."""
     name = (compute or "").removeprefix("azureml:")
     if name and "/" not in name and name != "serverless":
         params = {"api-version": _COMPUTE_API}

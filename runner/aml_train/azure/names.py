@@ -1,4 +1,4 @@
-"""The workspace that is meant, and the names of a run in it. Files and variables only."""
+"""The workspace that is meant, and the names of a run in it. Asks no service."""
 
 from __future__ import annotations
 

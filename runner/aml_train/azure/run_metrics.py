@@ -102,7 +102,7 @@ def _row(value: Answer) -> LoggedRow:
 
 
 def _plain(cell: Any) -> Any:
-    """Return NaN by its name, as the service writes it, so that readings compare equal."""
+    """Return NaN by its name, so that two readings compare equal."""
     if isinstance(cell, str):
         return clean(cell)
     return "NaN" if isinstance(cell, float) and math.isnan(cell) else cell

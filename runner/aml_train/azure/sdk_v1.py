@@ -89,7 +89,7 @@ def submit(rest: AzureRest, job: JobSpec, submission: CancelToken) -> JobView:
 
 
 def _other(found: JobView, job: JobSpec) -> bool:
-    """Return whether the run has other content; without a fingerprint its tags are late."""
+    """Return whether the run has other content; late tags do not count."""
     return found.tags.get(TAG_FINGERPRINT, job.fingerprint) != job.fingerprint
 
 

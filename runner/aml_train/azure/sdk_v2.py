@@ -265,7 +265,7 @@ class AzureV2(AzureRest):
 
 @contextlib.contextmanager
 def _collecting_no_garbage() -> Iterator[None]:
-    """Import without the garbage collector, which takes 40 % of the time and finds nothing."""
+    """Import without the garbage collector, which takes 40 % of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

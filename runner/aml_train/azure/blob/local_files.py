@@ -1,4 +1,4 @@
-"""Local files: walked in the order of a listing, read in blocks, written atomically."""
+"""Local files: walked in the order of a listing, read in blocks, replaced whole."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class PartFile:
             os.fsync(self._file.fileno())
 
     def complete(self) -> bool:
-        """Check size and checksum, then rename it; remove it and return False if they differ."""
+        """Check size and checksum, then rename it; False, and removed, if they differ."""
         if self.received != self._entry.size or self._entry.md5 not in (None, self._md5.digest()):
             self.part.unlink(missing_ok=True)
             return False

@@ -66,7 +66,7 @@ class Storage(Protocol):
         """Return the blob of exactly that name, or None."""
 
     def read(self, entry: Entry, offset: int, length: int) -> bytes:
-        """Return *length* bytes from *offset*; an error if the blob is not *entry* any more."""
+        """Return *length* bytes from *offset*; an error if *entry* has changed."""
 
     def put(self, name: str, data: bytes, *, md5: bytes) -> None:
         """Write a small blob at once; the storage checks *md5* before, and keeps it."""
@@ -141,7 +141,7 @@ class AzureBlobs:
 
     @cached_property
     def hierarchical(self) -> bool:
-        """See :meth:`Storage.hierarchical`; without the right to ask, it is taken for flat.
+        """See :meth:`Storage.hierarchical`; taken for flat without the right to ask.
 
         Then some files of an account that is not are sent although they are there, and nothing worse.
         """
