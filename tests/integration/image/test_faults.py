@@ -189,7 +189,7 @@ def test_a_pull_that_breaks_off_is_done_again(
     gone = rf"^(GET|HEAD) .*/manifests/sha256|^GET .*/blobs/({'|'.join(manifest.blobs)})"
     faulty.faults.append(Fault(what=gone, status=404, times=-1))
     engine.images.remove(name, force=True)
-    with pytest.raises(ImageError, match=rf"(?s){faulty.name} does not have .* any more\nBefore that, the pull of"):
+    with pytest.raises(ImageError, match=rf"(?s){faulty.name} no longer has .*\nBefore that, the pull of"):
         ensure(small, tests(command="exit 0"))
 
 
