@@ -1,10 +1,10 @@
-# Two commands are enough on a fresh machine: `make demo` and `make test`. Both make it ready first.
+# Two commands are enough on a fresh machine: `make demo` and `make test`. Both prepare the machine first.
 
 # The environment's own Python once it is there; before that any Python 3.11 or later: make PYTHON=python3.12 …
 PYTHON ?= $(shell .venv/bin/python -c '' 2>/dev/null && echo .venv/bin/python || echo python3)
 BOOTSTRAP = $(PYTHON) -m scripts.bootstrap
 BIN = .venv/bin
-# What the bootstrap puts beside the checkout for the tests: Azurite, and Node.js where the machine has none.
+# What the bootstrap puts into .aml-train for the tests: Azurite, and Node.js if the machine has none.
 WITH_SERVICES = PATH="$(CURDIR)/.aml-train/bin:$$PATH"
 # How many tests run side by side; 0: one after the other, in one process.
 TEST_WORKERS ?= 3

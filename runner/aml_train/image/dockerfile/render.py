@@ -199,7 +199,7 @@ def _tarball(plan: Tarball) -> str:
         --output {_WORK}/ofed.tgz {quote(plan.url)} \\
     && found="$(sha256sum {_WORK}/ofed.tgz)" \\
     && if [ "${{found%% *}}" != {plan.sha256} ]; then \\
-        echo "aml-train: error: the MLNX_OFED tarball is not the one that was asked for: its SHA-256 is" >&2; \\
+        echo "aml-train: error: the MLNX_OFED tarball is not the expected one: its SHA-256 is" >&2; \\
         echo "aml-train: error:   ${{found%% *}}" >&2; \\
         echo "aml-train: error: instead of" >&2; \\
         echo "aml-train: error:   {plan.sha256}" >&2; \\

@@ -1,8 +1,10 @@
-"""What an image holds: run inside it by the image's own Python, from 3.6 on. Imports nothing of aml-train.
+"""Report the contents of an image, from inside it.
+
+The image's own Python, 3.6 or later, runs this module. It imports nothing of aml-train.
 
 Called as ``python readiness_probe.py RESULT``; writes facts as JSON to RESULT and judges nothing:
 :mod:`aml_train.image.readiness.judge` does. Whatever may crash (a damaged library kills the process that loads it with SIGBUS) is
-tried in a process of its own.
+tried in a separate process.
 """
 
 import ctypes
@@ -18,7 +20,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 FORMAT = 1
 SECONDS = 120
 
-# Only these variables are told: others may hold what is nobody's business.
+# Only these variables are reported: others may hold secrets.
 VARIABLES = re.compile(
     r"(NCCL|UCX|OMPI|HCOLL|SHARP|RDMAV|MLX5)_\w+|(MOFED|RDMACORE|CUDA|PYTORCH|TENSORFLOW|NVIDIA_PYTORCH|NVIDIA_TENSORFLOW|OPENMPI)_VERSION"
     r"|NVIDIA_(VISIBLE_DEVICES|DRIVER_CAPABILITIES|REQUIRE_CUDA)|LD_LIBRARY_PATH|PATH|PYTHONPATH|PIP_CONSTRAINT"
@@ -88,7 +90,10 @@ def start(argv: List[str]) -> "subprocess.Popen[bytes]":
 
 
 def finish(process: "subprocess.Popen[bytes]") -> Tuple[int, str, str]:
-    """Return exit code (negative for a signal), output and the last words on standard error."""
+    """Return exit code, output and the end of standard error.
+
+    The exit code is negative for a signal.
+    """
     try:
         out, err = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -164,7 +169,7 @@ def user() -> Dict[str, Any]:
 
 
 def certificates() -> Dict[str, Any]:
-    """Tell how many authorities Python trusts, and where other programs look."""
+    """Return how many authorities Python trusts, and where other programs look."""
     bundles = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
     result = {"count": None, "bundle": next((path for path in bundles if os.path.isfile(path)), None)}  # type: Dict[str, Any]
     try:
@@ -184,7 +189,10 @@ def canonical(name: str) -> str:
 
 
 def distributions() -> Tuple[Dict[str, str], Dict[str, List[str]]]:
-    """Return version and requirements by canonical name. Requirements of extras are left out."""
+    """Return version and requirements by canonical name.
+
+    Requirements of extras are left out.
+    """
     versions = {}  # type: Dict[str, str]
     requires = {}  # type: Dict[str, List[str]]
     found = []  # type: List[Tuple[str, str, List[str]]]
@@ -248,7 +256,10 @@ def pip_check() -> Optional[List[str]]:
 
 
 def imports(versions: Dict[str, str]) -> Dict[str, Optional[str]]:
-    """Import the modules of what is installed, each in a process of its own; name → reason of failure, or None."""
+    """Import the modules of installed distributions, each in its own process.
+
+    Returns name → reason of failure, or None.
+    """
     modules = sorted({module for name, module in MODULES.items() if name in versions})
     running = [(module, start([sys.executable, "-B", "-c", "import " + module])) for module in modules]
     result = {}  # type: Dict[str, Optional[str]]
@@ -262,7 +273,7 @@ def mlx5(verbs: Dict[str, Any]) -> Dict[str, Any]:
     """Find the mlx5 provider that libibverbs would load, and load it.
 
     rdma-core (libibverbs/init.c, dynamic_driver.c) reads ``/etc/libibverbs.d/*.driver`` and opens ``lib<name>-rdmav<ABI>.so``
-    beside itself in ``libibverbs/``. The ABI is a string constant of the library.
+    next to itself in ``libibverbs/``. The ABI is a string constant of the library.
     """
     result = {"configured": False, "wanted": None, "others": [], "library": None}  # type: Dict[str, Any]
     names = [read(os.path.join("/etc/libibverbs.d", name)) for name in listing("/etc/libibverbs.d")]
@@ -288,7 +299,7 @@ def mlx5(verbs: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def infiniband(verbs: Dict[str, Any]) -> Dict[str, Any]:
-    """Tell the devices: what the kernel has, what the container was given, what the library sees."""
+    """Return the devices of the kernel, of the container and of the library."""
     seen = None
     if verbs["status"] == "ok":
         code, out, _ = run([sys.executable, "-B", "-c", DEVICES])
@@ -308,7 +319,7 @@ def site_file(relative: str) -> Optional[str]:
 
 
 def nccl() -> Dict[str, Any]:
-    """Find NCCL, that of the system or the one that came with torch, and its network plugin."""
+    """Find NCCL, the system's or the one of torch, and its network plugin."""
     library = load("libnccl.so.2")
     bundled = site_file("nvidia/nccl/lib/libnccl.so.2")
     if library["status"] == "absent" and bundled:
@@ -327,7 +338,7 @@ def cuda() -> Optional[str]:
 
 
 def torch_cuda() -> Optional[str]:
-    """Return the CUDA that torch was built with, without importing it, which takes seconds."""
+    """Return the CUDA version of torch without the import, which takes seconds."""
     path = site_file("torch/version.py")
     found = re.search(r"^cuda\s*(?::[^=]*)?=\s*['\"]([^'\"]+)", read(path) if path else "", re.MULTILINE)
     return found.group(1) if found else None

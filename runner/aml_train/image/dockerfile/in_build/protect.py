@@ -1,8 +1,8 @@
 """Ends a build that changed a protected package of its base.
 
 Run in the build, by whatever Python the image has (3.7 or later), as ``python protect.py BASE PATTERN… [--allow PATTERN…]``. BASE is
-the base's file system, mounted. What pip and dpkg have recorded there is compared with what is in the image. What it prints
-to stderr begins with ``aml-train: error:`` or ``aml-train: remedy:``; :mod:`aml_train.image.build.progress` shows that.
+the base's file system, mounted. The records of pip and dpkg there are compared with those of the image. Its lines on
+stderr begin with ``aml-train: error:`` or ``aml-train: remedy:``; :mod:`aml_train.image.build.progress` shows that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _DIST = re.compile(r"(?P<name>.+?)-(?P<version>[^-]+?)(?:-py\d+(?:\.\d+)?)?\.(?:
 
 
 def pip_packages(root: Path, folders: list[str]) -> dict[str, tuple[str, str]]:
-    """Return name → (version, digest of its files) of the distributions that lie in *folders* below *root*."""
+    """Return name → (version, digest of files) of distributions.
+
+    They are looked for in *folders* below *root*.
+    """
     found: dict[str, tuple[str, str]] = {}
     for folder in folders:
         here = root / folder.lstrip("/")
@@ -31,7 +34,10 @@ def pip_packages(root: Path, folders: list[str]) -> dict[str, tuple[str, str]]:
 
 
 def _record(file: Path) -> str:
-    """Return a digest over the hashes of a distribution's files: two builds of one version differ in it."""
+    """Return a digest over the hashes of a distribution's files.
+
+    Two builds of one version differ in it.
+    """
     if not file.is_file():
         return ""
     lines = [line for line in file.read_bytes().splitlines() if b",sha256=" in line and b".dist-info/" not in line]
@@ -52,7 +58,7 @@ def dpkg_packages(root: Path) -> dict[str, tuple[str, str]]:
 def changes(
     before: dict[str, tuple[str, str]], after: dict[str, tuple[str, str]], protected: list[str], allowed: list[str]
 ) -> list[str]:
-    """Return a line for each protected package of *before* that *after* has not, or not the same."""
+    """Return a line for each protected package that is missing or changed."""
     lines = []
     for name in sorted(before):
         if not _matches(name, protected) or _matches(name, allowed):
