@@ -119,10 +119,11 @@ def workspace(given: dict[str, str]) -> dict[str, Any]:
 
 def run(given: dict[str, str]) -> dict[str, Any]:
     """Submit a job, stream it, download what it made, register it."""
-    from azure.ai.ml.entities import Model
+    from azure.ai.ml.entities import Environment, Model
     from azure.core.exceptions import HttpResponseError
 
     ml = client(given)
+    ml.environments.create_or_update(Environment(name="train-env", version="1", image="python:3.11-slim-bookworm"))
     # azure-ai-ml streams nothing of a job that has ended already.
     submitted = ml.jobs.create_or_update(job(given))
 

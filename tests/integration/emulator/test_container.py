@@ -21,6 +21,7 @@ from aml_train import local as emulator
 from aml_train.core.docker import buildkit_cli
 from aml_train.core.errors import ImageError, ServiceError
 from aml_train.core.events import Event, Notice
+from aml_train.local import lifecycle
 from aml_train.local.settings import INSIDE_REGISTRY_PORT, EmulatorInfo, EmulatorSettings
 from scripts.bootstrap.sources import SOURCE_LABEL, emulator_reference, emulator_source, project_version
 from tests.integration.emulator.job_reach import WANTED, reached
@@ -50,7 +51,7 @@ pathlib.Path("outputs", "note.txt").write_text("noted")
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what hangs takes longer to get ready, even on a machine under load."""
-    monkeypatch.setattr(emulator, "READY_SECONDS", 600.0)
+    monkeypatch.setattr(lifecycle, "READY_SECONDS", 600.0)
 
 
 @pytest.fixture(scope="module")

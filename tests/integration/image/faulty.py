@@ -83,7 +83,12 @@ class FaultyRegistry(ThreadingHTTPServer):
 
     def count(self, pattern: str, status: int) -> int:
         """Return how many requests of a kind ended with *status*."""
-        return sum(found == status and re.search(pattern, what) is not None for what, found in self.log)
+        return len(self.matches(pattern, status))
+
+    def matches(self, pattern: str, status: int) -> list[str]:
+        """Return the pattern's group, or all that it matches, of each request of a kind that ended with *status*."""
+        found = (re.search(pattern, what) for what, ended in self.log if ended == status)
+        return [match[match.re.groups and 1] for match in found if match is not None]
 
 
 class _Handler(BaseHTTPRequestHandler):
