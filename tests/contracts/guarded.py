@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aml_train.core.errors import ServiceError
-from aml_train.models.promotion.catalogue import Catalogue
+from aml_train.models.catalogue import Catalogue
 
 
 def change_tags(

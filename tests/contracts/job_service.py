@@ -42,7 +42,7 @@ from aml_train.jobs.parts import difference, read_parts
 from aml_train.jobs.spec import JobSpec, JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, Placement, Workspace
-from aml_train.models.promotion.catalogue import Catalogue
+from aml_train.models.catalogue import Catalogue
 from aml_train.models.register import ModelSpec, register_model
 
 #: Only a job that hangs takes so long, also on a machine under load.

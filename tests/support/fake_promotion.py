@@ -45,7 +45,7 @@ class FakeCatalogue(MemoryCatalogue):
 
 @dataclass
 class FakeStore:
-    """See :class:`aml_train.models.promotion.catalogue.PromotionStore`. *before_hold* happens before the lock is had, as another's promotion may."""
+    """See :class:`aml_train.models.catalogue.PromotionStore`. *before_hold* happens before the lock is had, as another's promotion may."""
 
     contents: dict[str, bytes] = field(default_factory=dict)
     before_hold: list[Callable[[], None]] = field(default_factory=list)
@@ -69,7 +69,7 @@ class FakeStore:
 
 @dataclass
 class FakeHeld:
-    """See :class:`aml_train.models.promotion.catalogue.LockedRecord`."""
+    """See :class:`aml_train.models.catalogue.LockedRecord`."""
 
     store: FakeStore
     model: str

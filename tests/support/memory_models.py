@@ -12,7 +12,7 @@ from tests.support.memory_workspace import MemoryService
 
 @dataclass
 class MemoryCatalogue:
-    """See :class:`aml_train.models.promotion.catalogue.Catalogue`.
+    """See :class:`aml_train.models.catalogue.Catalogue`.
 
     Attributes:
         service: has the jobs and the models.
@@ -25,17 +25,17 @@ class MemoryCatalogue:
     data: Collection[str] = ()
 
     def names(self) -> Iterator[str]:
-        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.names`."""
+        """See :meth:`aml_train.models.catalogue.Catalogue.names`."""
         return iter(sorted({model.name for model in self.service.registered}))
 
     def version(self, name: str, version: str) -> ModelView | None:
-        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.version`."""
+        """See :meth:`aml_train.models.catalogue.Catalogue.version`."""
         return next((one for one in self.service.models(name) if one.version == version), None)
 
     def change_tags(
         self, name: str, version: str, changes: Mapping[str, str | None], *, guard: Callable[[], None]
     ) -> None:
-        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.change_tags`."""
+        """See :meth:`aml_train.models.catalogue.Catalogue.change_tags`."""
         found = self.version(name, version)
         if found is None:
             raise ServiceError(f"Changing the tags of the model {name}:{version}: there is no such version.")
@@ -46,12 +46,12 @@ class MemoryCatalogue:
         self.service.registered[self.service.registered.index(found)] = replace(found, tags=tags)
 
     def environment_image(self, job: str) -> str | None:
-        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.environment_image`."""
+        """See :meth:`aml_train.models.catalogue.Catalogue.environment_image`."""
         work = self.service.work.get(job)
         environment = work.spec.document.get("environment") if work is not None else None
         image = environment.get("image") if isinstance(environment, Mapping) else None
         return str(image) if image else self.images.get(job)
 
     def has_data(self, name: str, version: str) -> bool:
-        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.has_data`."""
+        """See :meth:`aml_train.models.catalogue.Catalogue.has_data`."""
         return f"{name}:{version}" in self.data

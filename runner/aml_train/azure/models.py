@@ -36,7 +36,7 @@ _ENVIRONMENT: Final = re.compile(r"/subscriptions/.+/environments/[^/]+/versions
 
 
 class AzureCatalogue:
-    """See :class:`aml_train.models.promotion.catalogue.Catalogue`.
+    """See :class:`aml_train.models.catalogue.Catalogue`.
 
     Args:
         rest: the workspace.
@@ -48,19 +48,19 @@ class AzureCatalogue:
         self._clock = clock
 
     def names(self) -> Iterator[str]:
-        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.names`."""
+        """See :meth:`aml_train.models.catalogue.Catalogue.names`."""
         for item in self._rest.items(self._rest.arm("/models"), "Listing the models", params=_API):
             yield item.text("name")
 
     def version(self, name: str, version: str) -> ModelView | None:
-        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.version`."""
+        """See :meth:`aml_train.models.catalogue.Catalogue.version`."""
         found = self._rest.read(self._address(name, version), f"Looking for the model {name}:{version}", params=_API)
         return None if found is None else model_view(name, found)
 
     def change_tags(
         self, name: str, version: str, changes: Mapping[str, str | None], *, guard: Callable[[], None]
     ) -> None:
-        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.change_tags`.
+        """See :meth:`aml_train.models.catalogue.Catalogue.change_tags`.
 
         The version is written back as it was read, but for its tags: azure-ai-ml's own update does the same, and forgets what its
         entity does not know.
@@ -96,7 +96,7 @@ class AzureCatalogue:
             raise error_for(response, what)
 
     def environment_image(self, job: str) -> str | None:
-        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.environment_image`."""
+        """See :meth:`aml_train.models.catalogue.Catalogue.environment_image`."""
         what = f"Looking for the environment of the job {job}"
         found = self._rest.read(self._rest.arm(f"/jobs/{quote(job)}"), what, params=_JOBS_API)
         environment = "" if found is None else found.optional_text("properties.environmentId") or ""
@@ -106,7 +106,7 @@ class AzureCatalogue:
         return None if known is None else known.optional_text("properties.image") or None
 
     def has_data(self, name: str, version: str) -> bool:
-        """See :meth:`aml_train.models.promotion.catalogue.Catalogue.has_data`."""
+        """See :meth:`aml_train.models.catalogue.Catalogue.has_data`."""
         url = self._rest.arm(f"/data/{quote(name)}/versions/{quote(version)}")
         return self._rest.read(url, f"Looking for the data asset {name}:{version}", params=_API) is not None
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from aml_train.models.browse import list_models as list_models
     from aml_train.models.browse import metrics_of as metrics_of
     from aml_train.models.browse import version_facts as version_facts
+    from aml_train.models.catalogue import LockedRecord as LockedRecord
     from aml_train.models.lineage import Tracer as Tracer
     from aml_train.models.lineage import render_lineage as render_lineage
-    from aml_train.models.promotion.catalogue import LockedRecord as LockedRecord
     from aml_train.models.promotion.promote import Promoter as Promoter
     from aml_train.models.promotion.request import Promotion as Promotion
     from aml_train.models.promotion.request import PromotionRequest as PromotionRequest
@@ -39,7 +39,7 @@ _MODULES = {
     "Promoter": "promotion.promote",
     "Promotion": "promotion.request",
     "PromotionRequest": "promotion.request",
-    "LockedRecord": "promotion.catalogue",
+    "LockedRecord": "catalogue",
     "ModelSpec": "register",
     "check_written": "register",
     "is_same_model": "register",

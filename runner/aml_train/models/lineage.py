@@ -25,7 +25,7 @@ from aml_train.core.tags import (
     TAG_TESTED,
 )
 from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of
-from aml_train.models.promotion.catalogue import Catalogue
+from aml_train.models.catalogue import Catalogue
 from aml_train.models.register import FIXED
 
 if TYPE_CHECKING:

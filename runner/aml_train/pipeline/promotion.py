@@ -59,7 +59,7 @@ class DefaultDatastore:
 
     The datastore is looked up when it is needed.
 
-    See :class:`aml_train.models.promotion.catalogue.PromotionStore`; methods also raise InvalidError if that datastore is no Blob storage.
+    See :class:`aml_train.models.catalogue.PromotionStore`; methods also raise InvalidError if that datastore is no Blob storage.
     """
 
     def __init__(self, service: AzureV2, clock: Clock) -> None:
@@ -77,11 +77,11 @@ class DefaultDatastore:
         return self._made
 
     def read(self, model: str) -> bytes:
-        """See :meth:`aml_train.models.promotion.catalogue.PromotionStore.read`."""
+        """See :meth:`aml_train.models.catalogue.PromotionStore.read`."""
         return self._store().read(model)
 
     def hold(self, model: str) -> AbstractContextManager[LockedRecord]:
-        """See :meth:`aml_train.models.promotion.catalogue.PromotionStore.hold`."""
+        """See :meth:`aml_train.models.catalogue.PromotionStore.hold`."""
         return self._store().hold(model)
 
 

@@ -37,7 +37,7 @@ from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_MANIFEST
 from aml_train.image.spec import Tested, TestRecord
 from aml_train.jobs.spec import JobTemplate, make_job
-from aml_train.models.promotion.catalogue import LockedRecord
+from aml_train.models.catalogue import LockedRecord
 from aml_train.models.promotion.promote import Promoter
 from aml_train.models.promotion.request import PromotionRequest
 from aml_train.models.register import ModelSpec, lineage_tags, register_model

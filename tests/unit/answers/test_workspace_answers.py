@@ -27,7 +27,7 @@ from aml_train.core.clock import Clock
 from aml_train.gate.logged import columns_of
 from aml_train.jobs.metrics import tables_of_job
 from aml_train.jobs.workspace import LogBeganAnewError, Placement, Workspace
-from aml_train.models.promotion.catalogue import Catalogue
+from aml_train.models.catalogue import Catalogue
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 
 WORKSPACE = WorkspaceId(subscription_id="s", resource_group="g", name="w")

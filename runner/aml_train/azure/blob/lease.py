@@ -42,7 +42,7 @@ _Result = TypeVar("_Result")
 
 
 class AzureLeases:
-    """See :class:`aml_train.models.promotion.catalogue.PromotionStore`.
+    """See :class:`aml_train.models.catalogue.PromotionStore`.
 
     Args:
         access: the container, of the workspace's default datastore.
@@ -83,7 +83,7 @@ class AzureLeases:
         self._wait = wait
 
     def read(self, model: str) -> bytes:
-        """See :meth:`aml_train.models.promotion.catalogue.PromotionStore.read`."""
+        """See :meth:`aml_train.models.catalogue.PromotionStore.read`."""
         from azure.core.exceptions import ResourceNotFoundError
 
         def work() -> bytes:
@@ -99,7 +99,7 @@ class AzureLeases:
 
     @contextlib.contextmanager
     def hold(self, model: str) -> Iterator[_Lease]:
-        """See :meth:`aml_train.models.promotion.catalogue.PromotionStore.hold`."""
+        """See :meth:`aml_train.models.catalogue.PromotionStore.hold`."""
         lease = _Lease(self, model, self._acquire(model))
         try:
             yield lease
@@ -180,7 +180,7 @@ class AzureLeases:
 
 
 class _Lease:
-    """See :class:`aml_train.models.promotion.catalogue.LockedRecord`."""
+    """See :class:`aml_train.models.catalogue.LockedRecord`."""
 
     def __init__(self, store: AzureLeases, model: str, lease: Any) -> None:
         self._store, self._model, self._lease = store, model, lease

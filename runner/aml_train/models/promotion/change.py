@@ -12,8 +12,8 @@ from aml_train.core.events import Listener, Notice
 from aml_train.core.tags import TAG_STAGE
 from aml_train.gate import Decision
 from aml_train.jobs import ModelView, Workspace
+from aml_train.models.catalogue import Catalogue, LockedRecord
 from aml_train.models.lineage import LineageStep
-from aml_train.models.promotion.catalogue import Catalogue, LockedRecord
 from aml_train.models.promotion.record import Action, Change, Record, decode, encode
 from aml_train.models.promotion.request import PromotionRequest
 

@@ -28,8 +28,8 @@ from aml_train.core.events import (
 )
 from aml_train.gate import Decision, GateResult, series_of
 from aml_train.jobs import ModelView, Workspace
+from aml_train.models.catalogue import Catalogue, PromotionStore
 from aml_train.models.lineage import LineageStep, Tracer
-from aml_train.models.promotion.catalogue import Catalogue, PromotionStore
 from aml_train.models.promotion.change import apply, decoded, finish, new_change, title
 from aml_train.models.promotion.choose import (
     StageState,

@@ -1,6 +1,6 @@
 """The record of a model's promotions: the past ones, and the pending one. Pure.
 
-It is one blob for each model, which is the lock as well (:mod:`aml_train.models.promotion.catalogue`). The stage of a version is
+It is one blob for each model, which is the lock as well (:mod:`aml_train.models.catalogue`). The stage of a version is
 in the version's tags; the record has how it got there, and `rollback` follows it.
 """
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 from aml_train.azure.http import WorkspaceId
 from aml_train.core.threads import CancelToken
 from aml_train.jobs.workspace import Workspace
-from aml_train.models.promotion.catalogue import Catalogue
+from aml_train.models.catalogue import Catalogue
 from tests.integration.jobs.contract.worker import read_frame, write_frame
 from tests.support.emulator_process import ROOT, Emulator
 
