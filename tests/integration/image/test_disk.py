@@ -149,7 +149,7 @@ def test_the_room_of_a_remote_engine_is_asked_of_a_container(
     monkeypatch.setattr(disk, "_TRIED", 0)
     unknown = find_room(engine, {"DOCKER_HOST": "tcp://engine.example:2376"})
     assert unknown.free is None
-    assert "no image whose container could be asked" in unknown.how
+    assert "no image whose container could report it" in unknown.how
 
 
 @pytest.mark.full
