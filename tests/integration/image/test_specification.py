@@ -207,7 +207,7 @@ def test_a_tarball_that_is_another(ubuntu: str, tarball: tuple[str, str], make: 
     with pytest.raises(ImageError) as caught:
         build(make(ubuntu, ofed=OfedConfig(source="mlnx_ofed", version="5.8-2.0.3.0", url=url, sha256=wrong)))
     assert caught.value.message == (
-        f"the MLNX_OFED tarball is not the one that was asked for: its SHA-256 is\n  {sha256}\ninstead of\n  {wrong}"
+        f"the MLNX_OFED tarball is not the expected one: its SHA-256 is\n  {sha256}\ninstead of\n  {wrong}"
     )
     assert (
         caught.value.hint == "Check image.ofed.url and image.ofed.sha256; a mirror or proxy may serve something else."
