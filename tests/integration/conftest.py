@@ -58,7 +58,7 @@ def registry(registry_location: RegistryLocation) -> Iterator[Registry]:
 
 
 #: The pipeline's threads: the two kinds of work beside the main thread's, what makes a container, what tidies up.
-OURS: Final = frozenset({"push", "check", "make", "tidy-up"})
+OURS: Final = frozenset({"push", "check", "make", "cleanup"})
 
 
 def tidy_up(seconds: float = 300.0) -> None:
