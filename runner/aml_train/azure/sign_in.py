@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
 from aml_train.core import retry as retries
-from aml_train.core.answers import MISREAD, UndecodableError, decode
+from aml_train.core.answers import MISREAD, UndecodableError, clean, decode
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.user_agent import PRODUCT
 
@@ -48,9 +48,12 @@ _UNTRUSTED: Final = frozenset({"70021", "700211", "700212", "700213", "700223"})
 
 
 def reason(message: str) -> str:
-    """Return Azure's explanation in one line, without request ids and tokens."""
+    """Return Azure's explanation in one line, without request ids and tokens.
+
+    An answer that msal quotes may hold halves of surrogate pairs.
+    """
     # In one line and cut first: the patterns below are quick for text of this form alone.
-    said = " ".join(message[:_LONGEST_READ].split())
+    said = " ".join(clean(message[:_LONGEST_READ]).split())
     said = _TAIL.sub("", said.removeprefix("Authentication failed: "))
     found = _AROUND.fullmatch(said)
     said = found["said"] if found else said

@@ -37,6 +37,12 @@ def test_reason(message: str, expected: str) -> None:
     assert reason(message) == expected
 
 
+def test_a_reason_can_be_written_to_any_terminal() -> None:
+    assert (
+        reason("Your given address (\ud800) is \U0001f600 wrong") == "Your given address (\ufffd) is \U0001f600 wrong"
+    )
+
+
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
