@@ -168,7 +168,7 @@ def open_session(environ: Mapping[str, str], stdout: BinaryIO) -> Iterator[Sessi
         stdout: GitHub's log; everything passes the filter that masks secrets.
     """
     masker = Masker(known_secrets(environ, identifiers=True))
-    for value in masker.told:
+    for value in masker.parts:
         # The only text that bypasses the filter.
         stdout.write((command("add-mask", value) + "\n").encode())
     stdout.flush()

@@ -15,7 +15,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, Protocol
 
-from aml_train.core.secrets import derive, identifier, maskable, named_secret, parts_of, without_identifiers
+from aml_train.core.secrets import (
+    derive,
+    identifier,
+    maskable,
+    named_secret,
+    parts_of,
+    plain_forms,
+    without_identifiers,
+)
 
 MASK: Final = "***"
 #: A form of fewer characters is not looked for across the ends of lines: it would be found by chance.
@@ -179,7 +187,7 @@ class Masker:
         self._lock = threading.Lock()
         self._known = _Known()
         #: The parts of the given secrets that GitHub must mask.
-        self.told = [part for secret in sorted(secrets) for part in self.add(secret)]
+        self.parts = [part for secret in sorted(secrets) for part in self.add(secret)]
 
     def add(self, secret: str) -> list[str]:
         """Mask *secret* from now on. Other threads may be masking meanwhile.
@@ -192,6 +200,13 @@ class Masker:
             new = [part for part in sorted(parts_of(secret)) if _encode(part) not in known.patterns]
             self._known = _known((*known.patterns, *map(_encode, derive(secret))), known.kept)
         return new
+
+    def add_declared(self, secret: str) -> None:
+        """Mask *secret*, which the user calls one, even if it is an ordinary word."""
+        self.add(secret)
+        with self._lock:
+            known = self._known
+            self._known = _known((*known.patterns, *map(_encode, plain_forms(secret))), known.kept)
 
     def keep(self, identifier: str) -> None:
         """Show *identifier* from now on, although a short secret occurs in it.

@@ -134,6 +134,15 @@ def derive(secret: str) -> set[str]:
     return found
 
 
+def plain_forms(secret: str) -> set[str]:
+    """Return the lines of *secret*, as they are and URL-quoted, even ordinary words.
+
+    Lines of fewer than four characters are left out: without them a log is illegible.
+    """
+    lines = {line.strip() for line in secret.splitlines()}
+    return {form for line in lines for form in (line, quote(line, safe="")) if len(form) >= _SHORTEST}
+
+
 def parts_of(secret: str) -> set[str]:
     """Return the texts that are secret by themselves. None holds a line end."""
     waiting, parts = [secret], set[str]()

@@ -194,11 +194,28 @@ def test_what_may_grow_into_a_secret_waits_and_a_line_end_lets_it_go() -> None:
     assert sink.getvalue() == b"my passport\n"
 
 
-def test_secrets_that_come_later_are_told_once() -> None:
+def test_secrets_that_come_later_are_returned_once() -> None:
     masker = Masker()
     assert masker.add("first-secret") == ["first-secret"]
     assert masker.add("first-secret") == []
-    assert Masker(["b-secret", "a-secret"]).told == ["a-secret", "b-secret"]
+    assert Masker(["b-secret", "a-secret"]).parts == ["a-secret", "b-secret"]
+
+
+@pytest.mark.parametrize(
+    ("secret", "text", "masked"),
+    [
+        ("test", "a test", "a ***"),
+        ("p@s", "p@s p%40s", "p@s ***"),
+        ("main\na/b1!", "main a/b1! a%2Fb1%21", "*** *** ***"),
+        ("....", "....", "***"),
+        ("ab\n", "ab", "ab"),
+        ("long-password", "bG9uZy1wYXNzd29yZA==", "***=="),
+    ],
+)
+def test_a_declared_secret_is_masked_even_if_it_is_an_ordinary_word(secret: str, text: str, masked: str) -> None:
+    masker = Masker()
+    masker.add_declared(secret)
+    assert masker.mask(text) == masked
 
 
 PLANTED = """p&ss<w>'o"rd/+=%"""

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -129,7 +129,9 @@ def build_image(
         secrets=secrets,
         cache=cache,
     )
-    run = _Run(cli=cli, listener=listener, masker=Masker(secrets.values), timeout=timeout, platform=spec.platform)
+    run = _Run(
+        cli=cli, listener=listener, masker=secret_masker(secrets.values), timeout=timeout, platform=spec.platform
+    )
     with temporary_folder("build") as folder:
         run.build(folder, spec.dockerfile, spec.files, spec, tag, options)
         image_id = run.image_id(folder)
@@ -144,6 +146,14 @@ def build_image(
             run.build(folder, check, {PROTECT: protect_script()}, None, None, BuildOptions(no_cache=no_cache))
             _remove(engine, run.image_id(folder))
     return str(image.id)
+
+
+def secret_masker(values: Iterable[str]) -> Masker:
+    """Return a masker of secrets that the configuration declares, even ordinary words."""
+    masker = Masker()
+    for value in values:
+        masker.add_declared(value)
+    return masker
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,7 @@ import pytest
 from aml_train.config.sections.image import SecretConfig
 from aml_train.config.sections.image_packages import PROTECTED
 from aml_train.core.errors import ImageError
-from aml_train.core.masking import Masker
-from aml_train.image.build.build import BuildOptions, docker_config, write_context
+from aml_train.image.build.build import BuildOptions, docker_config, secret_masker, write_context
 from aml_train.image.build.cache import Cache, cache_kind
 from aml_train.image.build.progress import PlainProgress
 from aml_train.image.build.secrets import BuildSecrets, SecretAccess, build_secrets
@@ -26,9 +25,10 @@ def test_values_are_read_only_to_mask_them(tmp_path: Path) -> None:
     secrets = {"a": SecretConfig(env="A"), "b": SecretConfig(file=tmp_path / "key")}
     found = build_secrets(secrets, {"A": "pa$$word"}, SecretAccess(workspace=tmp_path))
     assert "pa$$word" not in repr(found) + str(found.options)
-    mask = Masker(found.values).mask
+    mask = secret_masker(found.values).mask
     assert mask("x pa$$word y line one line%2Ftwo z") == "x *** y *** *** z"
-    assert Masker(["ab", ""]).mask("ab") == "ab"
+    assert secret_masker(["test"]).mask("a test") == "a ***"
+    assert secret_masker(["ab", ""]).mask("ab") == "ab"
 
 
 @pytest.mark.parametrize(
