@@ -13,14 +13,11 @@ if TYPE_CHECKING:
     from aml_train.gate.baseline import ValuesBaseline as ValuesBaseline
     from aml_train.gate.baseline import read_value as read_value
     from aml_train.gate.baseline import read_values as read_values
-    from aml_train.gate.data_policy import DataPolicy as DataPolicy
     from aml_train.gate.data_policy import decide_data as decide_data
-    from aml_train.gate.decide import Baseline as Baseline
     from aml_train.gate.decide import Decision as Decision
     from aml_train.gate.decide import Evidence as Evidence
     from aml_train.gate.decide import GateResult as GateResult
     from aml_train.gate.decide import GateWord as GateWord
-    from aml_train.gate.decide import Policies as Policies
     from aml_train.gate.decide import decide_gate as decide_gate
     from aml_train.gate.decide import needs_baseline as needs_baseline
     from aml_train.gate.history import MetricPoint as MetricPoint
@@ -43,6 +40,8 @@ if TYPE_CHECKING:
     from aml_train.gate.logged_tables import file_of as file_of
     from aml_train.gate.logged_tables import is_json as is_json
     from aml_train.gate.logged_tables import tables_of as tables_of
+    from aml_train.gate.rules import DataPolicy as DataPolicy
+    from aml_train.gate.rules import Policies as Policies
     from aml_train.gate.rules import Rule as Rule
     from aml_train.gate.rules import parse_rule as parse_rule
 
@@ -53,14 +52,11 @@ _MODULES = {
     "ValuesBaseline": "baseline",
     "read_value": "baseline",
     "read_values": "baseline",
-    "DataPolicy": "data_policy",
     "decide_data": "data_policy",
-    "Baseline": "decide",
     "Decision": "decide",
     "Evidence": "decide",
     "GateResult": "decide",
     "GateWord": "decide",
-    "Policies": "decide",
     "decide_gate": "decide",
     "needs_baseline": "decide",
     "MetricPoint": "history",
@@ -83,6 +79,8 @@ _MODULES = {
     "file_of": "logged_tables",
     "is_json": "logged_tables",
     "tables_of": "logged_tables",
+    "DataPolicy": "rules",
+    "Policies": "rules",
     "Rule": "rules",
     "parse_rule": "rules",
 }

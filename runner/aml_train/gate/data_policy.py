@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final
 
 from aml_train.core.comparison import Comparison, Side
 from aml_train.gate.decide import RuleDecision, Verdict
-from aml_train.gate.rules import Rule
-
-DataPolicy = Literal["fail", "warn", "ignore"]
-"""The effect on the gate if the data of candidate and baseline differ."""
+from aml_train.gate.rules import DataPolicy, Rule
 
 #: What the rule is called where metrics have their names.
 DATA: Final = "data"

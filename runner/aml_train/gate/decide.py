@@ -11,10 +11,7 @@ from aml_train.core.comparison import Comparison
 from aml_train.core.events import RuleDecided
 from aml_train.core.tables import Table
 from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
-from aml_train.gate.rules import Aggregate, Reference, Rule
-
-Policy = Literal["fail", "warn", "skip"]
-"""The effect of a rule that is missed (``fail``, ``warn``) or has no values."""
+from aml_train.gate.rules import Aggregate, Policies, Policy, Reference, Rule
 
 Verdict = Literal["met", "missed", "warned", "skipped"]
 
@@ -31,15 +28,6 @@ class Baseline(Protocol):
 
     def points(self, metric: str, how: Aggregate) -> Sequence[MetricPoint]:
         """Return the values of *metric* for the aggregate *how*; none if unknown."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Policies:
-    """The effects of a missed rule, of a missing metric, and of a missing baseline."""
-
-    severity: Literal["fail", "warn"] = "fail"
-    missing: Policy = "fail"
-    no_baseline: Policy = "fail"
 
 
 @dataclass(frozen=True, kw_only=True)

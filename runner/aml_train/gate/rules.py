@@ -1,4 +1,4 @@
-"""The grammar of one gate rule, such as ``mean(5) < 0.2``. Pure.
+"""The grammar of one gate rule, such as ``mean(5) < 0.2``, and policies. Pure.
 
 Others are ``>= 0.95`` and ``>= baseline - 1%``.
 """
@@ -16,6 +16,12 @@ from typing import Final, Literal, cast, get_args
 AggregateName = Literal["last", "first", "best", "min", "max", "mean", "median", "p", "count", "steps"]
 Operator = Literal[">=", ">", "<=", "<", "=="]
 Shape = Literal["finite", "increasing", "decreasing"]
+
+Policy = Literal["fail", "warn", "skip"]
+"""The effect of a rule that is missed (``fail``, ``warn``) or has no values."""
+
+DataPolicy = Literal["fail", "warn", "ignore"]
+"""The effect on the gate if the data of candidate and baseline differ."""
 
 AGGREGATES: Final[tuple[AggregateName, ...]] = get_args(AggregateName)
 OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
@@ -39,6 +45,15 @@ _REFERENCE: Final = re.compile(
     (?:\s*(?P<sign>[+-])\s*(?P<amount>{_NUMBER_TEXT})\s*(?P<percent>%)?)?""",
     re.VERBOSE | re.DOTALL,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policies:
+    """The effects of a missed rule, of a missing metric, and of a missing baseline."""
+
+    severity: Literal["fail", "warn"] = "fail"
+    missing: Policy = "fail"
+    no_baseline: Policy = "fail"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aml_train.gate.baseline import RunBaseline, ValuesBaseline, read_value, read_values
-from aml_train.gate.decide import Decision, Evidence, Policies, RuleDecision, decide_rule
+from aml_train.gate.decide import Decision, Evidence, RuleDecision, decide_rule
 from aml_train.gate.history import MetricPoint, aggregate, last_value, percentile, sequence
-from aml_train.gate.rules import Aggregate, parse_rule
+from aml_train.gate.rules import Aggregate, Policies, parse_rule
 
 INF = math.inf
 NAN = math.nan

@@ -20,9 +20,7 @@ import pytest
 from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.core.errors import ServiceError
 from aml_train.core.git import Origin
-from aml_train.gate.data_policy import DataPolicy
-from aml_train.gate.decide import Policies, Policy
-from aml_train.gate.rules import parse_rule
+from aml_train.gate.rules import DataPolicy, Policies, Policy, parse_rule
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.pipeline.branch_verdicts import GateWord, record_verdict
