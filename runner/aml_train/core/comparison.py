@@ -47,7 +47,7 @@ class Side:
 
     def facts(self) -> dict[str, object]:
         """Return what is known, as plain values for JSON; unknown names are left out."""
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "title": self.title,
             "job": self.job,
             "status": self.status,
@@ -60,7 +60,7 @@ class Side:
             "commit": self.commit,
             "parameters": dict(self.parameters),
         }
-        return {name: value for name, value in told.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

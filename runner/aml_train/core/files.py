@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import io
 import json
 import os
 import re
@@ -319,12 +318,6 @@ class FileSet:
                 with self.open(entry) as file:
                     archive.addfile(info, cast("IO[bytes]", file))  # of a file it reads only
                     file.read(_CHUNK)
-
-    def tar_bytes(self, *, prefix: str = "") -> bytes:
-        """Return :meth:`tar` as bytes; for small selections."""
-        buffer = io.BytesIO()
-        self.tar(buffer, prefix=prefix)
-        return buffer.getvalue()
 
 
 class _Reader:

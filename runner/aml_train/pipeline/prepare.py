@@ -32,8 +32,6 @@ from aml_train.pipeline.sdk import SdkLoader, with_sdk
 from aml_train.pipeline.target import Host, open_target
 
 if TYPE_CHECKING:
-    from docker import DockerClient
-
     from aml_train.azure import SignIn
     from aml_train.image import BaseImages, ImageSpec, Login
 
@@ -78,7 +76,7 @@ def prepare_run(
     names = _names(config, host)
     remarks: list[str] = []
     lookup = _lookup(config, host, remarks.append)
-    platform = _platform(host.engine()) if config.image is not None else ""
+    platform = host.platform() if config.image is not None else ""
     read = commit or functools.partial(read_commit, branch=environ.get(BRANCH_VARIABLE) or None)
     resolved = resolve(
         config, platform=platform, resolve_base=lookup.resolve, read_os=lookup.distribution, commit=read, own=own
@@ -113,7 +111,7 @@ def plan_image_only(
     image = config.image
     if image is None:
         raise InvalidError("the configuration has no `image`", hint="Add it: image: {base: …}")
-    platform = image.platform or ("linux/amd64" if offline else _platform(host.engine()))
+    platform = image.platform or ("linux/amd64" if offline else host.platform())
     lookup = _lookup(config, host, remark)
     base, inputs = collect_inputs(
         image,
@@ -155,11 +153,6 @@ def _logins(config: Config, host: Host) -> Callable[[str], Login | None]:
         return sign_in_to_azure(environ, cloud=cloud, assertion=host.assertion, fetched=on_token)
 
     return logins_by_identity(identity, cloud.registry_scope, outer=environ, fetched=on_token)
-
-
-def _platform(engine: DockerClient) -> str:
-    version = engine.version()
-    return f"{version['Os']}/{version['Arch']}"
 
 
 def _names(config: Config, host: Host) -> TargetNames:

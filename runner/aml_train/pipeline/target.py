@@ -54,6 +54,16 @@ class Host:
         """
         return self._engine
 
+    def platform(self) -> str:
+        """Return what the engine runs natively, such as ``linux/amd64``.
+
+        Raises:
+            ImageError: the engine does not answer.
+        """
+        from aml_train.core.docker import engine_platform
+
+        return engine_platform(self.engine())
+
     @functools.cached_property
     def _engine(self) -> DockerClient:
         from aml_train.core.docker import connect_engine

@@ -21,6 +21,12 @@ def _write(root: Path, files: Mapping[str, str]) -> Path:
     return root
 
 
+def _tar(files: FileSet, *, prefix: str = "") -> bytes:
+    buffer = io.BytesIO()
+    files.tar(buffer, prefix=prefix)
+    return buffer.getvalue()
+
+
 def _paths(files: FileSet) -> list[str]:
     return [entry.path for entry in files.entries]
 
@@ -126,8 +132,8 @@ def test_tar_is_reproducible(tmp_path: Path) -> None:
         (root / "d/e/f.sh").chmod(0o755)
         (root / "l").symlink_to("d/e/f.sh")
     os.utime(two / "a", (1, 1))
-    content = FileSet.collect(one).tar_bytes(prefix="w")
-    assert content == FileSet.collect(two).tar_bytes(prefix="w")
+    content = _tar(FileSet.collect(one), prefix="w")
+    assert content == _tar(FileSet.collect(two), prefix="w")
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         members = {m.name: (m.isdir(), m.mode, m.mtime, m.uid, m.linkname) for m in archive}
     assert members == {
@@ -141,7 +147,7 @@ def test_tar_is_reproducible(tmp_path: Path) -> None:
 
 
 def test_tar_of_nothing_has_its_folder(tmp_path: Path) -> None:
-    with tarfile.open(fileobj=io.BytesIO(FileSet.collect(tmp_path).tar_bytes(prefix="w"))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(_tar(FileSet.collect(tmp_path), prefix="w"))) as archive:
         assert archive.getnames() == ["w"]
 
 
@@ -149,7 +155,7 @@ def test_file_that_changes_meanwhile(tmp_path: Path) -> None:
     files = FileSet.collect(_write(tmp_path, {"a": "12"}))
     (tmp_path / "a").write_text("1")
     with pytest.raises(InvalidError, match="a changed while it was read"):
-        files.tar_bytes()
+        _tar(files)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +315,7 @@ def test_a_file_that_grows_meanwhile_is_taken_as_it_was(tmp_path: Path) -> None:
     with (tmp_path / "tee.log").open("a") as log:
         log.write("two\n")
     assert files.digest() == before
-    with tarfile.open(fileobj=io.BytesIO(files.tar_bytes())) as archive:
+    with tarfile.open(fileobj=io.BytesIO(_tar(files))) as archive:
         member = archive.extractfile("tee.log")
         assert member is not None
         assert member.read() == b"one\n"
@@ -328,7 +334,7 @@ def test_what_is_sent_is_what_was_hashed(tmp_path: Path, content: str | None, re
     else:
         (tmp_path / "code" / "a").write_text(content)
     with pytest.raises(InvalidError, match="a changed while it was read") as caught:
-        files.tar_bytes() if read == "tar" else files.copy_to(tmp_path / "copy")
+        _tar(files) if read == "tar" else files.copy_to(tmp_path / "copy")
     assert caught.value.hint is not None
     assert ".amlignore" in caught.value.hint
 
