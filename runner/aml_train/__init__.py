@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from aml_train.core.lazy import lazily
+from aml_train.core.version import __version__
 
 if TYPE_CHECKING:
     from aml_train.config import Config
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from aml_train.core.events import Listener
     from aml_train.pipeline import PreparedRun, RunOptions
     from aml_train.pipeline import RunResult as RunResult
-
-__version__ = "0.1.0"
 
 _MODULES = {"load_config": "config", "RunResult": "pipeline"}
 __all__ = ["__version__", "plan", "run", *_MODULES]

@@ -38,7 +38,7 @@ def _hash(file: Path) -> str:
 
 def project_version(root: Path) -> str:
     """Return the project's version, read from its one place without importing it."""
-    file = root / "runner/aml_train/__init__.py"
+    file = root / "runner/aml_train/core/version.py"
     match = _VERSION.search(file.read_text(encoding="utf-8"))
     if match is None:
         raise ValueError(f"{file} holds no __version__")
@@ -58,7 +58,7 @@ def emulator_source(root: Path) -> str:
 
 def venv_source(root: Path, python: tuple[int, int]) -> str:
     """Return the hash of the sources of ``.venv``, the checkout's path included."""
-    paths = (root / "requirements/dev.txt", root / "pyproject.toml", root / "runner/aml_train/__init__.py")
+    paths = (root / "requirements/dev.txt", root / "pyproject.toml", root / "runner/aml_train/core/version.py")
     return hash_files(root, paths, str(root), f"{python[0]}.{python[1]}")
 
 

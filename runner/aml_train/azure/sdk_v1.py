@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import yaml
 
-from aml_train import __version__
 from aml_train.azure.http import HINTS
 from aml_train.azure.sdk import made
 from aml_train.azure.workspace import AzureRest
@@ -24,6 +23,7 @@ from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.threads import CancelToken
+from aml_train.core.version import __version__
 from aml_train.image import Tested
 from aml_train.jobs import JobSpec, JobView
 

@@ -25,7 +25,7 @@ from aml_train.core.answers import REACH, clean, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE
 from aml_train.core.threads import CancelToken
-from aml_train.core.user_agent import PRODUCT
+from aml_train.core.version import PRODUCT
 from aml_train.jobs import JobSpec, JobView, ModelView, NewModel
 from aml_train.models import is_same_model
 

@@ -18,7 +18,7 @@ from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
 from aml_train.core import retry as retries
 from aml_train.core.answers import MISREAD, UndecodableError, clean, decode
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.user_agent import PRODUCT
+from aml_train.core.version import PRODUCT
 
 if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from aml_train import __version__
+from aml_train.core.version import __version__
 
 #: Each command's module, in the order of the help.
 _COMMANDS: Final[Mapping[str, str]] = {

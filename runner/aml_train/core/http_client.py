@@ -10,7 +10,7 @@ import requests
 import urllib3
 
 from aml_train.core.answers import MOST_BYTES, Answer, Fail, UndecodableError, date_of, decode
-from aml_train.core.user_agent import PRODUCT
+from aml_train.core.version import PRODUCT
 
 USER_AGENT: Final = f"{PRODUCT} python-requests/{requests.__version__} Python/{platform.python_version()}"
 _CHUNK: Final = 256 * 1024

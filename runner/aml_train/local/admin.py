@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from aml_train.core.answers import MOST_BYTES, UndecodableError, decode
 from aml_train.core.errors import ServiceError
-from aml_train.core.user_agent import PRODUCT
+from aml_train.core.version import PRODUCT
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 
 _SECONDS: Final = 60.0

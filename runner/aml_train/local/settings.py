@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from aml_train import __version__
 from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.version import __version__
 
 IMAGE: Final = f"ghcr.io/org/aml-train-emulator:{__version__}"
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from aml_train import __version__
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
 from aml_train.core.tags import (
     TAG_ADDRESS,
@@ -36,6 +35,7 @@ from aml_train.core.tags import (
     TAG_TESTED,
     TAG_VERSION,
 )
+from aml_train.core.version import __version__
 from aml_train.gate import Decision
 from aml_train.jobs import KEY_LENGTH, VALUE_LENGTH, JobView, ModelView, NewModel, Workspace, data_of
 from aml_train.models.layout import ML_MODEL, fault_of_layout, fault_of_ml_model

@@ -12,7 +12,6 @@ from typing import Any
 
 import yaml
 
-from aml_train import __version__
 from aml_train.config import (
     BaselineConfig,
     ClusterConfig,
@@ -26,6 +25,7 @@ from aml_train.config import (
 from aml_train.core.git import Origin
 from aml_train.core.release_tags import release_tags
 from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
+from aml_train.core.version import __version__
 from aml_train.image import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image
 from aml_train.jobs import JobTemplate, TargetNames, job_name, notice, prepare, stem_of
 from aml_train.models import ModelSpec

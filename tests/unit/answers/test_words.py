@@ -16,7 +16,7 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import REACH, Answer, Pages, is_within, trace_of
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import USER_AGENT, exchange, new_session
-from aml_train.core.user_agent import PRODUCT
+from aml_train.core.version import PRODUCT
 from tests.support.wrong_answers import Answering, Reply, as_json, no_pauses
 
 IDS = {"x-ms-request-id": "r-1", "x-ms-correlation-request-id": "c-2", "Date": "Thu, 01 Jan 2026 00:00:00 GMT"}

@@ -22,7 +22,7 @@ from azure.core.exceptions import (
 from aml_train.azure.clouds import AZURE_PUBLIC, cloud_named
 from aml_train.azure.sign_in import SignIn, sign_in_to_azure, without_secrets
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.user_agent import PRODUCT
+from aml_train.core.version import PRODUCT
 
 IDS = {"AZURE_TENANT_ID": "the-tenant", "AZURE_CLIENT_ID": "the-client"}
 SECRET = {**IDS, "AZURE_CLIENT_SECRET": "the-secret"}

@@ -146,10 +146,10 @@ def test_the_version_is_read_without_an_import() -> None:
 
 
 def test_a_missing_version_is_an_error(tmp_path: Path) -> None:
-    file = tmp_path / "runner/aml_train/__init__.py"
+    file = tmp_path / "runner/aml_train/core/version.py"
     file.parent.mkdir(parents=True)
     file.write_text("VERSION = 1\n")
-    with pytest.raises(ValueError, match=r"__init__\.py holds no __version__"):
+    with pytest.raises(ValueError, match=r"version\.py holds no __version__"):
         sources.project_version(tmp_path)
 
 

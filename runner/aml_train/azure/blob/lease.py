@@ -17,7 +17,7 @@ from aml_train.azure.http import HttpWay
 from aml_train.core.answers import MISREAD, REACH, traced
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
-from aml_train.core.user_agent import PRODUCT
+from aml_train.core.version import PRODUCT
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from aml_train.azure.http import HttpWay
 from aml_train.core.answers import MISREAD, REACH, traced
 from aml_train.core.errors import ServiceError
-from aml_train.core.user_agent import PRODUCT
+from aml_train.core.version import PRODUCT
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
