@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
+from aml_train.azure.http import AzureHttp
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.jobs import NodeKind, Placement
 
-if TYPE_CHECKING:
-    from aml_train.azure.workspace import AzureRest
-
 _API: Final = "2024-10-01-preview"
 
 
-def node_kind(rest: AzureRest, placement: Placement) -> NodeKind:
+def node_kind(rest: AzureHttp, placement: Placement) -> NodeKind:
     """Return the kind of nodes of *placement*; None for unknown parts, and why.
 
     The VM size of a cluster is ``properties.properties.vmSize`` of the compute, its tier ``vmPriority``; the GPUs are ``gpus`` in the
@@ -43,7 +41,7 @@ def node_kind(rest: AzureRest, placement: Placement) -> NodeKind:
     return NodeKind(size=size, spot=spot, gpus=gpus, problem=problem)
 
 
-def waiting_reason(rest: AzureRest, placement: Placement) -> str:
+def waiting_reason(rest: AzureHttp, placement: Placement) -> str:
     """Return why a job waits for nodes: its compute's last errors, else its nodes.
 
     Errors are ``properties.properties.errors`` of the compute, nodes ``nodeStateCounts`` and ``scaleSettings`` (AzureML REST API,
@@ -77,14 +75,14 @@ def _cluster(placement: Placement) -> str | None:
     return None if placement.compute == "serverless" else placement.compute
 
 
-def _inner(rest: AzureRest, compute: str) -> Answer | None:
+def _inner(rest: AzureHttp, compute: str) -> Answer | None:
     """Return what AzureML says of a cluster, None where there is none."""
     url = rest.arm(f"/computes/{quote(compute)}")
     found = rest.read(url, f"Looking for the compute {compute}", params={"api-version": _API})
     return None if found is None else found.at("properties.properties")
 
 
-def _gpus(rest: AzureRest, size: str) -> int | None:
+def _gpus(rest: AzureHttp, size: str) -> int | None:
     place = rest.workspace
     address = (
         f"{rest.cloud.arm}/subscriptions/{place.subscription_id}/providers/Microsoft.MachineLearningServices"

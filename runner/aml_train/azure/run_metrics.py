@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
+from aml_train.azure.http import AzureHttp
 from aml_train.core.answers import Answer, Pages, clean
 from aml_train.gate import LIST, NUMBERS, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, in_order, may_mean
-
-if TYPE_CHECKING:
-    from aml_train.azure.workspace import AzureRest
 
 #: Names of which values are read, and rows of all of them together: what a report can show, and what memory may hold.
 _MOST_NAMES: Final = 50
@@ -23,7 +21,7 @@ _MOST_ROWS: Final = 100_000
 _MOST_PAGES: Final = 200
 
 
-def read_logged(rest: AzureRest, job: str, *, known: Collection[str], first: Sequence[str]) -> LoggedSet:
+def read_logged(rest: AzureHttp, job: str, *, known: Collection[str], first: Sequence[str]) -> LoggedSet:
     """See :meth:`aml_train.jobs.workspace.Workspace.logged`."""
     wanted = [item for item in _names(rest, job) if _is_wanted(item, known)]
     wanted.sort(key=lambda item: not any(may_mean(name, _name(item)) for name in first))
@@ -53,7 +51,7 @@ def _is_wanted(item: Answer, known: Collection[str]) -> bool:
     return name not in known or _kind(item) in (LIST, TABLE) or not types <= NUMBERS
 
 
-def _names(rest: AzureRest, job: str) -> list[Answer]:
+def _names(rest: AzureHttp, job: str) -> list[Answer]:
     found: list[Answer] = []
     body: dict[str, Any] = {}
     pages: Pages | None = None
@@ -70,7 +68,7 @@ def _names(rest: AzureRest, job: str) -> list[Answer]:
     return found
 
 
-def _values(rest: AzureRest, job: str, item: Answer, *, most: int) -> Logged | None:
+def _values(rest: AzureHttp, job: str, item: Answer, *, most: int) -> Logged | None:
     """Return the values of one name, at most so many rows; None if it is gone."""
     name, rows, whole = _name(item), [], False
     body: dict[str, Any] = {"metricName": name}
@@ -108,6 +106,6 @@ def _plain(cell: Any) -> Any:
     return "NaN" if isinstance(cell, float) and math.isnan(cell) else cell
 
 
-def _post(rest: AzureRest, job: str, verb: str, body: object, what: str) -> Answer | None:
+def _post(rest: AzureHttp, job: str, verb: str, body: object, what: str) -> Answer | None:
     """Send a question, which changes nothing; None for 404."""
     return rest.ask("POST", rest.metrics(f"/runs/{quote(job)}/{verb}"), what, body=body)

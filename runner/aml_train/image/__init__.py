@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from aml_train.image.base import http_options as http_options
     from aml_train.image.base import registry_url as registry_url
     from aml_train.image.build.build import write_context as write_context
-    from aml_train.image.build.secrets import SECRET_PATH_VARIABLE as SECRET_PATH_VARIABLE
-    from aml_train.image.build.secrets import WORKSPACE_VARIABLE as WORKSPACE_VARIABLE
-    from aml_train.image.build.secrets import secret_access as secret_access
+    from aml_train.image.build_secrets import SECRET_PATH_VARIABLE as SECRET_PATH_VARIABLE
+    from aml_train.image.build_secrets import WORKSPACE_VARIABLE as WORKSPACE_VARIABLE
+    from aml_train.image.build_secrets import secret_access as secret_access
+    from aml_train.image.collect import BaseResolver as BaseResolver
+    from aml_train.image.collect import OsReader as OsReader
+    from aml_train.image.collect import collect_inputs as collect_inputs
+    from aml_train.image.collect import read_file as read_file
+    from aml_train.image.collect import unresolved_base as unresolved_base
     from aml_train.image.ensure import build_and_probe as build_and_probe
     from aml_train.image.ensure import ensure_image as ensure_image
     from aml_train.image.ensure import find_image as find_image
     from aml_train.image.inputs import BaseImage as BaseImage
-    from aml_train.image.inputs import BaseResolver as BaseResolver
     from aml_train.image.inputs import ImageInputs as ImageInputs
-    from aml_train.image.inputs import OsReader as OsReader
-    from aml_train.image.inputs import collect_inputs as collect_inputs
-    from aml_train.image.inputs import read_file as read_file
-    from aml_train.image.inputs import unresolved_base as unresolved_base
     from aml_train.image.leftovers import sweep_leftovers as sweep_leftovers
     from aml_train.image.readiness.check import probe_image as probe_image
     from aml_train.image.readiness.facts import Facts as Facts
@@ -51,19 +51,19 @@ _MODULES = {
     "http_options": "base",
     "registry_url": "base",
     "write_context": "build.build",
-    "SECRET_PATH_VARIABLE": "build.secrets",
-    "WORKSPACE_VARIABLE": "build.secrets",
-    "secret_access": "build.secrets",
+    "SECRET_PATH_VARIABLE": "build_secrets",
+    "WORKSPACE_VARIABLE": "build_secrets",
+    "secret_access": "build_secrets",
     "build_and_probe": "ensure",
     "ensure_image": "ensure",
     "find_image": "ensure",
     "BaseImage": "inputs",
-    "BaseResolver": "inputs",
+    "BaseResolver": "collect",
     "ImageInputs": "inputs",
-    "OsReader": "inputs",
-    "collect_inputs": "inputs",
-    "read_file": "inputs",
-    "unresolved_base": "inputs",
+    "OsReader": "collect",
+    "collect_inputs": "collect",
+    "read_file": "collect",
+    "unresolved_base": "collect",
     "sweep_leftovers": "leftovers",
     "probe_image": "readiness.check",
     "Facts": "readiness.facts",

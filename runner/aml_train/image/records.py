@@ -1,6 +1,4 @@
-"""Documents that the registry keeps with an image.
-
-Small documents, each under a separate tag; among them the record of its tests.
+"""The record of an image's tests, which the registry keeps with the image.
 
 A record says that certain tests passed in the image of a certain manifest digest. Its tag is computed from both, so that it is
 found without a list. Registries answer a HEAD of an unknown tag with 404.
@@ -15,68 +13,10 @@ from typing import Any, Final
 
 from aml_train.core.answers import clean, decode
 from aml_train.core.errors import ImageError
-from aml_train.core.references import is_digest
 from aml_train.image.readiness.facts import check_facts
 from aml_train.image.registry.client import Registry
-from aml_train.image.registry.manifest import OCI_MANIFEST
+from aml_train.image.registry.documents import load_document, store_document
 from aml_train.image.spec import TEST_FORMAT, TestRecord
-
-_EMPTY: Final = b"{}"
-_EMPTY_TYPE: Final = "application/vnd.oci.empty.v1+json"
-_SUBJECT: Final = "org.aml-train.subject"
-
-
-def store_document(
-    registry: Registry, repository: str, tag: str, *, media_type: str, content: bytes, subject: str
-) -> str:
-    """Write *content* into *repository* under *tag*.
-
-    Return the digest of its manifest.
-
-    Args:
-        media_type: what *content* is.
-        subject: digest of the image that it is about.
-    """
-    config = registry.upload_blob(repository, content)
-    empty = registry.upload_blob(repository, _EMPTY)
-    manifest = {
-        "schemaVersion": 2,
-        "mediaType": OCI_MANIFEST,
-        "artifactType": media_type,
-        "config": {"mediaType": media_type, "digest": config, "size": len(content)},
-        "layers": [{"mediaType": _EMPTY_TYPE, "digest": empty, "size": len(_EMPTY)}],
-        "annotations": {_SUBJECT: subject},
-    }
-    return registry.put_manifest(repository, tag, json.dumps(manifest, sort_keys=True).encode(), OCI_MANIFEST)
-
-
-def load_document(
-    registry: Registry, repository: str, tag: str, *, media_type: str, noun: str, hint: str
-) -> bytes | None:
-    """Return what is in *repository* under *tag*, or None where there is nothing.
-
-    Args:
-        media_type: what it must be.
-        noun: what it is called in errors, such as ``test record``.
-        hint: what to do where it is something else.
-
-    Raises:
-        ImageError: if there is something else under the tag.
-    """
-    manifest = registry.get_manifest(repository, tag)
-    if manifest is None:
-        return None
-    where = f"{registry.host}/{repository}:{tag}"
-    try:
-        found, digest = manifest.answer.text("config.mediaType"), manifest.answer.text("config.digest")
-    except ImageError as error:
-        raise ImageError(f"the {noun} {where} is damaged: {error.message}", hint=hint) from error
-    if found != media_type:
-        raise ImageError(f"{where} is not a {noun} but {found[:200]}", hint=hint)
-    if not is_digest(digest):
-        raise ImageError(f"the {noun} {where} is damaged: its manifest names no digest", hint=hint)
-    return registry.get_blob(repository, digest)
-
 
 RECORD_TYPE: Final = "application/vnd.aml-train.test-record.v1+json"
 _HINT: Final = "Remove that tag from the registry, or change the tests; they will then run again."

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from aml_train.config import ContainerLimits, ImageConfig, ProtectConfig, SecretConfig
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
-from aml_train.image.build.secrets import SecretAccess
+from aml_train.image.build_secrets import SecretAccess
 from aml_train.image.dockerfile.ofed import plan_ofed
 from aml_train.image.dockerfile.render import render_dockerfile
 from aml_train.image.inputs import BaseImage, ImageInputs

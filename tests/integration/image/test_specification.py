@@ -32,8 +32,9 @@ from aml_train.core.references import ImageRef
 from aml_train.image.base import docker_registries, read_os, resolve_base
 from aml_train.image.build.build import build_image
 from aml_train.image.build.cache import Cache
-from aml_train.image.build.secrets import SecretAccess
-from aml_train.image.inputs import BaseImage, collect_inputs
+from aml_train.image.build_secrets import SecretAccess
+from aml_train.image.collect import collect_inputs
+from aml_train.image.inputs import BaseImage
 from aml_train.image.push import push_image
 from aml_train.image.readiness.check import probe_image
 from aml_train.image.readiness.judge import judge_facts, readiness_error

@@ -12,9 +12,10 @@ import requests
 
 from aml_train.azure.acr import AcrLogin
 from aml_train.image.readiness.check import FACTS_TYPE, load_facts
-from aml_train.image.records import RECORD_TYPE, load_document, load_record, record_tag
+from aml_train.image.records import RECORD_TYPE, load_record, record_tag
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.client import Registry
+from aml_train.image.registry.documents import load_document
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 from aml_train.image.spec import TestRecord
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries

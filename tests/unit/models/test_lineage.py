@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from aml_train.core.errors import ImageError
-from aml_train.image.records import RECORD_TYPE, record_tag, store_document, store_record
+from aml_train.image.records import RECORD_TYPE, record_tag, store_record
 from aml_train.image.registry.client import Registry
+from aml_train.image.registry.documents import store_document
 from aml_train.image.spec import TestRecord
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView

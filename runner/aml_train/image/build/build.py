@@ -23,7 +23,7 @@ from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import LinePieces
 from aml_train.image.build.cache import Cache
 from aml_train.image.build.progress import PlainProgress
-from aml_train.image.build.secrets import BuildSecrets, build_secrets
+from aml_train.image.build_secrets import BuildSecrets, build_secrets
 from aml_train.image.dockerfile.render import render_protect
 from aml_train.image.inputs import PROTECT, BaseImage, protect_script
 from aml_train.image.registry.auth import RegistryAuth

@@ -18,8 +18,8 @@ from aml_train.core.threads import CancelToken, temporary
 from aml_train.image.leftovers import container_labels
 from aml_train.image.readiness.facts import Facts, check_facts, parse_facts
 from aml_train.image.readiness.judge import judge_facts, probe_key, probe_script, readiness_error, summary
-from aml_train.image.records import load_document, store_document
 from aml_train.image.registry.client import Registry
+from aml_train.image.registry.documents import load_document, store_document
 from aml_train.image.spec import CheckPolicy
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from aml_train.core.errors import ImageError
 from aml_train.image.build.build import BuildOptions, docker_config, secret_masker, write_context
 from aml_train.image.build.cache import Cache, cache_kind
 from aml_train.image.build.progress import PlainProgress
-from aml_train.image.build.secrets import BuildSecrets, SecretAccess, build_secrets
+from aml_train.image.build_secrets import BuildSecrets, SecretAccess, build_secrets
 from aml_train.image.dockerfile.in_build import protect
 from aml_train.image.registry.auth import RegistryAuth
 

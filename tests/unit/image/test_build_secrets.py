@@ -9,8 +9,8 @@ import pytest
 
 from aml_train.config.sections.image import SecretConfig
 from aml_train.core.errors import ImageError, InvalidError
-from aml_train.image.build import secrets as build_secrets_module
-from aml_train.image.build.secrets import SecretAccess, build_secrets, read_secret_file, secret_access
+from aml_train.image import build_secrets as build_secrets_module
+from aml_train.image.build_secrets import SecretAccess, build_secrets, read_secret_file, secret_access
 
 
 @pytest.fixture

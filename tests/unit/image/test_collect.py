@@ -12,15 +12,14 @@ from aml_train.config.sections.image_packages import CondaConfig, PipConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.references import ImageRef
 from aml_train.image.base import find_in_layer, parse_os_release
-from aml_train.image.inputs import (
-    BaseImage,
-    ImageInputs,
+from aml_train.image.collect import (
     collect_context,
     collect_inputs,
     refreshed,
     requirement_files,
     unresolved_base,
 )
+from aml_train.image.inputs import BaseImage, ImageInputs
 from aml_train.image.spec import plan_image
 
 NOW = datetime.datetime(2026, 11, 21, 12, 30, tzinfo=datetime.UTC)

@@ -1,0 +1,317 @@
+"""Read what an image is made of in addition to its configuration.
+
+Files of the project, the base's distribution, other images. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import stat
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from aml_train.config import CopyConfig, DockerfileConfig, ImageConfig
+from aml_train.core.boundary import boundaries
+from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.files import CACHES, SECRETS, FileEntry, FileId, FileSet
+from aml_train.core.references import ImageRef
+from aml_train.image.dockerfile.ofed import needs_os
+from aml_train.image.dockerfile.own import parse_dockerfile
+from aml_train.image.inputs import (
+    CONSTRAINTS,
+    ENVIRONMENT,
+    LARGE_PINS,
+    PROTECT,
+    REQUIREMENTS,
+    BaseImage,
+    ImageInputs,
+    OwnDockerfile,
+    protect_script,
+)
+from aml_train.image.requirements_file import (
+    ignore_patterns,
+    large_pins,
+    normalised_ignore_file,
+    normalised_requirements,
+)
+
+BaseResolver = Callable[[ImageRef, str], BaseImage]
+"""Finds a base image's digest for a platform."""
+
+OsReader = Callable[[BaseImage, str], str]
+"""Finds a base image's distribution for a platform, such as ``ubuntu22.04``."""
+
+_NESTED: Final = re.compile(r"\s*(?:(-r|--requirement)|-c|--constraint)(?:\s+|=)(\S+)")
+_LOCAL: Final = re.compile(r"\s*(?:-e\b|--editable\b|\.{0,2}/|file:)")
+
+
+def collect_inputs(
+    config: ImageConfig,
+    *,
+    project: Path,
+    platform: str,
+    resolve_base: BaseResolver,
+    read_os: OsReader | None,
+    now: datetime.datetime,
+    own: Collection[FileId] = (),
+) -> tuple[BaseImage, ImageInputs]:
+    """Return the resolved base of *config*, and what its build needs.
+
+    Args:
+        config: the ``image:`` of the configuration.
+        project: the project folder, which reported paths are relative to.
+        platform: what is built for.
+        resolve_base: finds the digests of base and other images.
+        read_os: finds the base's distribution; None where it must have been given.
+        now: the time, for ``refresh``.
+        own: files that this process writes to, which are no part of the image.
+
+    Raises:
+        ImageError: if an image is not found, or the base does not name its distribution.
+        InvalidError: if a file cannot be read, or cannot be used.
+    """
+    if config.dockerfile is not None:
+        return _own(config.dockerfile, platform, resolve_base, own)
+    if config.base is None:
+        raise ValueError("an image has a base or a Dockerfile")
+    base = resolve_base(config.base, platform)
+    files: dict[str, bytes] = {}
+    requirements = None
+    if config.pip.requirements is not None:
+        requirements, found = requirement_files(config.pip.requirements, project)
+        files |= found
+    if config.pip.constraints is not None:
+        files[CONSTRAINTS] = normalised_requirements(read_file(config.pip.constraints))
+    if config.conda is not None:
+        files[ENVIRONMENT] = read_file(config.conda.file)
+    for number, path in enumerate(config.ca_certificates):
+        files[f"ca-certificates/{number}-{re.sub(r'[^A-Za-z0-9._-]', '-', path.stem)}.crt"] = _certificate(path)
+    if config.protect.packages:
+        files[PROTECT] = protect_script()
+    os_name = None
+    if needs_os(config.ofed):
+        if read_os is None:
+            where = config.ofed.where if config.ofed else config.where
+            what = "`image.ofed.os` is missing"
+            raise InvalidError([Fault(where=where, what=what, why="the base is not looked at", remedy="give it")])
+        os_name = read_os(base, platform)
+    return base, ImageInputs(
+        files=files,
+        trees={f"copy/{number}": _copied(item, project, own) for number, item in enumerate(config.copy)},
+        requirements=requirements,
+        os=os_name,
+        micromamba=resolve_base(config.conda.micromamba, platform).pinned if config.conda is not None else None,
+        refreshed=refreshed(config.refresh, now),
+    )
+
+
+def unresolved_base(reference: ImageRef, _platform: str) -> BaseImage:
+    """Return *reference* as a base that is not looked up.
+
+    Its name stays as it is written. For display only.
+    """
+    if reference.digest is not None:
+        return BaseImage(reference=reference, digest=reference.digest)
+    return BaseImage(reference=reference, image_id=f"sha256:{'0' * 64}", local_only=True)
+
+
+def refreshed(period: float | None, now: datetime.datetime) -> str | None:
+    """Return the start of the current period of *period* seconds; None for no period.
+
+    In UTC, to the minute.
+    """
+    if period is None:
+        return None
+    start = now.timestamp() // period * period
+    return datetime.datetime.fromtimestamp(start, datetime.UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def read_file(path: Path) -> bytes:
+    """Return a file's contents.
+
+    Raises:
+        InvalidError: if it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidError([Fault(where=str(path), what="cannot be read", why=str(error.strerror))]) from error
+
+
+def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]:
+    """Return a requirements file's place in the context, and all files of it.
+
+    These are the file and those that it includes.
+
+    The contents are normalised (:mod:`aml_train.image.requirements_file`): the build gets what the address covers. Next to them is a file of the large packages that they pin, if there are any.
+
+    Raises:
+        InvalidError: if a file cannot be read, is outside the project, or names a local package.
+    """
+    found: dict[Path, bytes] = {}
+    required = {path}  # what `-r` leads to; the others are constraints
+    waiting = [path]
+    while waiting:
+        file = waiting.pop()
+        if file in found:
+            continue
+        found[file] = read_file(file)
+        for number, line in enumerate(found[file].decode("utf-8", "replace").splitlines(), 1):
+            where = f"{_relative(file, project)}:{number}"
+            if _LOCAL.match(line):
+                what = f"`{line.strip()[:60]}` is a package of the project"
+                why = "only the requirements are in the build"
+                remedy = "install it by `copy` and `run`, or let the job's code bring it"
+                raise InvalidError([Fault(where=where, what=what, why=why, remedy=remedy)])
+            match = _NESTED.match(line)
+            if match is None or "://" in match[2]:
+                continue
+            inner = Path(os.path.normpath(file.parent / match[2]))
+            if not inner.resolve().is_relative_to(project.resolve()):
+                what = f"`{match[2]}` is outside the project"
+                raise InvalidError([Fault(where=where, what=what, remedy="move it into the project's folder")])
+            waiting.append(inner)
+            if match[1] and file in required:
+                required.add(inner)
+    found = {file: normalised_requirements(content) for file, content in found.items()}
+    large = large_pins(found[file] for file in found if file in required)
+    large_files = {} if large is None else {LARGE_PINS: large}
+    if len(found) == 1:
+        return REQUIREMENTS, {REQUIREMENTS: found[path], **large_files}
+    names = {file: f"requirements/{_relative(file, project)}" for file in found}
+    return names[path], {**{names[file]: content for file, content in found.items()}, **large_files}
+
+
+def _relative(path: Path, project: Path) -> str:
+    return path.relative_to(project).as_posix() if path.is_relative_to(project) else str(path)
+
+
+def _certificate(path: Path) -> bytes:
+    """Return a PEM file that holds certificates and no private key."""
+    content = read_file(path)
+    if b"-----BEGIN CERTIFICATE-----" not in content:
+        what = "the file has no `-----BEGIN CERTIFICATE-----`"
+        raise InvalidError([Fault(where=str(path), what=what, remedy="convert it to PEM: openssl x509 -inform der")])
+    if b"PRIVATE KEY-----" in content:
+        what, why = "the file has a private key in it", "everybody can read it in an image"
+        raise InvalidError([Fault(where=str(path), what=what, why=why, remedy="leave only the certificates in it")])
+    return content
+
+
+def _copied(item: CopyConfig, project: Path, own: Collection[FileId]) -> FileSet:
+    """Return the files of one of ``image.copy``: without ``.git``, secrets and caches."""
+    leave_out = (*SECRETS, *CACHES)
+    if item.source.is_dir():
+        return FileSet.collect(item.source, ignore_files=(), leave_out=leave_out, own=own)
+    found = FileSet.collect(
+        item.source.parent,
+        [f"/{_literal(item.source.name)}"],
+        ignore_files=(),
+        leave_out=leave_out,
+        links="follow",
+        within=boundaries(project),
+    )
+    if not found.entries:
+        what = "the file looks like a secret, by its name"
+        why = "everybody can read it in an image"
+        raise InvalidError(
+            [Fault(where=str(item.source), what=what, why=why, remedy="use `secrets`, or another name")]
+        )
+    return found
+
+
+def _literal(name: str) -> str:
+    return re.sub(r"([\\*?\[\]!# ])", r"\\\1", name)
+
+
+def _own(
+    config: DockerfileConfig, platform: str, resolve_base: BaseResolver, own: Collection[FileId]
+) -> tuple[BaseImage, ImageInputs]:
+    """Read a user's Dockerfile and its context, and resolve every image that it names."""
+    text = read_file(config.file).decode("utf-8", "replace")
+    parsed = parse_dockerfile(text, args=config.args, target=config.target, name=config.file.name)
+    bases = {image.reference: resolve_base(image.reference, platform) for image in parsed.images}
+    dockerfile = OwnDockerfile(
+        text=parsed.pinned({reference: base.pinned for reference, base in bases.items()}),
+        images={reference.familiar: base.identity for reference, base in bases.items()},
+    )
+    context, files = _without_ignore_files(collect_context(config, own), config)
+    return bases[parsed.base.reference], ImageInputs(trees={"": context}, files=files, own=dockerfile)
+
+
+def _without_ignore_files(context: FileSet, config: DockerfileConfig) -> tuple[FileSet, dict[str, bytes]]:
+    """Return *context* without its ignore files, and these normalised.
+
+    Their comments are no part of an image.
+    """
+    names = {".dockerignore", f"{os.path.relpath(config.file, config.context)}.dockerignore"}
+    ours = {entry.path for entry in context.entries if entry.path in names and entry.link is None}
+    files = {name: normalised_ignore_file(read_file(context.root / name)) for name in sorted(ours)}
+    return replace(context, entries=tuple(entry for entry in context.entries if entry.path not in ours)), files
+
+
+def collect_context(config: DockerfileConfig, own: Collection[FileId] = ()) -> FileSet:
+    """Return what Docker would send of the context.
+
+    Everything but what its ignore file leaves out, and never ``.git`` or *own*.
+
+    The ignore file is ``NAME.dockerignore`` next to the Dockerfile, else ``.dockerignore`` in the context.
+
+    Raises:
+        InvalidError: if there are devices, sockets or pipes, something cannot be read, or a pattern is none.
+    """
+    from docker.utils.build import PatternMatcher
+
+    specific = config.file.with_name(f"{config.file.name}.dockerignore")
+    ignore = specific if specific.is_file() else config.context / ".dockerignore"
+    patterns = _dockerignore(ignore) if ignore.is_file() else []
+    matcher = PatternMatcher([*patterns, ".git"])
+    try:
+        paths = sorted(matcher.walk(str(config.context)), key=os.fsencode)
+        entries = tuple(_entries(config.context, paths, own))
+    except OSError as error:
+        where, remedy = str(error.filename or config.context), "make it readable, or list it in .dockerignore"
+        raise InvalidError(
+            [Fault(where=where, what=f"it cannot be read: {error.strerror}", remedy=remedy)]
+        ) from error
+    return FileSet(root=config.context, entries=entries)
+
+
+def _dockerignore(file: Path) -> list[str]:
+    """Return the patterns of a .dockerignore file.
+
+    Raises:
+        InvalidError: one of them is no pattern: Docker would not build either.
+    """
+    from docker.utils.build import PatternMatcher
+
+    patterns = ignore_patterns(read_file(file))
+    for number, pattern in patterns.items():
+        try:
+            PatternMatcher([pattern]).matches("a")  # type: ignore[arg-type]  # it takes text, as walk() does
+        except re.error as error:
+            fault = Fault(where=f"{file}:{number}", what=f"`{pattern[:60]}` is no pattern", why=str(error))
+            raise InvalidError([fault]) from error
+    return list(patterns.values())
+
+
+def _entries(root: Path, paths: list[str], own: Collection[FileId]) -> Iterator[FileEntry]:
+    for path in paths:
+        file = root / path
+        try:
+            status = file.lstat()
+        except FileNotFoundError:  # gone since it was listed
+            continue
+        if (status.st_dev, status.st_ino) in own:
+            continue
+        if stat.S_ISLNK(status.st_mode):
+            yield FileEntry(path=path, executable=False, size=0, link=os.readlink(file))  # noqa: PTH115 - as it is written
+        elif stat.S_ISREG(status.st_mode):
+            yield FileEntry(path=path, executable=bool(status.st_mode & stat.S_IXUSR), size=status.st_size)
+        elif not stat.S_ISDIR(status.st_mode):
+            what = "it is a device, a socket or a pipe, not a file"
+            raise InvalidError([Fault(where=str(file), what=what, remedy="remove it, or list it in .dockerignore")])
