@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 NAME = "aml-train.yml"
 MOST_NAMED = 20
+_ACTION = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*@[A-Za-z0-9._/-]+")
 
 
 @click.command()
@@ -30,10 +32,24 @@ MOST_NAMED = 20
 )
 @click.option("--job", metavar="PATH", help="The job: a command job, a runconfig of SDK v1, or a script.")
 @click.option("--workflow", is_flag=True, help="Also write .github/workflows/train.yml.")
+@click.option(
+    "--action",
+    metavar="OWNER/NAME@REF",
+    help="The action that the workflow uses; by default that of the release.  [with --workflow]",
+)
 @click.option("--example", is_flag=True, help="Write a small project that trains, to start from.")
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing.")
 @click.option("--force", is_flag=True, help="Replace existing files.")
-def init(directory: Path, *, job: str | None, workflow: bool, example: bool, dry_run: bool, force: bool) -> None:
+def init(
+    directory: Path,
+    *,
+    job: str | None,
+    workflow: bool,
+    action: str | None,
+    example: bool,
+    dry_run: bool,
+    force: bool,
+) -> None:
     """Write a first aml-train.yml for a repository.
 
     Reads job YAMLs, run configurations, requirements, conda files, Dockerfiles, tests and workflows, and writes the origin of each value
@@ -44,9 +60,11 @@ def init(directory: Path, *, job: str | None, workflow: bool, example: bool, dry
     aml-train init --job jobs/train.yml   choose one of several jobs
     aml-train init --example              start without a job
     """
-    from aml_train.cli.scaffold.draft import EXAMPLE, WORKFLOW, WORKFLOW_PATH, write_files
+    from aml_train.cli.scaffold.draft import EXAMPLE, WORKFLOW_PATH, missing_action, write_files
     from aml_train.cli.scaffold.ignore import lines_of as ignore_lines
 
+    if action is not None and not workflow:
+        raise click.UsageError("--action belongs to --workflow.")
     if example and job is not None:
         raise click.UsageError("--example writes its own job: leave --job out.")
     guesses: Sequence[Line] = ()
@@ -58,7 +76,9 @@ def init(directory: Path, *, job: str | None, workflow: bool, example: bool, dry
         text, guesses, notes, ignore = _propose(directory, job)
         files = {NAME: text}
     if workflow:
-        files[WORKFLOW_PATH] = WORKFLOW
+        files[WORKFLOW_PATH] = _workflow(action)
+        missing = missing_action(files[WORKFLOW_PATH])
+        notes = [*notes, missing] if missing else notes
     if ignore is not None:
         files[ignore.path] = ignore.text
     if dry_run:
@@ -77,6 +97,16 @@ def init(directory: Path, *, job: str | None, workflow: bool, example: bool, dry
     if not dry_run:
         click.echo(f"wrote {', '.join(files)}", err=True)
         click.echo("Next: aml-train validate, then aml-train run", err=True)
+
+
+def _workflow(action: str | None) -> str:
+    """Return the workflow's text, with the given action or that of the release."""
+    from aml_train.cli.scaffold.draft import workflow
+    from aml_train.core.release import action_reference
+
+    if action is not None and _ACTION.fullmatch(action) is None:
+        raise click.UsageError(f"--action {action} is not of the form OWNER/NAME@REF, such as octo/aml-train@v1.")
+    return workflow(action or action_reference())
 
 
 def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Sequence[str], IgnoreFile | None]:

@@ -188,7 +188,7 @@ def load_promotion(path: Path | None, *, directory: Path, target: str | None) ->
     if path is None and not present(base):
         raise InvalidError(
             f"There is no {NAMES[0]} in {shown(str(base), 200)}: nothing says what a model must meet.",
-            hint="Name the folder with -C, or the file with --config; `promote: {production: {gate: …}}` is the policy.",
+            hint="Name the folder with -C, or the file with --config, or write one with `aml-train init`; `promote: {production: {gate: …}}` is the policy.",
         )
     checked = load_targets(path, directory=directory).checked(_OF_PROMOTION)
     chosen = choose_target(checked, target)

@@ -77,7 +77,8 @@ class Reader:
             self.faults.add(Mark(file=NAMES[0]), f"there are several run configurations: {names}", remedy=remedy)
             return None, False
         what = "both `job.yml` and `job.yaml` are here" if jobs else f"neither it nor a job.yml is in `{self.base}`"
-        self.faults.add(Mark(file=NAMES[0]), what, remedy="write an aml-train.yml, or name the file")
+        remedy = "keep one, or name it" if jobs else "write one with `aml-train init`, or name the file"
+        self.faults.add(Mark(file=NAMES[0]), what, remedy=remedy)
         return None, False
 
     def job(self, tree: MapNode, file: Path | None, directory: Path) -> JobSource | RunConfigSource | None:

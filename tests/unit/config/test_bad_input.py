@@ -182,7 +182,7 @@ def test_an_unreadable_file(project: Path) -> None:
 
 def test_nothing_there(project: Path) -> None:
     assert complaints(project) == (
-        "aml-train.yml: neither it nor a job.yml is in `/project`: write an aml-train.yml, or name the file"
+        "aml-train.yml: neither it nor a job.yml is in `/project`: write one with `aml-train init`, or name the file"
     )
 
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import yaml
 
@@ -240,7 +241,7 @@ EXAMPLE = {"aml-train.yml": _CONFIGURATION, "src/train.py": _TRAIN, "tests/test_
 
 WORKFLOW_PATH = ".github/workflows/train.yml"
 
-WORKFLOW = f"""\
+_WORKFLOW: Final = f"""\
 # Written by `aml-train init --workflow`: train on every push on the local AzureML, without a cloud and without secrets.
 # For a workspace in Azure see docs/workflows.md: `target`, `permissions: id-token: write`, and a federated credential.
 name: train
@@ -260,8 +261,30 @@ jobs:
       - uses: {_CHECKOUT}
         with:
           persist-credentials: false
-      - uses: org/aml-train@v1
-        with:
-          target: local
 """
-"""A workflow; it reads aml-train.yml at the top of the repository."""
+_UNKNOWN: Final = "OWNER/NAME@v1"
+_FILL_IN: Final = (
+    "      # Fill in: the repository and the version of aml-train's action. GitHub refuses it as it is.\n"
+)
+
+
+def workflow(action: str | None) -> str:
+    """Return a workflow that runs the aml-train.yml at the top of the repository.
+
+    Args:
+        action: the value of ``uses:``; None leaves it to the user, with a comment that says so.
+    """
+    step = f"      - uses: {action or _UNKNOWN}\n        with:\n          target: local\n"
+    return f"{_WORKFLOW}{'' if action else _FILL_IN}{step}"
+
+
+def missing_action(text: str) -> str | None:
+    """Return the note on a workflow whose action is to be filled in, or None."""
+    lines = text.splitlines()
+    number = next((at for at, line in enumerate(lines, start=1) if line.endswith(f"uses: {_UNKNOWN}")), None)
+    if number is None:
+        return None
+    return (
+        f"{WORKFLOW_PATH}:{number}: fill in the repository and version of aml-train's action in place of {_UNKNOWN}, "
+        "or name them with --action: this version of aml-train is not published"
+    )

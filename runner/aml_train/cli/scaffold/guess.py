@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from aml_train.cli.scaffold.candidates import Candidate, job_item
 from aml_train.cli.scaffold.draft import Draft, Item
 from aml_train.cli.scaffold.project import Document, Project, TextFile, nearness
+from aml_train.cli.scaffold.python_version import choose_python
 from aml_train.config import MapNode, Mark
 
 MOST_METRICS = 8
@@ -20,8 +21,6 @@ _LESS = re.compile(r"loss|error|err\b|mse|mae|rmse|perplexity|latency", re.IGNOR
 _OUTPUT = r"""["'](?:\./)?(outputs/[\w./-]+)["']"""
 _MODEL_TYPES = ("custom_model", "mlflow_model", "triton_model")
 _PYTEST_LINE = r"^[\s-]*(?:run:\s*)?((?:python3? -m )?pytest\b[^|&;$<>\n#`{}]*)$"
-PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
-DEFAULT_PYTHON = "3.11"
 _TRACKING = re.compile(r"^\s*(?:import|from)\s+(mlflow|azureml\.core)\b", re.MULTILINE)
 _INSTALLS = r"(?:COPY|ADD)\b.*requirements|pip3? install.*-r|conda env (?:create|update)"
 _GPU = re.compile(r"^\s*(torch|tensorflow-gpu|jax\[cuda|nvidia-|cupy|onnxruntime-gpu)", re.MULTILINE | re.IGNORECASE)
@@ -54,10 +53,10 @@ def _near_tests(project: Project, job: Candidate) -> list[str]:
     folders = sorted(project.tests, key=lambda folder: nearness(f"{folder}/x", job.code))
     if not folders:
         return []
-    beside = posixpath.dirname(job.code) if job.code not in ("", ".") else ""
+    parent = posixpath.dirname(job.code) if job.code not in ("", ".") else ""
 
     def apart(folder: str) -> int:
-        return nearness(f"{folder}/x" if folder != "." else "x", beside)[0]
+        return nearness(f"{folder}/x" if folder != "." else "x", parent)[0]
 
     least = min(apart(folder) for folder in folders)
     return sorted(folder for folder in folders if apart(folder) == least)
@@ -365,33 +364,8 @@ def _for_training(files: Sequence[TextFile], job: Candidate) -> list[TextFile]:
 
 def _base(project: Project, job: Candidate, conda: Document | None = None) -> Item:
     """Return the base image: Python's, in the version that the project requires."""
-    version, mark = _python(project, job, conda)
-    why = "the project's Python" if mark else "a guess: nothing says which Python"
-    return Item(key="base", value=f"python:{version}-slim-bookworm", why=why, origin=mark)
-
-
-def _python(project: Project, job: Candidate, conda: Document | None) -> tuple[str, Mark | None]:
-    if conda is not None:
-        for mark, text in conda.items("dependencies"):
-            match = re.fullmatch(r"python\s*[=<>~]+\s*(\d\.\d+).*", text)
-            if match and match[1] in PYTHONS:
-                return match[1], mark
-    near = sorted(project.others.values(), key=lambda one: nearness(one.path, job.code))
-    files = [
-        (one, r"^(?:python-)?(\d\.\d+)")
-        for one in near
-        if one.path.rpartition("/")[2] in (".python-version", "runtime.txt")
-    ]
-    files += [(one, r"^requires-python\s*=\s*[\"'][^\"'\d]*(\d\.\d+)") for one, _ in project.pyproject]
-    files += [
-        (TextFile(path=one.path, text=one.text), r"python-version:\s*[\[\"' ]*(\d\.\d+)")
-        for one in project.of("workflow")
-    ]
-    for file, pattern in files:
-        found = file.first(pattern)
-        if found and found[1][1] in PYTHONS:
-            return found[1][1], found[0]
-    return DEFAULT_PYTHON, None
+    python = choose_python(project, job.code, conda)
+    return Item(key="base", value=f"python:{python.version}-slim-bookworm", why=python.why, origin=python.mark)
 
 
 def _tracking(project: Project, job: Candidate, installed: str) -> list[Item]:

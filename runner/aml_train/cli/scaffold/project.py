@@ -31,6 +31,7 @@ _OTHER_JOBS = ("pipeline", "sweep", "spark", "automl", "parallel", "import", "fi
 
 MAX_DEPTH: Final = 6
 MAX_FILES: Final = 20_000
+MAX_LOCK_BYTES: Final = 16 * 1024 * 1024
 MAX_SCRIPTS: Final = 300
 """Python files that are read at most."""
 
@@ -40,7 +41,21 @@ SKIPPED: Final = frozenset(
 HIDDEN: Final = frozenset({".github", ".azureml"})
 """Hidden folders that are read; others belong to tools."""
 
-OTHERS: Final = (".python-version", "runtime.txt", "config.json")
+OTHERS: Final = frozenset(
+    {
+        ".python-version",
+        "runtime.txt",
+        "config.json",
+        "Pipfile",
+        "Pipfile.lock",
+        "uv.lock",
+        "poetry.lock",
+        "pdm.lock",
+        "setup.cfg",
+        "setup.py",
+    }
+)
+"""Files that are read by their names."""
 
 ENVIRONMENTS: Final = ("pyvenv.cfg", "conda-meta")
 """Files that mark a folder as an environment of Python or conda."""
@@ -165,7 +180,7 @@ def scan(directory: Path, called: str | None = None) -> Project:
     for path in paths:
         name = path.rpartition("/")[2]
         if name in OTHERS:
-            others |= {file.path: file for file in _text(directory, path)}
+            others |= {file.path: file for file in _text(directory, path, MAX_LOCK_BYTES)}
         elif path.startswith(".github/"):
             documents += [_workflow(file) for file in _text(directory, path) if name.endswith((".yml", ".yaml"))]
         elif name.endswith((".yml", ".yaml", ".runconfig")) or path.startswith(".azureml/"):
@@ -230,11 +245,11 @@ def _walk(directory: Path) -> tuple[list[str], bool]:
     return found, False
 
 
-def _text(directory: Path, path: str) -> list[TextFile]:
-    """Return a file's text; nothing if it is not regular, too large or unreadable."""
+def _text(directory: Path, path: str, most: int = MAX_BYTES) -> list[TextFile]:
+    """Return a file's text; nothing if it is no file, too large or unreadable."""
     file = directory / path
     try:
-        if not file.is_file() or file.stat().st_size > MAX_BYTES:
+        if not file.is_file() or file.stat().st_size > most:
             return []
         return [TextFile(path=path, text=file.read_text(encoding="utf-8", errors="replace"))]
     except OSError:

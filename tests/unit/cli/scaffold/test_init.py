@@ -149,7 +149,7 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
         {
             "job": {"command": "python train.py", "code": "src", "compute": "azureml:cpu-cluster"},
             "image": {
-                "base": "python:3.10-slim-bookworm",
+                "base": "python:3.13-slim-bookworm",
                 "pip": ["numpy>=2", "mlflow-skinny"],
                 "azureml-mlflow": "latest",
             },
@@ -241,9 +241,40 @@ def test_an_empty_folder_says_what_is_missing_and_takes_the_example(tmp_path: Pa
         "tests/test_train.py",
     ]
     assert yaml.safe_load((tmp_path / ".github/workflows/train.yml").read_text())["jobs"]["train"]["steps"][1] == {
-        "uses": "org/aml-train@v1",
+        "uses": "OWNER/NAME@v1",
         "with": {"target": "local"},
     }
+
+
+def test_a_workflow_names_its_action_or_says_that_it_is_missing(
+    tmp_path: Path, init: Init, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project(tmp_path, "bare_job")
+    ran = init("-C", str(folder), "--workflow", "--dry-run")
+    assert "note: .github/workflows/train.yml:21: fill in the repository and version" in ran.err
+    line = ran.out.partition("# .github/workflows/train.yml\n")[2].splitlines()[20]
+    assert line == "      - uses: OWNER/NAME@v1"
+    assert "# Fill in: the repository and the version of aml-train's action." in ran.out
+    ran = init("-C", str(folder), "--workflow", "--dry-run", "--action", "octo/aml-train@v2")
+    assert "uses: octo/aml-train@v2\n" in ran.out
+    assert "ill in" not in ran.out + ran.err
+    monkeypatch.setattr("aml_train.core.release.action_reference", lambda: "octo/released@v1")
+    ran = init("-C", str(folder), "--workflow", "--dry-run")
+    assert "uses: octo/released@v1\n" in ran.out
+    assert "ill in" not in ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--workflow", "--action", "aml-train"), "--action aml-train is not of the form OWNER/NAME@REF"),
+        (("--action", "octo/aml-train@v1"), "--action belongs to --workflow."),
+    ],
+)
+def test_an_action_is_checked(tmp_path: Path, init: Init, arguments: Sequence[str], said: str) -> None:
+    ran = init("-C", str(project(tmp_path, "bare_job")), *arguments)
+    assert ran.code == 2
+    assert said in ran.err
 
 
 def test_nothing_is_replaced_unasked(tmp_path: Path, init: Init) -> None:
