@@ -57,7 +57,7 @@ def _sweep(session: Session) -> None:
 
 def _cancel(job: str, session: Session) -> None:
     from aml_train.core.clock import Clock
-    from aml_train.jobs import tell_to_cancel
+    from aml_train.jobs import request_cancel
 
     inputs = read_inputs(session.environ, session.step.workspace)
     config, _ = load_configuration(inputs)
@@ -74,7 +74,7 @@ def _cancel(job: str, session: Session) -> None:
         session.channel.text(f"There is no job {job}.", sign="·")
     elif found.status.terminal:
         session.channel.text(f"The job {job} is {found.status.value}.", sign="·")
-    elif tell_to_cancel(service, job, clock=Clock(now=time.monotonic, sleep=time.sleep)):
+    elif request_cancel(service, job, clock=Clock(now=time.monotonic, sleep=time.sleep)):
         session.annotate(
             "warning", f"The step was ended before its job {job} was cancelled; the cancellation is requested now."
         )

@@ -18,10 +18,11 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Event, LogLines
 from aml_train.core.masking import Masker
-from aml_train.jobs.watch import Limits, Pace, watch
+from aml_train.jobs.pace import Limits, Pace
 from aml_train.jobs.workspace import Workspace
 from tests.support.emulator_client import Client, session_for, token
 from tests.support.emulator_process import Emulator
+from tests.support.watching import watch
 
 
 class _Token:

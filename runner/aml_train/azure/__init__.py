@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from aml_train.azure.blob.datastores import workspace_of as workspace_of
     from aml_train.azure.blob.lease import AzureLeases as AzureLeases
     from aml_train.azure.blob.operations import Place as Place
-    from aml_train.azure.blob.operations import check_removal as check_removal
-    from aml_train.azure.blob.operations import copy as copy
-    from aml_train.azure.blob.operations import count as count
-    from aml_train.azure.blob.operations import download as download
-    from aml_train.azure.blob.operations import find as find
-    from aml_train.azure.blob.operations import listing as listing
-    from aml_train.azure.blob.operations import remove as remove
-    from aml_train.azure.blob.operations import upload as upload
     from aml_train.azure.blob.storage import Entry as Entry
     from aml_train.azure.blob.transfer import Tally as Tally
     from aml_train.azure.browse import JobFilter as JobFilter
@@ -66,14 +58,6 @@ _MODULES = {
     "workspace_of": "blob.datastores",
     "AzureLeases": "blob.lease",
     "Place": "blob.operations",
-    "check_removal": "blob.operations",
-    "copy": "blob.operations",
-    "count": "blob.operations",
-    "download": "blob.operations",
-    "find": "blob.operations",
-    "listing": "blob.operations",
-    "remove": "blob.operations",
-    "upload": "blob.operations",
     "Entry": "blob.storage",
     "Tally": "blob.transfer",
     "JobFilter": "browse",

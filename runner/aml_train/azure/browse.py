@@ -12,7 +12,8 @@ from urllib.parse import quote
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
-from aml_train.jobs import TAG_FILES, JobStatus, parse_status
+from aml_train.core.tags import TAG_FILES
+from aml_train.jobs import JobStatus, parse_status
 
 _API: Final = "2024-01-01-preview"
 _SETUP: Final = re.compile(r"\A# By aml-train: .*?^\) \|\| exit\n", re.DOTALL | re.MULTILINE)
@@ -122,7 +123,7 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
     details = rest.details(name)
     command = properties.optional_text("command") or ""
     metrics = dict(rest.last_metrics(name))
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": row.name,
         "status": row.status.value,
         "error": details.error,
@@ -148,7 +149,7 @@ def describe_job(rest: AzureRest, name: str) -> dict[str, Any]:
         "logs": sorted(details.log_files),
         "studio": properties.optional_text("services.Studio.endpoint"),
     }
-    return {key: value for key, value in told.items() if value not in (None, "", {}, [])}
+    return {key: value for key, value in fields.items() if value not in (None, "", {}, [])}
 
 
 def _short(text: object) -> str | None:

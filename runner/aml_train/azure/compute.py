@@ -146,7 +146,7 @@ PATIENCE_SECONDS: Final = 30 * 60.0
 """How long a cluster may take until it is there: Azure takes a minute or two."""
 
 _POLLS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
-_TELL_SECONDS: Final = 30.0
+_REPORT_SECONDS: Final = 30.0
 _QUOTAS: Final = "https://learn.microsoft.com/azure/machine-learning/how-to-manage-quotas"
 
 
@@ -197,7 +197,7 @@ def _settled(
     Raises:
         ServiceError: it failed, or takes too long.
     """
-    began = told = clock.now()
+    began = reported = clock.now()
     polls = iter(_POLLS)
     pause = _POLLS[-1]
     while True:
@@ -219,9 +219,9 @@ def _settled(
                 hint="Look at it in Azure's portal; running again continues to wait.",
                 transient=True,
             )
-        if now - told >= _TELL_SECONDS:
+        if now - reported >= _REPORT_SECONDS:
             listener(Notice(text=f"The compute {cluster.name} is {state}, for {now - began:.0f} s."))
-            told = now
+            reported = now
         pause = next(polls, pause)
         clock.sleep(pause)
 

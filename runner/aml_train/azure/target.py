@@ -68,7 +68,7 @@ class AzureTarget:
             force=force,
             commit=commit,
         )
-        self._tell(doubts)
+        self._report(doubts)
         return tested
 
     def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
@@ -108,7 +108,7 @@ class AzureTarget:
         rest = AzureRest(self.rest.workspace, self.sign_in, self.rest.cloud)  # with separate connections
         return in_background(lambda: pull_doubt(rest, host, self.compute), "pull-preflight")
 
-    def _tell(self, doubts: Future[Notice | None] | None) -> None:
+    def _report(self, doubts: Future[Notice | None] | None) -> None:
         try:
             notice = doubts.result(_DOUBT_SECONDS) if doubts is not None else None
         except TimeoutError:

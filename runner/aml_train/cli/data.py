@@ -173,8 +173,6 @@ def ls(address: str | None, project: ProjectOptions, *, recursive: bool, as_json
     aml-train data ls azureml://datastores/workspaceblobstore/paths/images/
     aml-train data ls -r azureml:digits@latest
     """
-    from aml_train.azure import listing
-
     targets = open_targets(project)
     if address is None:
         for one in targets.workspace(None).datastores():
@@ -185,7 +183,7 @@ def ls(address: str | None, project: ProjectOptions, *, recursive: bool, as_json
                 note = "  (default)" if one.default else ""
                 click.echo(f"{one.name:<28} {one.kind:<18} {one.credentials:<12} {one.place}{note}")
         return
-    for name, entry in listing(_place(targets, address), recursive=recursive):
+    for name, entry in _place(targets, address).listing(recursive=recursive):
         click.echo(_json_line(name, entry) if as_json else _line(name, entry))
 
 
@@ -219,7 +217,6 @@ def upload(source: str, address: str | None, project: ProjectOptions, asset: Ass
     aml-train data upload digits.csv --name digits
     """
     from aml_train.azure import asset_type
-    from aml_train.azure import upload as send
     from aml_train.core.errors import InvalidError
 
     targets = open_targets(project)
@@ -236,7 +233,7 @@ def upload(source: str, address: str | None, project: ProjectOptions, asset: Ass
     asset_type(asset.type_, single=os.path.isfile(source), has_mltable=has_mltable)  # noqa: PTH113
     to = _destination(targets, address)
     asset.check_new(to.workspace)
-    single = moved("sent", lambda tally: send(source, to.place, tally))
+    single = moved("sent", lambda tally: to.place.upload(source, tally))
     file = Path(source).name if single and to.place.path.endswith("/") else None
     to.register(asset, single=single, file=file, has_mltable=has_mltable)
 
@@ -254,13 +251,8 @@ def download(address: str, local: str, project: ProjectOptions) -> None:
     aml-train data download azureml:digits@latest data/
     aml-train data download "azureml://datastores/workspaceblobstore/paths/images/*.png" data
     """
-    from aml_train.azure import download as fetch
-
     place = _place(open_targets(project), address)
-    moved(
-        "received",
-        lambda tally: fetch(place, Path(local), tally, folder_wanted=local.endswith("/")),
-    )
+    moved("received", lambda tally: place.download(Path(local), tally, folder_wanted=local.endswith("/")))
 
 
 @data.command("cp")
@@ -277,15 +269,15 @@ def cp(source: str, address: str, project: ProjectOptions, asset: AssetOptions) 
     aml-train data cp azureml:digits:3 azure::azureml://datastores/workspaceblobstore/paths/digits/3 --name digits
     aml-train data cp azure::azureml://jobs/JOB/outputs/model local::azureml://datastores/workspaceblobstore/paths/model
     """
-    from aml_train.azure import asset_type, copy, find
+    from aml_train.azure import asset_type
 
     targets = open_targets(project)
     read = _place(targets, source)
     if asset.name is not None:
-        asset_type(asset.type_, single=find(read).single, has_mltable=True)
+        asset_type(asset.type_, single=read.find().single, has_mltable=True)
     to = _destination(targets, address)
     asset.check_new(to.workspace)
-    single = moved("copied", lambda tally: copy(read, to.place, tally))
+    single = moved("copied", lambda tally: read.copy_to(to.place, tally))
     file = read.path.rstrip("/").rpartition("/")[2] if single and to.place.path.endswith("/") else None
     has_mltable = asset.name is not None and to.place.storage.find(f"{to.place.folder}MLTable") is not None
     to.register(asset, single=single, file=file, has_mltable=has_mltable)
@@ -303,15 +295,13 @@ def rm(address: str, project: ProjectOptions, *, recursive: bool, yes: bool) -> 
     aml-train data rm azureml://datastores/workspaceblobstore/paths/old.csv
     aml-train data rm --recursive azureml://datastores/workspaceblobstore/paths/images/
     """
-    from aml_train.azure import check_removal, count, remove
-
     place = _destination(open_targets(project), address).place
-    check_removal(place, recursive=recursive)
+    place.check_removal(recursive=recursive)
     if not yes:
-        files, volume = count(place, recursive=recursive)
+        files, volume = place.count(recursive=recursive)
         noun = "file" if files == 1 else "files"
         click.confirm(f"Delete {files:,} {noun} ({size(volume)}) of {place.storage.place}?", abort=True, err=True)
-    moved("deleted", lambda tally: remove(place, tally, recursive=recursive))
+    moved("deleted", lambda tally: place.remove(tally, recursive=recursive))
 
 
 def moved(verb: str, work: Callable[[Any], _Result]) -> _Result:

@@ -134,7 +134,7 @@ def show(job: str, project: ProjectOptions, *, as_json: bool) -> None:
     from aml_train.core.masking import Masker
     from aml_train.core.secrets import known_secrets
     from aml_train.core.tables import masked
-    from aml_train.jobs import table_facts, tables_of_job
+    from aml_train.jobs import tables_of_job
 
     service = project.open_workspace()
     facts = describe_job(service, job)
@@ -144,7 +144,7 @@ def show(job: str, project: ProjectOptions, *, as_json: bool) -> None:
     if remark:
         click.echo(f"note: {printable(remark)}", err=True)
     if as_json and tables:
-        facts |= {"tables": [table_facts(one) for one in tables], "more_tables": more}
+        facts |= {"tables": [one.facts() for one in tables], "more_tables": more}
     print_facts(facts, as_json=as_json)
     if as_json:
         return
@@ -231,13 +231,13 @@ def cancel(names: tuple[str, ...], project: ProjectOptions) -> None:
     """Cancel jobs, and wait until they have ended; jobs that have ended stay as is."""
     from aml_train.azure import read_job
     from aml_train.core.errors import ServiceError
-    from aml_train.jobs import await_end, parse_status, tell_to_cancel
+    from aml_train.jobs import await_end, parse_status, request_cancel
 
     service, clock = project.open_workspace(), _clock()
     before = {name: parse_status(read_job(service, name).optional_text("properties.status")) for name in names}
     live = [name for name, status in before.items() if not status.terminal]
     for name in live:
-        tell_to_cancel(service, name, clock=clock)
+        request_cancel(service, name, clock=clock)
     for name, status in before.items():
         if name not in live:
             click.echo(f"{name} had ended: {status.value}")
@@ -306,7 +306,6 @@ def download(
     aml-train jobs download JOB --output model -o model
     """
     from aml_train.azure import JobOutput, Place
-    from aml_train.azure import download as fetch
     from aml_train.cli.data import moved, open_targets
 
     workspace = open_targets(project).workspace(None)
@@ -323,7 +322,7 @@ def download(
 
     def work(tally: Any) -> None:
         for place, path in places:
-            fetch(place, path, tally, folder_wanted=True)
+            place.download(path, tally, folder_wanted=True)
 
     moved("received", work)
 

@@ -72,10 +72,6 @@ class ImageRef:
         """Return the same repository, pinned to *digest*, without a tag."""
         return replace(self, tag=None, digest=digest)
 
-    def with_tag(self, tag: str) -> ImageRef:
-        """Return the same repository under *tag*, without a digest."""
-        return replace(self, tag=tag, digest=None)
-
     @property
     def familiar(self) -> str:
         """The name as people and ``FROM`` lines write it: without ``docker.io/library/``."""

@@ -49,6 +49,19 @@ class Table:
         """The one value of a text or of a file."""
         return self.rows[0][0] if self.rows and self.rows[0] else ""
 
+    def facts(self) -> dict[str, object]:
+        """Return it as plain values, for JSON; what is empty is left out."""
+        fields: dict[str, object] = {"name": self.name, "kind": self.kind}
+        match self.kind:
+            case "text" | "file":
+                fields |= {"value": self.value}
+            case "list":
+                fields |= dict(zip(self.head, self.rows[0], strict=True))
+            case _:
+                fields |= {"columns": list(self.head), "rows": [list(row) for row in self.rows]}
+                fields |= {"total_rows": self.total, "total_columns": self.columns}
+        return {key: value for key, value in (fields | {"note": self.note}).items() if value != ""}
+
     @property
     def more(self) -> str:
         """The note, and how much is not in *rows*; empty if there is nothing to say."""

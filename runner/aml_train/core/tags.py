@@ -36,6 +36,9 @@ TAG_RETRIES: Final = "aml-train.retries"
 #: What supersedes what: the group that runs belong to, and their order in it.
 TAG_GROUP: Final = "aml-train.group"
 TAG_SEQUENCE: Final = "aml-train.sequence"
+#: Digests of the job's parts, and, followed by a number from 1 on, of the code's files; see :mod:`aml_train.jobs.parts`.
+TAG_PARTS: Final = "aml-train.parts"
+TAG_FILES: Final = "aml-train.files."
 
 # On models only.
 TAG_EXPERIMENT: Final = "aml-train.experiment"
@@ -47,3 +50,8 @@ TAG_PARAMETER: Final = "aml-train.parameter."
 TAG_RULES: Final = "aml-train.gate-rules"
 #: How many tags there was no room for, by kind.
 TAG_LEFT_OUT: Final = "aml-train.left-out"
+
+#: Bounds of a run's tags: https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity#runs (50 of them at most);
+#: of models the page says nothing.
+KEY_LENGTH: Final = 100
+VALUE_LENGTH: Final = 1000

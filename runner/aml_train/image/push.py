@@ -65,7 +65,7 @@ def push_image(
     token = token or CancelToken()
     name = f"{repository}:{tag}"
 
-    def tell(event: Event) -> None:
+    def report(event: Event) -> None:
         if not token.cancelled:
             listener(event)
 
@@ -86,7 +86,7 @@ def push_image(
                 reason = response.json().get("message") or f"HTTP {response.status_code}"
                 raise ImageError(f"the push of {name} failed: {reason}", hint=_PUSH_HINT)
             lines = response.iter_lines(chunk_size=_CHUNK)
-            return follow_push((json.loads(line) for line in lines if line), name, tell)
+            return follow_push((json.loads(line) for line in lines if line), name, report)
     except (requests.RequestException, ValueError) as error:
         token.raise_if_cancelled()
         raise _push_failed(name, f"the engine's answer was interrupted: {error}") from error
@@ -108,7 +108,7 @@ def follow_push(stream: Iterable[Mapping[str, Any]], name: str, listener: Listen
     """Read the engine's messages on a push of *name* to the end; return the digest."""
     layers: dict[str, tuple[int, int]] = {}
     digest: str | None = None
-    told = 0.0
+    reported = 0.0
     for message in stream:
         if error := message.get("error") or (message.get("errorDetail") or {}).get("message"):
             raise _push_failed(name, error)
@@ -117,11 +117,11 @@ def follow_push(stream: Iterable[Mapping[str, Any]], name: str, listener: Listen
         detail = message.get("progressDetail") or {}
         if "id" in message and "current" in detail:
             layers[message["id"]] = (detail["current"], max(detail.get("total", 0), detail["current"]))
-            if (now := time.monotonic()) - told >= _INTERVAL:
-                told = now
-                _tell(layers, name, listener)
+            if (now := time.monotonic()) - reported >= _INTERVAL:
+                reported = now
+                _report(layers, name, listener)
     if layers:
-        _tell({key: (total, total) for key, (_, total) in layers.items()}, name, listener)
+        _report({key: (total, total) for key, (_, total) in layers.items()}, name, listener)
     if digest is None or not is_digest(digest):
         raise _push_failed(name, "the engine reported no digest")
     return digest
@@ -171,7 +171,7 @@ def _engine_login(auth: RegistryAuth | None) -> dict[str, str] | None:
     return {"identitytoken": auth.identity_token or ""}
 
 
-def _tell(layers: Mapping[str, tuple[int, int]], name: str, listener: Listener) -> None:
+def _report(layers: Mapping[str, tuple[int, int]], name: str, listener: Listener) -> None:
     done, total = (sum(values) for values in zip(*layers.values(), strict=True))
     listener(Progress(stage="push", label=name, done=done, total=total, unit="bytes"))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aml_train.jobs.inputs import pin_data as pin_data
     from aml_train.jobs.live import LiveJob as LiveJob
     from aml_train.jobs.live import await_end as await_end
-    from aml_train.jobs.live import tell_to_cancel as tell_to_cancel
+    from aml_train.jobs.live import request_cancel as request_cancel
     from aml_train.jobs.logs.follow import LogFollower as LogFollower
     from aml_train.jobs.logs.follow import LogReader as LogReader
     from aml_train.jobs.logs.follow import LogText as LogText
@@ -36,22 +36,16 @@ if TYPE_CHECKING:
     from aml_train.jobs.metrics import read_tables as read_tables
     from aml_train.jobs.metrics import settle_logged as settle_logged
     from aml_train.jobs.metrics import settle_metrics as settle_metrics
-    from aml_train.jobs.metrics import table_facts as table_facts
     from aml_train.jobs.metrics import tables_of_job as tables_of_job
     from aml_train.jobs.pace import Limits as Limits
     from aml_train.jobs.pace import Pace as Pace
-    from aml_train.jobs.parts import TAG_FILES as TAG_FILES
-    from aml_train.jobs.parts import difference as difference
-    from aml_train.jobs.parts import in_one_line as in_one_line
     from aml_train.jobs.setup import check_links as check_links
     from aml_train.jobs.setup import prepare as prepare
-    from aml_train.jobs.spec import KEY_LENGTH as KEY_LENGTH
-    from aml_train.jobs.spec import VALUE_LENGTH as VALUE_LENGTH
     from aml_train.jobs.spec import JobSpec as JobSpec
     from aml_train.jobs.spec import JobTemplate as JobTemplate
     from aml_train.jobs.spec import TargetNames as TargetNames
+    from aml_train.jobs.spec import changed_parts as changed_parts
     from aml_train.jobs.spec import job_name as job_name
-    from aml_train.jobs.spec import job_parts as job_parts
     from aml_train.jobs.spec import make_job as make_job
     from aml_train.jobs.spec import stem_of as stem_of
     from aml_train.jobs.states import JobStatus as JobStatus
@@ -87,7 +81,7 @@ _MODULES = {
     "pin_data": "inputs",
     "LiveJob": "live",
     "await_end": "live",
-    "tell_to_cancel": "live",
+    "request_cancel": "live",
     "LogFollower": "logs.follow",
     "LogReader": "logs.follow",
     "LogText": "logs.follow",
@@ -98,22 +92,16 @@ _MODULES = {
     "read_tables": "metrics",
     "settle_logged": "metrics",
     "settle_metrics": "metrics",
-    "table_facts": "metrics",
     "tables_of_job": "metrics",
     "Limits": "pace",
     "Pace": "pace",
-    "TAG_FILES": "parts",
-    "difference": "parts",
-    "in_one_line": "parts",
     "check_links": "setup",
     "prepare": "setup",
     "JobSpec": "spec",
     "JobTemplate": "spec",
-    "KEY_LENGTH": "spec",
     "TargetNames": "spec",
-    "VALUE_LENGTH": "spec",
+    "changed_parts": "spec",
     "job_name": "spec",
-    "job_parts": "spec",
     "make_job": "spec",
     "stem_of": "spec",
     "JobStatus": "states",

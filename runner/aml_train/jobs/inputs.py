@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from aml_train.core.errors import InvalidError
-from aml_train.core.tags import TAG_DATA
-from aml_train.jobs.spec import KEY_LENGTH, VALUE_LENGTH, JobTemplate
+from aml_train.core.tags import KEY_LENGTH, TAG_DATA, VALUE_LENGTH
+from aml_train.jobs.spec import JobTemplate
 from aml_train.jobs.workspace import Workspace
 
 _LABELLED: Final = re.compile(r"azureml:(?P<name>[^/:@]+)@(?P<label>[^/:@]+)")
@@ -62,8 +62,8 @@ def data_to_be(template: JobTemplate) -> dict[str, str] | None:
     paths = {
         name for name, given in inputs.items() if isinstance(given, Mapping) and isinstance(given.get("path"), str)
     }
-    told = data_of(template.tags, {})
-    return told if paths <= told.keys() else None
+    recorded = data_of(template.tags, {})
+    return recorded if paths <= recorded.keys() else None
 
 
 def _fitting(tags: Mapping[str, str]) -> dict[str, str]:

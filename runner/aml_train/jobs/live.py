@@ -20,7 +20,7 @@ _PAUSE: Final = 0.25
 TIMEOUT: Final = 60.0
 
 
-def tell_to_cancel(
+def request_cancel(
     service: Workspace,
     name: str,
     *,
@@ -146,23 +146,23 @@ class LiveJob:
             )
 
     def _cancel(self) -> CancelledError:
-        if not self._tell():
+        if not self._request_cancel():
             return CancelledError(f"Interrupted while submitting; there is no job {self.name}.")
         self._listener(Notice(text=f"AzureML has taken note; waiting for the end of {self.name}."))
         view = await_end(self._service, self.name, clock=self._clock)
         self._listener(JobStatusChanged(job=self.name, status=view.status.value))
         return CancelledError(f"Interrupted: the job {self.name} is {view.status.value}.")
 
-    def _tell(self) -> bool:
+    def _request_cancel(self) -> bool:
         """Request the cancellation; only the runner's third signal ends that."""
         for _ in range(_STUBBORN):
             with contextlib.suppress(KeyboardInterrupt):
-                return self._tell_once()
+                return self._request_once()
             self._listener(Notice(text=f"Still requesting the cancellation of {self.name}.", level="warning"))
-        return self._tell_once()
+        return self._request_once()
 
-    def _tell_once(self) -> bool:
-        return tell_to_cancel(self._service, self.name, clock=self._clock, may_appear=self._may_appear)
+    def _request_once(self) -> bool:
+        return request_cancel(self._service, self.name, clock=self._clock, may_appear=self._may_appear)
 
     def _may_appear(self) -> bool:
         return self._submitting is not None and not self._submitting.done()

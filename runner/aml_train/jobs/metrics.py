@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
@@ -114,17 +114,3 @@ def tables_of_job(service: Logged, name: str, metrics: Mapping[str, float]) -> t
     except ServiceError as error:
         return (), 0, f"Tables and files that the job logged are not shown: {error.message}"
     return read_tables(service, name, found)
-
-
-def table_facts(table: Table) -> dict[str, Any]:
-    """Return a table as plain values, for JSON; what is empty is left out."""
-    if table.kind in ("text", "file"):
-        told: dict[str, Any] = {"name": table.name, "kind": table.kind, "value": table.value, "note": table.note}
-    elif table.kind == "list":
-        told = {"name": table.name, "kind": table.kind, **dict(zip(table.head, table.rows[0], strict=True))}
-        told |= {"note": table.note}
-    else:
-        told = {"name": table.name, "kind": table.kind, "columns": list(table.head)}
-        told |= {"rows": [list(row) for row in table.rows], "total_rows": table.total}
-        told |= {"total_columns": table.columns, "note": table.note}
-    return {key: value for key, value in told.items() if value != ""}

@@ -1,7 +1,7 @@
 """Digests of a job's parts in its tags, by which a later run names differences.
 
 A job's fingerprint says that something differs, its parts say what. They explain and decide nothing. Tags are what jobs of both SDKs
-have and what lists of jobs show; their bounds are those of :mod:`aml_train.jobs.spec`.
+have and what lists of jobs show; their bounds are those of :mod:`aml_train.core.tags`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-TAG_PARTS: Final = "aml-train.parts"
-#: Followed by a number, from 1 on: the code's files.
-TAG_FILES: Final = "aml-train.files."
+from aml_train.core.tags import TAG_FILES, TAG_PARTS, VALUE_LENGTH
 
 _FORMAT: Final = "1;"
-_VALUE: Final = 1000
 _DIGITS: Final = 8
 _FILE_DIGITS: Final = 6
 _MOST_FILE_TAGS: Final = 3
@@ -98,7 +95,10 @@ def part_tags(parts: Mapping[str, str], files: Mapping[str, str] | None, taken: 
 
 def _written(parts: Mapping[str, str]) -> str:
     """Return *parts* as a tag's value; the longest groups are summed up until it fits."""
-    while len(text := _FORMAT + ";".join(f"{quote(name, safe='')}={mark}" for name, mark in parts.items())) > _VALUE:
+    while (
+        len(text := _FORMAT + ";".join(f"{quote(name, safe='')}={mark}" for name, mark in parts.items()))
+        > VALUE_LENGTH
+    ):
         lengths: dict[str, int] = {}
         for name in parts:
             group, dot, _ = name.partition(".")
@@ -138,8 +138,8 @@ def _packed(files: Mapping[str, str], most: int) -> list[str]:
         text = "\0".join(f"{path}\0{mark}" for path, mark in sorted(_by_folder(files, depth).items()))
         packed = base64.urlsafe_b64encode(zlib.compress(text.encode(errors="surrogatepass"), 9)).decode()
         whole = f"{_FORMAT}{depth};{packed}"
-        if len(whole) <= most * _VALUE:
-            return [whole[at : at + _VALUE] for at in range(0, len(whole), _VALUE)]
+        if len(whole) <= most * VALUE_LENGTH:
+            return [whole[at : at + VALUE_LENGTH] for at in range(0, len(whole), VALUE_LENGTH)]
     return []
 
 

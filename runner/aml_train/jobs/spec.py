@@ -14,7 +14,7 @@ from typing import Any, Final
 from aml_train.core.files import FileSet
 from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_FINGERPRINT, TAG_IMAGE, TAG_TESTED
 from aml_train.image import Given, JobImage, Tested
-from aml_train.jobs.parts import part_tags, parts_of
+from aml_train.jobs.parts import difference, in_one_line, part_tags, parts_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,6 @@ class TargetNames:
 #: Part of every job's name, so that a change of what the name covers never attaches to a job of older make.
 NAME_FORMAT: Final = 1
 _STEM_LENGTH: Final = 40
-
-#: Bounds of a run's tags: https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity#runs (50 of them at most).
-KEY_LENGTH: Final = 100
-VALUE_LENGTH: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +137,16 @@ def job_parts(template: JobTemplate, image: JobImage) -> dict[str, str]:
     )
 
 
+def changed_parts(template: JobTemplate, image: JobImage, tags: Mapping[str, str]) -> str | None:
+    """Return in one line what differs from the job of *tags*; None if unknown."""
+    found = difference(tags, job_parts(template, image), _files(template))
+    return None if found is None else in_one_line(found)
+
+
+def _files(template: JobTemplate) -> Mapping[str, str] | None:
+    return template.code.contents if template.code is not None else None
+
+
 def job_name(template: JobTemplate, image: JobImage, attempt: int) -> str:
     """Return the name of the job's *attempt* (one-based): ``stem-hash-attempt``."""
     return f"{template.stem}-{fingerprint(template, image)[:12]}-{attempt}"
@@ -164,8 +170,7 @@ def make_job(template: JobTemplate, image: JobImage, attempt: int) -> JobSpec:
             tags[TAG_TESTED] = "given, not tested"
     name = job_name(template, image, attempt)
     document["name"] = name
-    files = template.code.contents if template.code is not None else None
-    document["tags"] = tags | part_tags(job_parts(template, image), files, len(tags))
+    document["tags"] = tags | part_tags(job_parts(template, image), _files(template), len(tags))
     return JobSpec(
         name=name,
         document=document,

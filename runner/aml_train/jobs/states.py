@@ -230,7 +230,7 @@ _BY_CODE: Final = {
     "transienterror": Ending.SERVICE,
     "requestthrottled": Ending.SERVICE,
 }
-#: How the part of a message begins that quotes logs (:func:`aml_train.jobs.logs.report.told`).
+#: How the part of a message begins that quotes logs (:func:`aml_train.jobs.logs.report.quote_logs`).
 TRACEBACK_HEADING: Final = "The first traceback"
 TAIL_HEADING: Final = "The last lines of"
 LOG_HEADINGS: Final = (TRACEBACK_HEADING, TAIL_HEADING)

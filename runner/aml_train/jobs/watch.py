@@ -7,12 +7,9 @@ from typing import Final, NoReturn
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import JobStatusChanged, Listener, Notice
-from aml_train.core.masking import Masker
-from aml_train.jobs.live import await_end, tell_to_cancel
-from aml_train.jobs.logs.report import JobLogs, told
-from aml_train.jobs.pace import Cadence, Exceeded, Timing
-from aml_train.jobs.pace import Limits as Limits
-from aml_train.jobs.pace import Pace as Pace
+from aml_train.jobs.live import await_end, request_cancel
+from aml_train.jobs.logs.report import JobLogs, quote_logs
+from aml_train.jobs.pace import Cadence, Exceeded, Limits, Pace, Timing
 from aml_train.jobs.states import JobStatus, failure_of
 from aml_train.jobs.workspace import JobView, Workspace
 
@@ -27,37 +24,13 @@ _LAST_READS: Final = (0.5, 2.0)
 _LONG_WAIT: Final = 300.0
 
 
-def watch(
-    service: Workspace,
-    name: str,
-    *,
-    clock: Clock,
-    pace: Pace,
-    limits: Limits,
-    listener: Listener,
-    every_log: bool = False,
-    masker: Masker | None = None,
-) -> tuple[JobView, AmlTrainError | None]:
-    """Follow the job until it has ended; its log lines and statuses go to *listener*.
+class Watch:
+    """One watch. *timing* has the times, *last* the last view.
 
     Args:
-        every_log: AzureML's own logs as well.
-        masker: knows the secrets that the logs may hold.
-
-    Returns:
-        the job's last view, and the error that it ends the run with (None for Completed).
-
-    Raises:
-        TimedOutError: when a limit is exceeded; the job has been cancelled by then, or that it could not be is said.
-        CancelledError: when the job may not cost more; as above.
-        ServiceError: if the service is out for longer than the limit, or reports an unknown status.
+        listener: receives the job's statuses, and what the user should know.
+        logs: reads the job's logs, and reports their lines.
     """
-    logs = JobLogs(service, name, listener, every=every_log, masker=masker, now=clock.now)
-    return Watch(service, name, clock=clock, pace=pace, limits=limits, listener=listener, logs=logs).run()
-
-
-class Watch:
-    """One watch; see :func:`watch`. *timing* has the times, *last* the last view."""
 
     def __init__(
         self,
@@ -68,7 +41,7 @@ class Watch:
         pace: Pace,
         limits: Limits,
         listener: Listener,
-        logs: JobLogs | None = None,
+        logs: JobLogs,
     ) -> None:
         self._service = service
         self._name = name
@@ -76,27 +49,36 @@ class Watch:
         self._pace = pace
         self._limits = limits
         self._listener = listener
-        self._logs = logs or JobLogs(service, name, listener, now=clock.now)
+        self._logs = logs
         self._cadence = Cadence(pace, clock.now())
         self.timing = Timing(clock.now())
         self._view: JobView | None = None
         self.last: JobView | None = None
-        self._told_wait = False
+        self._reported_wait = False
         self._outage: float | None = None
         self._failed_at = 0.0
         self._reading: float | None = None
 
     def run(self) -> tuple[JobView, AmlTrainError | None]:
-        """Follow the job to its end; see :func:`watch`."""
+        """Follow the job to its end.
+
+        Returns:
+            the job's last view, and the error that it ends the run with (None for Completed).
+
+        Raises:
+            TimedOutError: when a limit is exceeded; the job has been cancelled by then, or that it could not be is said.
+            CancelledError: when the job may not cost more; as above.
+            ServiceError: if the service is out for longer than the limit, or reports an unknown status.
+        """
         while True:
             view = self._look()
             if view is not None and view.status.terminal and self._is_over(view):
                 logs = self._logs.end(view.error)
-                tail = "" if view.status is JobStatus.COMPLETED else told(logs)
+                tail = "" if view.status is JobStatus.COMPLETED else quote_logs(logs)
                 return view, failure_of(view.status, job=self._name, reason=view.error, tail=tail, codes=view.codes)
             now = self._clock.now()
-            if view is not None and self.timing.waiting_seconds(now) > _LONG_WAIT and not self._told_wait:
-                self._told_wait = True
+            if view is not None and self.timing.waiting_seconds(now) > _LONG_WAIT and not self._reported_wait:
+                self._reported_wait = True
                 if reason := self._why_waiting():
                     self._listener(Notice(text=f"The job {self._name} still waits. {reason}"))
             over = self.timing.exceeded(now, self._limits, self._name)
@@ -200,7 +182,7 @@ class Watch:
         self._logs.end()
         self._listener(Notice(text=f"{over.text}: cancelling it.", level="warning"))
         try:
-            if tell_to_cancel(self._service, self._name, clock=self._clock):
+            if request_cancel(self._service, self._name, clock=self._clock):
                 view = self.last = await_end(self._service, self._name, clock=self._clock, timeout=_CONFIRM)
                 self._listener(JobStatusChanged(job=self._name, status=view.status.value))
                 done = f"its cancellation was requested, and it is {view.status.value}."

@@ -133,7 +133,7 @@ def describe_model(version: ModelView, record: Record | None) -> dict[str, Any]:
         record: the model's promotions; None where they cannot be read.
     """
     ours = (TAG_METRIC, TAG_PARAMETER)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": version.name,
         "version": version.version,
         "stage": version.staged,
@@ -149,22 +149,24 @@ def describe_model(version: ModelView, record: Record | None) -> dict[str, Any]:
         "created": version.created,
         "job": version.origin,
         "path": version.path,
-        "promotions": [_told(change, version.version) for change in record.history if _is_about(change, version)]
+        "promotions": [
+            _promotion_fields(change, version.version) for change in record.history if _is_about(change, version)
+        ]
         if record is not None
         else None,
         "tags": {name: value for name, value in sorted(version.tags.items()) if not name.startswith(ours)},
     }
-    return {key: value for key, value in told.items() if value not in (None, "", {}, [])}
+    return {key: value for key, value in fields.items() if value not in (None, "", {}, [])}
 
 
 def _is_about(change: Change, version: ModelView) -> bool:
     return version.version == change.version or version.version in change.previous
 
 
-def _told(change: Change, version: str) -> dict[str, Any]:
+def _promotion_fields(change: Change, version: str) -> dict[str, Any]:
     came = version == change.version
     other = (change.previous[0] if change.previous else None) if came else change.version
-    told = {
+    fields = {
         "at": change.at,
         "what": f"{change.action} to {change.stage}" if came else f"archived from {change.stage}",
         "after" if came else "replaced by": other,
@@ -174,4 +176,4 @@ def _told(change: Change, version: str) -> dict[str, Any]:
         "run": change.run_url,
         "finished by": change.finished_by,
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in fields.items() if value}

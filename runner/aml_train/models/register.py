@@ -13,6 +13,7 @@ from typing import Final
 
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
 from aml_train.core.tags import (
+    KEY_LENGTH,
     TAG_ADDRESS,
     TAG_BASE,
     TAG_BRANCH,
@@ -34,10 +35,11 @@ from aml_train.core.tags import (
     TAG_STAGE,
     TAG_TESTED,
     TAG_VERSION,
+    VALUE_LENGTH,
 )
 from aml_train.core.version import __version__
 from aml_train.gate import Decision
-from aml_train.jobs import KEY_LENGTH, VALUE_LENGTH, JobView, ModelView, NewModel, Workspace, data_of
+from aml_train.jobs import JobView, ModelView, NewModel, Workspace, data_of
 from aml_train.models.layout import ML_MODEL, fault_of_layout, fault_of_ml_model
 
 _FROM_JOB: Final = (
@@ -120,13 +122,13 @@ def lineage_tags(job: JobView, *, metrics: Mapping[str, float], decision: Decisi
 
 def _rules(decision: Decision) -> str:
     """Return the decision as compact JSON that fits a tag; other rules are counted."""
-    told = [
+    entries = [
         [rule.metric, rule.rule.text, _number(rule.value), _number(rule.limit), rule.verdict]
         for rule in decision.rules
     ]
-    for kept in range(len(told), -1, -1):
-        rest = [f"{len(told) - kept} more"] if kept < len(told) else []
-        text = json.dumps([*told[:kept], *rest], ensure_ascii=False, separators=(",", ":"))
+    for kept in range(len(entries), -1, -1):
+        rest = [f"{len(entries) - kept} more"] if kept < len(entries) else []
+        text = json.dumps([*entries[:kept], *rest], ensure_ascii=False, separators=(",", ":"))
         if len(text) <= VALUE_LENGTH:
             return text
     raise AssertionError("an empty list fits")  # pragma: no cover

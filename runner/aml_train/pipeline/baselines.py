@@ -11,7 +11,15 @@ from aml_train.config import BaselineConfig
 from aml_train.core.comparison import Side
 from aml_train.core.errors import InvalidError
 from aml_train.core.git import Origin
-from aml_train.core.tags import TAG_BASELINE, TAG_COMMIT, TAG_DATA, TAG_DIGEST, TAG_METRIC, TAG_PARAMETER
+from aml_train.core.tags import (
+    TAG_BASELINE,
+    TAG_COMMIT,
+    TAG_DATA,
+    TAG_DIGEST,
+    TAG_METRIC,
+    TAG_PARAMETER,
+    VALUE_LENGTH,
+)
 from aml_train.gate import (
     EarlierBaseline,
     FoundBaseline,
@@ -21,7 +29,7 @@ from aml_train.gate import (
     last_value,
     read_values,
 )
-from aml_train.jobs import VALUE_LENGTH, JobStatus, JobView, ModelView, Workspace, data_of
+from aml_train.jobs import JobStatus, JobView, ModelView, Workspace, data_of
 from aml_train.pipeline.branch_verdicts import latest_passed
 
 NOT_CONFIGURED: Final = "no `baseline` is configured"

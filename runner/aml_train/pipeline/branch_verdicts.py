@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import Final, get_args
 
 from aml_train.core.git import Origin
-from aml_train.core.tags import TAG_GATE
+from aml_train.core.tags import KEY_LENGTH, TAG_GATE
 from aml_train.gate import GateWord as GateWord
-from aml_train.jobs import KEY_LENGTH, JobStatus, JobView, Workspace
+from aml_train.jobs import JobStatus, JobView, Workspace
 
 #: Followed by the branch's name.
 TAG_VERDICT: Final = "aml-train.verdict."

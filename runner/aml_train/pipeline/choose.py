@@ -11,17 +11,7 @@ from typing import Final
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.tags import TAG_FINGERPRINT
 from aml_train.image import JobImage
-from aml_train.jobs import (
-    JobSpec,
-    JobStatus,
-    JobTemplate,
-    JobView,
-    Workspace,
-    difference,
-    in_one_line,
-    job_parts,
-    make_job,
-)
+from aml_train.jobs import JobSpec, JobStatus, JobTemplate, JobView, Workspace, changed_parts, make_job
 
 _MOST_ATTEMPTS: Final = 1000
 #: So many jobs of the workspace are looked at for one that this run could be compared with.
@@ -120,15 +110,14 @@ def why_submitted(
         return (
             f"Trains for the first time: there is no earlier job {template.stem}-… among the last of this workspace."
         )
-    files = template.code.contents if template.code is not None else None
-    found = difference(last.tags, job_parts(template, image), files)
+    found = changed_parts(template, image, last.tags)
     if found is None:
         return (
             f"Trains: there is no job of this content. {last.name} is the last one; its tags do not say what differs."
         )
     if not found:
         return f"Trains: there is no job of this content. Its difference from the last one, {last.name}, is not recorded."
-    return f"Trains, as these differ from the last job, {last.name}: {in_one_line(found)}."
+    return f"Trains, as these differ from the last job, {last.name}: {found}."
 
 
 def _last_named(stem: str, service: Workspace) -> JobView | None:

@@ -11,7 +11,7 @@ from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_GROUP, TAG_IMAGE, T
 from aml_train.core.text import size
 from aml_train.gate import FoundBaseline
 from aml_train.image import Given, JobImage
-from aml_train.jobs import JobSpec, JobStatus, JobTemplate, JobView, number_of, tell_to_cancel
+from aml_train.jobs import JobSpec, JobStatus, JobTemplate, JobView, number_of, request_cancel
 from aml_train.pipeline.baselines import baseline_tags
 from aml_train.pipeline.choose import choose_attempt, latest_attempt, named_job, why_submitted
 from aml_train.pipeline.context import RunContext
@@ -118,7 +118,7 @@ def _choose(
     def cancel(lost: JobView) -> None:
         # AzureML has lost contact with it, and may find it again: there must never be two.
         ctx.warn(f"The job {lost.name} does not answer: cancelling it before the next attempt.")
-        tell_to_cancel(service, lost.name, clock=ctx.clock)
+        request_cancel(service, lost.name, clock=ctx.clock)
 
     choice = choose_attempt(template, service, image, fresh=options.fresh, lost=cancel)
     if choice.found is None:
@@ -148,7 +148,7 @@ def _supersede(ctx: RunContext, target: Target, group: Group) -> None:
         older = sequence.isdecimal() and int(sequence) < group.sequence
         if view.tags[TAG_GROUP] == group.name and older and view.name.startswith(f"{stem}-"):
             ctx.notice(f"Superseded: cancelling the job {view.name} of an older run of {group.name}.")
-            tell_to_cancel(target.service, view.name, clock=ctx.clock)
+            request_cancel(target.service, view.name, clock=ctx.clock)
 
 
 def _group_tags(group: Group | None) -> dict[str, str]:

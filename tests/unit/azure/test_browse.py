@@ -16,7 +16,7 @@ from aml_train.core.errors import ServiceError
 from aml_train.core.tables import Table
 from aml_train.gate.logged import LoggedSet
 from aml_train.jobs import Workspace
-from aml_train.jobs.metrics import table_facts, tables_of_job
+from aml_train.jobs.metrics import tables_of_job
 from aml_train.jobs.setup import script
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
@@ -131,7 +131,7 @@ def test_tables_are_told_as_json_and_a_service_that_refuses_them_is_told() -> No
         name="lr", kind="list", head=("values", "min", "max", "last"), rows=(("2", "1", "3", "1"),), note="n"
     )
     matrix = Table(name="cm", kind="matrix", head=("actual", "0"), rows=(("0", "7"),), total=30, columns=31)
-    assert [table_facts(one) for one in (text, summary, matrix)] == [
+    assert [one.facts() for one in (text, summary, matrix)] == [
         {"name": "note", "kind": "text", "value": "fine"},
         {"name": "lr", "kind": "list", "values": "2", "min": "1", "max": "3", "last": "1", "note": "n"},
         {

@@ -14,7 +14,7 @@ from aml_train.core.errors import CancelledError, ServiceError
 from aml_train.core.events import Event, JobNamed, Notice
 from aml_train.core.threads import CancelToken
 from aml_train.image.spec import Given
-from aml_train.jobs.live import LiveJob, tell_to_cancel
+from aml_train.jobs.live import LiveJob, request_cancel
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
@@ -164,5 +164,5 @@ def test_what_cannot_be_cancelled_is_said(clock: FakeClock) -> None:
 def test_an_outage_beyond_patience_is_said(clock: FakeClock) -> None:
     service = FakeService(cancel_answers=[lost("no answer") for _ in range(1000)])
     with pytest.raises(ServiceError, match="no answer"):
-        tell_to_cancel(service, "j-1", clock=Clock(now=clock.now, sleep=clock.sleep), timeout=10)
+        request_cancel(service, "j-1", clock=Clock(now=clock.now, sleep=clock.sleep), timeout=10)
     assert 10 <= clock.time < 11

@@ -15,9 +15,10 @@ from hypothesis import strategies as some
 from aml_train.core.errors import ServiceError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
+from aml_train.core.tags import TAG_FILES, TAG_PARTS, VALUE_LENGTH
 from aml_train.image.spec import Given, JobImage, Tested
-from aml_train.jobs.parts import TAG_FILES, TAG_PARTS, difference, in_one_line, part_tags
-from aml_train.jobs.spec import VALUE_LENGTH, JobTemplate, job_parts, make_job
+from aml_train.jobs.parts import difference, in_one_line, part_tags
+from aml_train.jobs.spec import JobTemplate, job_parts, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.choose import why_submitted

@@ -9,11 +9,11 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, JobFailedError, NotRespondingError, ServiceError, TimedOutError
 from aml_train.core.events import Event, JobStatusChanged, LogLines, Notice
 from aml_train.jobs.metrics import settle_metrics
-from aml_train.jobs.pace import Cap
+from aml_train.jobs.pace import Cap, Limits, Pace
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.watch import Limits, Pace, watch
 from aml_train.jobs.workspace import JobView, Placement
 from tests.support.fake_workspace import NAN, FakeClock, FakeService, lost
+from tests.support.watching import watch
 
 S = JobStatus
 

@@ -31,9 +31,9 @@ from aml_train.core.threads import CancelToken
 from aml_train.gate.rules import parse_rule
 from aml_train.image.inputs import BaseImage
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
+from aml_train.jobs.pace import Pace
 from aml_train.jobs.spec import JobSpec, JobTemplate, TargetNames
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.watch import Pace
 from aml_train.jobs.workspace import JobView
 from aml_train.models.register import ModelSpec
 from aml_train.pipeline.context import RunContext

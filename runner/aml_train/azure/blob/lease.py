@@ -95,7 +95,7 @@ class AzureLeases:
                 return b""
             return content
 
-        return self._told(model, "Reading", work)
+        return self._translated(model, "Reading", work)
 
     @contextlib.contextmanager
     def hold(self, model: str) -> Iterator[_Lease]:
@@ -122,7 +122,7 @@ class AzureLeases:
             except HttpResponseError as error:
                 code = _code(error)
                 if code == "BlobNotFound":
-                    self._told(model, "Making", lambda: self._make(model))
+                    self._translated(model, "Making", lambda: self._make(model))
                     continue
                 if code not in _HELD:
                     raise self._error(model, "Locking", error) from error
@@ -150,7 +150,7 @@ class AzureLeases:
     def _blob(self, model: str) -> Any:
         return self._container.get_blob_client(_name(model))
 
-    def _told(self, model: str, doing: str, work: Callable[[], _Result]) -> _Result:
+    def _translated(self, model: str, doing: str, work: Callable[[], _Result]) -> _Result:
         from azure.core.exceptions import AzureError
 
         try:
@@ -186,7 +186,7 @@ class _Lease:
         self._store, self._model, self._lease = store, model, lease
 
     def renew(self) -> None:
-        self._store._told(self._model, "Renewing the lock of", self._lease.renew)
+        self._store._translated(self._model, "Renewing the lock of", self._lease.renew)
 
     def read(self) -> bytes:
         return self._store.read(self._model)
@@ -195,7 +195,7 @@ class _Lease:
         def work() -> None:
             self._store._blob(self._model).upload_blob(content, overwrite=True, lease=self._lease)
 
-        self._store._told(self._model, "Writing", work)
+        self._store._translated(self._model, "Writing", work)
 
     def release(self) -> None:
         """Release it; if that fails, the lease ends by itself."""

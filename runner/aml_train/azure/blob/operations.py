@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -64,12 +65,24 @@ class Lookup:
 WORKERS: Final = 24
 """Files that are on their way at once. One Azurite is busiest between 16 and 32; Azure takes far more."""
 
-_Job = TypeVar("_Job")
+_Thing = TypeVar("_Thing", LocalFile, Entry)
+_Goal = TypeVar("_Goal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The blobs of a path, each with its relative path; *single* for one by its name."""
+
+    single: bool
+    items: Iterator[tuple[str, Entry]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A path in a container. *address* is how the user named it, for messages."""
+    """A path in a container. *address* is how the user named it, for messages.
+
+    Methods raise ServiceError if there is nothing at the path, and if the storage refuses or does not answer.
+    """
 
     storage: Storage
     path: str
@@ -81,108 +94,186 @@ class Place:
         stripped = self.path.strip("/")
         return f"{stripped}/" if stripped else ""
 
+    def find(self, *, direct: bool = False) -> Found:
+        """Return the blobs that are meant, in the order of the listing.
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """The blobs of a path, each with its relative path; *single* for one by its name."""
+        The path is a blob, a folder or a pattern; *direct* leaves out blobs in folders that a pattern matches.
 
-    single: bool
-    items: Iterator[tuple[str, Entry]]
+        Raises:
+            InvalidError: the pattern is none.
+        """
+        selection = select(self.path)
+        if selection.name is not None and (entry := self.storage.find(selection.name)) is not None:
+            return Found(single=True, items=iter([(selection.name.rpartition("/")[2], entry)]))
+        items = self._matching(selection, direct=direct)
+        first = next(items, None)
+        if first is None:
+            raise ServiceError(
+                f"There is nothing at {self.address} ({self.storage.place}).",
+                hint="Look around with: aml-train data ls",
+            )
+        return Found(single=False, items=itertools.chain([first], items))
 
+    def _matching(self, selection: Selection, *, direct: bool) -> Iterator[tuple[str, Entry]]:
+        for entry in self.storage.walk(selection.prefix):
+            relative = selection.relative(entry.name)
+            if relative is not None and not (
+                direct and selection.direct and not selection.direct.fullmatch(relative)
+            ):
+                yield relative, entry
 
-def find(place: Place, *, direct: bool = False) -> Found:
-    """Return the blobs that are meant, in the order of the listing.
+    def listing(self, *, recursive: bool) -> Iterator[tuple[str, Entry | None]]:
+        """Yield names relative to the folder; a folder's name ends with a slash.
 
-    Args:
-        place: a blob, a folder, or a pattern.
-        direct: of a pattern, leave out blobs in folders that it matches.
-
-    Raises:
-        InvalidError: the pattern is none.
-        ServiceError: there is nothing.
-    """
-    selection = select(place.path)
-    if selection.name is not None and (entry := place.storage.find(selection.name)) is not None:
-        return Found(single=True, items=iter([(selection.name.rpartition("/")[2], entry)]))
-    items = _matching(place.storage, selection, direct=direct)
-    first = next(items, None)
-    if first is None:
-        raise ServiceError(
-            f"There is nothing at {place.address} ({place.storage.place}).",
-            hint="Look around with: aml-train data ls",
-        )
-    return Found(single=False, items=_chain(first, items))
-
-
-def _matching(storage: Storage, selection: Selection, *, direct: bool) -> Iterator[tuple[str, Entry]]:
-    for entry in storage.walk(selection.prefix):
-        relative = selection.relative(entry.name)
-        if relative is not None and not (direct and selection.direct and not selection.direct.fullmatch(relative)):
-            yield relative, entry
-
-
-def _chain(first: tuple[str, Entry], rest: Iterator[tuple[str, Entry]]) -> Iterator[tuple[str, Entry]]:
-    yield first
-    yield from rest
-
-
-def listing(place: Place, *, recursive: bool) -> Iterator[tuple[str, Entry | None]]:
-    """Yield names relative to the folder; a folder's name ends with a slash.
-
-    Raises:
-        ServiceError: there is nothing, in a place that is not the whole container.
-    """
-    selection = select(place.path)
-    if selection.pattern is None and not recursive:
-        found = False
-        if selection.name is not None and (entry := place.storage.find(selection.name)) is not None:
-            yield selection.name.rpartition("/")[2], entry
+        An empty container has none, and is no error.
+        """
+        selection = select(self.path)
+        if selection.pattern is None and not recursive:
+            found = False
+            if selection.name is not None and (entry := self.storage.find(selection.name)) is not None:
+                yield selection.name.rpartition("/")[2], entry
+                return
+            for item in self.storage.level(selection.folder):
+                found = True
+                if isinstance(item, str):
+                    yield item[len(selection.folder) :], None
+                else:
+                    yield item.name[len(selection.folder) :], item
+            if found or not selection.folder:
+                return
+        if not selection.prefix and selection.pattern is None:
+            yield from self._matching(selection, direct=False)
             return
-        for item in place.storage.level(selection.folder):
-            found = True
-            if isinstance(item, str):
-                yield item[len(selection.folder) :], None
-            else:
-                yield item.name[len(selection.folder) :], item
-        if found or not selection.folder:
-            return
-    if not selection.prefix and selection.pattern is None:
-        yield from _matching(place.storage, selection, direct=False)
-        return
-    yield from find(place, direct=not recursive).items
+        yield from self.find(direct=not recursive).items
 
+    def upload(self, source: str, tally: Tally) -> bool:
+        """Send a file, a folder's contents, or a pattern's files; return whether one file.
 
-def upload(source: str, place: Place, tally: Tally) -> bool:
-    """Send a file, a folder's contents, or a pattern's files, to *place*.
+        A single file gets the place's name, or its own below it where the place ends with a slash.
 
-    Returns whether it was a single file.
+        Raises:
+            InvalidError: there is no such file, or it cannot be read.
+        """
+        self._check_no_wildcards()
+        path = Path(source)
+        if os.path.isfile(path):  # noqa: PTH113 - too long a name is no file
+            name = f"{self.folder}{path.name}" if self.path.endswith("/") or not self.path else self.path.strip("/")
+            self._send(iter([(local_file(path, path.name), blob_name("", name))]), name, tally)
+            return True
+        if os.path.isdir(path):  # noqa: PTH112
+            files = walk(path)
+        elif has_wildcards(source):
+            files = _local_matches(source)
+        else:
+            raise InvalidError(f"There is no file or folder {source}.")
+        self._send(((file, blob_name(self.folder, file.relative)) for file in files), self.folder, tally)
+        if tally.files == 0:
+            raise InvalidError(
+                f"There are no files in {source}.",
+                hint="Blob Storage has no folders: an empty one is nothing.",
+            )
+        return False
 
-    A single file gets the place's name, or its own below it where the place ends with a slash.
-
-    Raises:
-        InvalidError: there is no such file, or it cannot be read.
-        ServiceError: the storage refuses or stays away.
-    """
-    _no_wildcards(place)
-    path = Path(source)
-    if os.path.isfile(path):  # noqa: PTH113 - too long a name is no file
-        name = f"{place.folder}{path.name}" if place.path.endswith("/") or not place.path else place.path.strip("/")
-        files = iter([(local_file(path, path.name), blob_name("", name))])
-        _send(files, place.storage, name, tally)
-        return True
-    if os.path.isdir(path):  # noqa: PTH112
-        found = ((file, blob_name(place.folder, file.relative)) for file in walk(path))
-    elif has_wildcards(source):
-        found = ((file, blob_name(place.folder, file.relative)) for file in _local_matches(source))
-    else:
-        raise InvalidError(f"There is no file or folder {source}.")
-    _send(found, place.storage, place.folder, tally)
-    if tally.files == 0:
-        raise InvalidError(
-            f"There are no files in {source}.",
-            hint="Blob Storage has no folders: an empty one is nothing.",
+    def _send(self, files: Iterator[tuple[LocalFile, str]], prefix: str, tally: Tally) -> None:
+        lookup = Lookup(self.storage, prefix)
+        _in_lanes(
+            ((file, (name, lookup.find(name))) for file, name in files),
+            lambda file, goal, lanes: send_file(file, *goal, storage=self.storage, lanes=lanes, tally=tally),
+            tally,
         )
-    return False
+
+    def download(self, target: Path, tally: Tally, *, folder_wanted: bool) -> None:
+        """Fetch a blob, a folder's contents, or what a pattern names, to *target*.
+
+        A single blob gets the target's name, or its own below it where *folder_wanted* or where the target is a folder.
+
+        Raises:
+            InvalidError: a name cannot be a file's here, or a file cannot be written.
+            ServiceError: a checksum does not fit, too.
+        """
+        found = self.find()
+        into_folder = not found.single or folder_wanted or target.is_dir()
+        _in_lanes(
+            ((entry, target / safe_relative(name) if into_folder else target) for name, entry in found.items),
+            lambda entry, path, lanes: receive_file(entry, self.storage, path, lanes=lanes, tally=tally),
+            tally,
+        )
+
+    def copy_to(self, target: Place, tally: Tally) -> bool:
+        """Copy a blob, a folder's contents, or a pattern's blobs; return whether one blob.
+
+        Raises:
+            InvalidError: it would be copied into itself.
+            ServiceError: a checksum does not fit, too.
+        """
+        target._check_no_wildcards()
+        found = self.find()
+        selection = select(self.path)
+        if found.single:
+            own = selection.name or ""
+            whole = target.path.endswith("/") or not target.path
+            prefix = target.folder + own.rpartition("/")[2] if whole else target.path.strip("/")
+            pairs = ((entry, prefix) for _, entry in found.items)
+            into_itself = prefix == own
+        else:
+            prefix = target.folder
+            pairs = ((entry, blob_name(target.folder, relative)) for relative, entry in found.items)
+            into_itself = prefix.startswith(selection.prefix) or selection.prefix.startswith(prefix)
+        if into_itself and self.storage.place == target.storage.place:
+            raise InvalidError(
+                f"{self.address} cannot be copied to {target.address}: one is inside the other.",
+                hint="Copy it to a folder next to it.",
+            )
+        lookup = Lookup(target.storage, prefix)
+        _in_lanes(
+            ((entry, (name, lookup.find(name))) for entry, name in pairs),
+            lambda entry, goal, lanes: copy_blob(
+                entry, self.storage, *goal, storage=target.storage, lanes=lanes, tally=tally
+            ),
+            tally,
+        )
+        return found.single
+
+    def check_removal(self, *, recursive: bool) -> None:
+        """Refuse a removal of more than single blobs that was not asked for.
+
+        Raises:
+            InvalidError: the place is a folder or a container, and *recursive* is not given.
+        """
+        if recursive:
+            return
+        selection = select(self.path)
+        if not selection.prefix and selection.name is None:
+            raise InvalidError(
+                f"{self.address} means everything in the container {self.storage.place}.",
+                hint="Give a path; or --recursive, if that is what you want.",
+            )
+        if selection.pattern is None and not self.find().single:
+            raise InvalidError(
+                f"{self.address} is a folder: nothing was removed.", hint="Give --recursive to remove all of it."
+            )
+
+    def remove(self, tally: Tally, *, recursive: bool) -> None:
+        """Delete the blobs that are meant; see :meth:`check_removal`."""
+
+        def delete(entry: Entry, _goal: None, _lanes: Lanes) -> None:
+            self.storage.delete(entry.name)
+            tally.add(sent_files=1, sent_bytes=entry.size)
+
+        _in_lanes(((entry, None) for _, entry in self.find(direct=not recursive).items), delete, tally)
+
+    def count(self, *, recursive: bool) -> tuple[int, int]:
+        """Return how many blobs are meant, and their bytes."""
+        files = size = 0
+        for _, entry in self.find(direct=not recursive).items:
+            files, size = files + 1, size + entry.size
+        return files, size
+
+    def _check_no_wildcards(self) -> None:
+        if has_wildcards(self.path):
+            raise InvalidError(
+                f"{self.address}: what is written to has no wildcards.", hint="Name the folder or the blob."
+            )
 
 
 def _local_matches(source: str) -> Iterator[LocalFile]:
@@ -192,149 +283,19 @@ def _local_matches(source: str) -> Iterator[LocalFile]:
         yield from walk(folder, lambda relative: selection.relative(selection.folder + relative) is not None)
 
 
-def _send(files: Iterator[tuple[LocalFile, str]], storage: Storage, prefix: str, tally: Tally) -> None:
-    lookup = Lookup(storage, prefix)
+def _in_lanes(
+    pairs: Iterable[tuple[_Thing, _Goal]], work: Callable[[_Thing, _Goal, Lanes], None], tally: Tally
+) -> None:
+    """Count each file or blob as it is found, and do its *work* in several threads."""
 
-    def jobs() -> Iterator[tuple[LocalFile, str, Entry | None]]:
-        for file, name in files:
-            tally.add(files=1, size=file.size)
-            yield file, name, lookup.find(name)
+    def counted() -> Iterator[tuple[_Thing, _Goal]]:
+        for thing, goal in pairs:
+            tally.add(files=1, size=thing.size)
+            yield thing, goal
         tally.counted = True
 
-    _in_lanes(
-        jobs(),
-        lambda job, lanes: send_file(job[0], job[1], job[2], storage=storage, lanes=lanes, tally=tally),
-    )
-
-
-def download(place: Place, target: Path, tally: Tally, *, folder_wanted: bool) -> None:
-    """Fetch a blob, a folder's contents, or what a pattern names, to *target*.
-
-    A single blob gets the target's name, or its own below it where *folder_wanted* or where the target is a folder.
-
-    Raises:
-        InvalidError: a name cannot be a file's here, or a file cannot be written.
-        ServiceError: there is nothing, the storage refuses, or a checksum does not fit.
-    """
-    found = find(place)
-    if found.single and not folder_wanted and not target.is_dir():
-        pairs = ((entry, target) for _, entry in found.items)
-    else:
-        pairs = ((entry, target / safe_relative(relative)) for relative, entry in found.items)
-
-    def jobs() -> Iterator[tuple[Entry, Path]]:
-        for entry, path in pairs:
-            tally.add(files=1, size=entry.size)
-            yield entry, path
-        tally.counted = True
-
-    _in_lanes(jobs(), lambda job, lanes: receive_file(job[0], place.storage, job[1], lanes=lanes, tally=tally))
-
-
-def copy(source: Place, target: Place, tally: Tally) -> bool:
-    """Copy a blob, a folder's contents, or a pattern's blobs, to *target*.
-
-    Returns whether it was a single blob.
-
-    Raises:
-        InvalidError: it would be copied into itself.
-        ServiceError: there is nothing, a storage refuses, or a checksum does not fit.
-    """
-    _no_wildcards(target)
-    found = find(source)
-    selection = select(source.path)
-    if found.single:
-        own = selection.name or ""
-        whole = target.path.endswith("/") or not target.path
-        prefix = target.folder + own.rpartition("/")[2] if whole else target.path.strip("/")
-        pairs = ((entry, prefix) for _, entry in found.items)
-        into_itself = prefix == own
-    else:
-        prefix = target.folder
-        pairs = ((entry, blob_name(target.folder, relative)) for relative, entry in found.items)
-        into_itself = prefix.startswith(selection.prefix) or selection.prefix.startswith(prefix)
-    if into_itself and source.storage.place == target.storage.place:
-        raise InvalidError(
-            f"{source.address} cannot be copied to {target.address}: one is inside the other.",
-            hint="Copy it to a folder next to it.",
-        )
-    lookup = Lookup(target.storage, prefix)
-
-    def jobs() -> Iterator[tuple[Entry, str, Entry | None]]:
-        for entry, name in pairs:
-            tally.add(files=1, size=entry.size)
-            yield entry, name, lookup.find(name)
-        tally.counted = True
-
-    _in_lanes(
-        jobs(),
-        lambda job, lanes: copy_blob(
-            job[0], source.storage, job[1], job[2], storage=target.storage, lanes=lanes, tally=tally
-        ),
-    )
-    return found.single
-
-
-def check_removal(place: Place, *, recursive: bool) -> None:
-    """Refuse a removal of more than single blobs that was not asked for.
-
-    Raises:
-        InvalidError: the place is a folder or a container, and *recursive* is not given.
-        ServiceError: there is nothing.
-    """
-    if recursive:
-        return
-    selection = select(place.path)
-    if not selection.prefix and selection.name is None:
-        raise InvalidError(
-            f"{place.address} means everything in the container {place.storage.place}.",
-            hint="Give a path; or --recursive, if that is what you want.",
-        )
-    if selection.pattern is None and not find(place).single:
-        raise InvalidError(
-            f"{place.address} is a folder: nothing was removed.", hint="Give --recursive to remove all of it."
-        )
-
-
-def remove(place: Place, tally: Tally, *, recursive: bool) -> None:
-    """Delete what *place* means; see :func:`check_removal`.
-
-    Raises:
-        ServiceError: there is nothing, or the storage refuses.
-    """
-    found = find(place, direct=not recursive)
-
-    def jobs() -> Iterator[Entry]:
-        for _, entry in found.items:
-            tally.add(files=1, size=entry.size)
-            yield entry
-        tally.counted = True
-
-    def delete(entry: Entry, _lanes: Lanes) -> None:
-        place.storage.delete(entry.name)
-        tally.add(sent_files=1, sent_bytes=entry.size)
-
-    _in_lanes(jobs(), delete)
-
-
-def count(place: Place, *, recursive: bool) -> tuple[int, int]:
-    """Return how many blobs *place* means, and their bytes."""
-    files = size = 0
-    for _, entry in find(place, direct=not recursive).items:
-        files, size = files + 1, size + entry.size
-    return files, size
-
-
-def _no_wildcards(place: Place) -> None:
-    if has_wildcards(place.path):
-        raise InvalidError(
-            f"{place.address}: what is written to has no wildcards.", hint="Name the folder or the blob."
-        )
-
-
-def _in_lanes(jobs: Iterator[_Job], work: Callable[[_Job, Lanes], None]) -> None:
     lanes = Lanes()
     try:
-        Workers[_Job](lambda job: work(job, lanes), WORKERS).run(jobs)
+        Workers[tuple[_Thing, _Goal]](lambda pair: work(*pair, lanes), WORKERS).run(counted())
     finally:
         lanes.close()

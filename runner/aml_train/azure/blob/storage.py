@@ -147,7 +147,7 @@ class AzureBlobs:
         """
         from azure.core.exceptions import HttpResponseError
 
-        with self._told("Asking for the kind of the account"):
+        with self._translated("Asking for the kind of the account"):
             try:
                 return bool(self._container.get_account_information().get("is_hns_enabled"))
             except HttpResponseError as error:
@@ -157,7 +157,7 @@ class AzureBlobs:
 
     def walk(self, prefix: str) -> Iterator[Entry]:
         """See :meth:`aml_train.azure.blob.storage.Storage.walk`."""
-        with self._told(f"Listing {prefix!r}"):
+        with self._translated(f"Listing {prefix!r}"):
             for item in self._container.list_blobs(name_starts_with=prefix or None, include=["metadata"]):
                 if not (item.metadata or {}).get(_FOLDER_MARK):
                     yield _entry(item)
@@ -166,7 +166,7 @@ class AzureBlobs:
         """See :meth:`aml_train.azure.blob.storage.Storage.level`."""
         from azure.storage.blob import BlobPrefix
 
-        with self._told(f"Listing {folder!r}"):
+        with self._translated(f"Listing {folder!r}"):
             for item in self._container.walk_blobs(name_starts_with=folder or None, include=["metadata"]):
                 if isinstance(item, BlobPrefix):
                     yield str(item.name)
@@ -177,7 +177,7 @@ class AzureBlobs:
         """See :meth:`aml_train.azure.blob.storage.Storage.find`."""
         from azure.core.exceptions import ResourceNotFoundError
 
-        with self._told(f"Looking for {name!r}"):
+        with self._translated(f"Looking for {name!r}"):
             try:
                 found = self._container.get_blob_client(name).get_blob_properties()
             except ResourceNotFoundError as error:
@@ -193,7 +193,7 @@ class AzureBlobs:
             return b""
         from azure.core import MatchConditions
 
-        with self._told(f"Reading {entry.name!r}"):
+        with self._translated(f"Reading {entry.name!r}"):
             data: bytes = (
                 self._container.get_blob_client(entry.name)
                 .download_blob(
@@ -213,7 +213,7 @@ class AzureBlobs:
 
     def put(self, name: str, data: bytes, *, md5: bytes) -> None:
         """See :meth:`aml_train.azure.blob.storage.Storage.put`."""
-        with self._told(f"Writing {name!r}"):
+        with self._translated(f"Writing {name!r}"):
             self._container.get_blob_client(name).upload_blob(
                 data,
                 length=len(data),
@@ -227,7 +227,7 @@ class AzureBlobs:
         """See :meth:`aml_train.azure.blob.storage.Storage.blocks`."""
         from azure.core.exceptions import ResourceNotFoundError
 
-        with self._told(f"Asking for the blocks of {name!r}"):
+        with self._translated(f"Asking for the blocks of {name!r}"):
             try:
                 committed, uncommitted = self._container.get_blob_client(name).get_block_list("all")
             except ResourceNotFoundError as error:
@@ -238,7 +238,7 @@ class AzureBlobs:
 
     def stage(self, name: str, block: str, data: bytes, *, md5: bytes) -> None:
         """See :meth:`aml_train.azure.blob.storage.Storage.stage`."""
-        with self._told(f"Writing {name!r}"):
+        with self._translated(f"Writing {name!r}"):
             self._container.get_blob_client(name).stage_block(block, data, length=len(data), headers=_check(md5))
 
     def commit(self, name: str, blocks: list[str], *, md5: bytes) -> bool:
@@ -246,7 +246,7 @@ class AzureBlobs:
         from azure.core.exceptions import HttpResponseError
         from azure.storage.blob import BlobBlock
 
-        with self._told(f"Writing {name!r}"):
+        with self._translated(f"Writing {name!r}"):
             try:
                 self._container.get_blob_client(name).commit_block_list(
                     [BlobBlock(block_id=block) for block in blocks], content_settings=_settings(name, md5)
@@ -261,7 +261,7 @@ class AzureBlobs:
         """See :meth:`aml_train.azure.blob.storage.Storage.delete`."""
         from azure.core.exceptions import ResourceNotFoundError
 
-        with self._told(f"Deleting {name!r}"):
+        with self._translated(f"Deleting {name!r}"):
             try:
                 self._container.get_blob_client(name).delete_blob(delete_snapshots="include")
             except ResourceNotFoundError as error:
@@ -269,7 +269,7 @@ class AzureBlobs:
                     raise
 
     @contextlib.contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _translated(self, what: str) -> Iterator[None]:
         """Turn the SDK's errors into ours, with place, answer and remedy."""
         from azure.core.exceptions import AzureError, HttpResponseError
 

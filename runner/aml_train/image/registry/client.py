@@ -208,8 +208,8 @@ class Registry:
     def _check_put(self, response: requests.Response, repository: str, reference: str, content: bytes) -> None:
         self._http.expect(response, 201, f"write {repository}:{reference}")
         digest = sha256_digest(content)
-        if (told := response.headers.get("Docker-Content-Digest", digest)) != digest:
-            raise ImageError(f"{self.host} stored {repository}:{reference} as {told}, not as {digest}")
+        if (stored_digest := response.headers.get("Docker-Content-Digest", digest)) != digest:
+            raise ImageError(f"{self.host} stored {repository}:{reference} as {stored_digest}, not as {digest}")
 
     def put_tag(self, repository: str, tag: str, manifest: Manifest) -> None:
         """Put *manifest* under *tag*.

@@ -257,7 +257,7 @@ def end_container(container: Container, spec: TestSpec) -> None:
             raise
 
 
-def tell_kept(container: Container, spec: TestSpec, listener: Listener) -> None:
+def report_kept(container: Container, spec: TestSpec, listener: Listener) -> None:
     """Say how to look into a kept container.
 
     It has ended, so an image is made of it, as the tests left it.

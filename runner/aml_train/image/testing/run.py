@@ -17,9 +17,9 @@ from aml_train.image.testing.container import (
     WORKSPACE,
     create_container,
     end_container,
+    report_kept,
     report_path,
     run_container,
-    tell_kept,
 )
 from aml_train.image.testing.junit import JUnitReport, Places, parse_junit
 from aml_train.image.testing.pytest_command import ends_as_pytest, runs_pytest
@@ -112,7 +112,7 @@ def run_tests(
             report, damage = (None, None) if timed_out else _read_report(container, place.path, spec)
     finally:
         if spec.keep and container is not None:
-            tell_kept(container, spec, listener)
+            report_kept(container, spec, listener)
     listener(
         TestsFinished(
             passed=report.passed if report else None,

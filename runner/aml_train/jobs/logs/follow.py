@@ -41,7 +41,7 @@ class LogReader:
         self._paths: dict[str, str] = {}
         self._problem: StorageUnreachableError | None = None
         self._storage_again = self._service_again = float("-inf")
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._final = False
 
     @property
@@ -93,17 +93,17 @@ class LogReader:
             yield from self._service.read_log_by_service(self._job, self._paths[url], offset)
         except ServiceError as error:
             self._service_again = self._now() + _AGAIN
-            self._tell(
+            self._warn(
                 "none", f"{problem.message}, and AzureML does not pass them on: {error.message} {DEPENDS}", problem
             )
             raise problem from error
         self._service_again = float("-inf")
-        self._tell("service", f"{problem.message}; AzureML's artifact service passes them on instead.", problem)
+        self._warn("service", f"{problem.message}; AzureML's artifact service passes them on instead.", problem)
 
-    def _tell(self, kind: str, text: str, problem: StorageUnreachableError) -> None:
-        if kind in self._told:
+    def _warn(self, kind: str, text: str, problem: StorageUnreachableError) -> None:
+        if kind in self._warned:
             return
-        self._told.add(kind)
+        self._warned.add(kind)
         hint = f" {problem.hint}" if problem.hint else ""
         self._listener(
             Notice(text=f"The logs of the job {self._job} cannot be read from storage: {text}{hint}", level="warning")

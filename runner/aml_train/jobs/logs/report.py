@@ -69,7 +69,7 @@ class JobLogs:
         self._busy: set[str] = set()
         self._turns = 0
         self._view: JobView | None = None
-        self._told = False
+        self._reported = False
 
     def read(self, view: JobView, *, final: bool) -> bool:
         """Read what is new in the logs that *view* names; with *final* to their ends.
@@ -83,8 +83,8 @@ class JobLogs:
         self._known = tuple(addresses(names, view.log_files))
         self._reader.know(self._known, final=final)
         problem = self._read(self._known, final=final)
-        if problem is not None and not self._told:
-            self._told = True
+        if problem is not None and not self._reported:
+            self._reported = True
             text = f"The logs of the job {self._job} cannot be read now: {problem.message} {DEPENDS}"
             self._listener(Notice(text=text, level="warning"))
         return problem is None
@@ -216,7 +216,7 @@ def best(found: Sequence[Traceback], *, failed: str | None) -> tuple[Traceback, 
     return tuple(sorted(found, key=order)[:_MOST_TRACEBACKS])
 
 
-def told(ended: LogsEnded) -> str:
+def quote_logs(ended: LogsEnded) -> str:
     """Return the first traceback and the last lines of every log, for a message."""
     tails, parts = ended.tails, []
     lines = TAIL_LINES if len(tails) == 1 else max(_FEWEST_LINES, _LINES_OF_SEVERAL // max(1, len(tails)))

@@ -9,7 +9,7 @@ from typing import Final
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice
-from aml_train.core.tags import TAG_STAGE
+from aml_train.core.tags import TAG_STAGE, VALUE_LENGTH
 from aml_train.gate import Decision
 from aml_train.jobs import ModelView, Workspace
 from aml_train.models.catalogue import Catalogue, LockedRecord
@@ -27,9 +27,6 @@ TAG_AFTER: Final = "aml-train.promoted-after"
 TAG_ARCHIVED_AT: Final = "aml-train.archived-at"
 TAG_ARCHIVED_BY: Final = "aml-train.archived-by"
 TAG_REPLACED: Final = "aml-train.replaced-by"
-#: Tags of AzureML's runs are so long at most (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity); of models
-#: the page says nothing.
-_TAG_LENGTH: Final = 1000
 
 
 def title(model: ModelView) -> str:
@@ -49,8 +46,8 @@ def apply(service: Workspace, catalogue: Catalogue, held: LockedRecord, model: s
         TAG_STAGE: change.stage,
         TAG_CHANGE: change.id,
         TAG_AT: change.at,
-        TAG_BY: change.actor[:_TAG_LENGTH],
-        TAG_REASON: change.reason[:_TAG_LENGTH] or None,
+        TAG_BY: change.actor[:VALUE_LENGTH],
+        TAG_REASON: change.reason[:VALUE_LENGTH] or None,
         TAG_RUN: change.run_url,
         TAG_AFTER: change.previous[0] if change.previous else None,
         TAG_ARCHIVED_AT: None,
@@ -63,7 +60,7 @@ def apply(service: Workspace, catalogue: Catalogue, held: LockedRecord, model: s
             TAG_STAGE: ARCHIVED,
             TAG_CHANGE: change.id,
             TAG_ARCHIVED_AT: change.at,
-            TAG_ARCHIVED_BY: change.actor[:_TAG_LENGTH],
+            TAG_ARCHIVED_BY: change.actor[:VALUE_LENGTH],
             TAG_REPLACED: change.version,
         }
         catalogue.change_tags(model, version, archived, guard=held.renew)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from aml_train.config import BaselineConfig, GateRule
@@ -257,16 +257,7 @@ class Promoter:
             )
         )
         view = self.catalogue.version(request.model, chosen.version) or chosen
-        return Promotion(
-            action=change.action,
-            status="changed",
-            model=view,
-            stage=change.stage,
-            previous=previous,
-            decision=decision,
-            lineage=lineage,
-            change=change.id,
-        )
+        return replace(result, status="changed", model=view, change=change.id)
 
     def _stage(self, name: Stage, title: str) -> AbstractContextManager[list[str]]:
         return report_stage(name, title, emit=self.listener, now=self.clock.now)

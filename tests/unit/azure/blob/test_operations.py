@@ -10,7 +10,7 @@ import pytest
 
 from aml_train.azure.blob import transfer
 from aml_train.azure.blob.local_files import PartFile, walk
-from aml_train.azure.blob.operations import Place, check_removal, copy, count, download, listing, remove, upload
+from aml_train.azure.blob.operations import Place
 from aml_train.azure.blob.transfer import Tally, block_id, block_size
 from aml_train.core.errors import InvalidError, ServiceError
 from tests.support.memory_storage import MemoryStorage, md5
@@ -53,20 +53,20 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_up_and_down_and_nothing_twice(project: Path, tmp_path: Path) -> None:
     storage = MemoryStorage()
     first, again, changed = Tally(), Tally(), Tally()
-    assert upload(str(project), place(storage, "in/here"), first) is False
+    assert place(storage, "in/here").upload(str(project), first) is False
     assert storage.contents() == {f"in/here/{name}": data for name, data in files(project).items()}
     assert (first.sent_files, first.sent_bytes, first.same_files) == (5, 4327, 0)
-    upload(str(project), place(storage, "in/here/"), again)
+    place(storage, "in/here/").upload(str(project), again)
     assert (again.sent_files, again.same_files, again.same_bytes) == (0, 5, 4327)
     (project / "a.txt").write_bytes(b"A")
-    upload(str(project), place(storage, "in/here"), changed)
+    place(storage, "in/here").upload(str(project), changed)
     assert (changed.sent_files, changed.same_files) == (1, 4)
 
     down, down_again = Tally(), Tally()
-    download(place(storage, "in/here"), tmp_path / "out", down, folder_wanted=False)
+    place(storage, "in/here").download(tmp_path / "out", down, folder_wanted=False)
     assert files(tmp_path / "out") == files(project)
     (tmp_path / "out" / "sub-c").write_bytes(b"xxx")
-    download(place(storage, "in/here"), tmp_path / "out", down_again, folder_wanted=False)
+    place(storage, "in/here").download(tmp_path / "out", down_again, folder_wanted=False)
     assert (down.sent_files, down_again.sent_files, down_again.same_files) == (5, 1, 4)
     assert files(tmp_path / "out") == files(project)
 
@@ -76,7 +76,7 @@ def test_up_and_down_and_nothing_twice(project: Path, tmp_path: Path) -> None:
 )
 def test_where_a_single_file_goes(project: Path, path: str, name: str) -> None:
     storage = MemoryStorage()
-    assert upload(str(project / "a.txt"), place(storage, path), Tally()) is True
+    assert place(storage, path).upload(str(project / "a.txt"), Tally()) is True
     assert list(storage.contents()) == [name]
 
 
@@ -84,15 +84,15 @@ def test_where_a_single_blob_goes(tmp_path: Path) -> None:
     storage = MemoryStorage().fill(["x/one.txt"])
     (tmp_path / "there").mkdir()
     for target, wanted in (("there", False), ("new", True), ("plain", False)):
-        download(place(storage, "x/one.txt"), tmp_path / target, Tally(), folder_wanted=wanted)
+        place(storage, "x/one.txt").download(tmp_path / target, Tally(), folder_wanted=wanted)
     assert files(tmp_path) == {"there/one.txt": b"x", "new/one.txt": b"x", "plain": b"x"}
 
 
 def test_patterns_of_files_and_blobs(project: Path, tmp_path: Path) -> None:
     storage = MemoryStorage()
-    upload(f"{project}/sub*", place(storage, "x"), Tally())
+    place(storage, "x").upload(f"{project}/sub*", Tally())
     assert list(storage.contents()) == ["x/sub-c", "x/sub/b.txt", "x/sub/deep/large.bin"]
-    download(place(storage, "x/**/*.txt"), tmp_path / "out", Tally(), folder_wanted=False)
+    place(storage, "x/**/*.txt").download(tmp_path / "out", Tally(), folder_wanted=False)
     assert list(files(tmp_path / "out")) == ["sub/b.txt"]
 
 
@@ -106,13 +106,13 @@ def test_an_upload_that_broke_off_sends_what_is_missing(project: Path) -> None:
 
     storage.fail = refuse
     with pytest.raises(ServiceError, match="the line is cut"):
-        upload(str(large), place(storage, "l"), Tally())
+        place(storage, "l").upload(str(large), Tally())
     settle()
     assert storage.contents() == {}
     arrived = sum(len(data) for data in storage.staged["l"].values())
     storage.fail = lambda _what, _name: None
     tally = Tally()
-    upload(str(large), place(storage, "l"), tally)
+    place(storage, "l").upload(str(large), tally)
     assert storage.contents() == {"l": large.read_bytes()}
     assert arrived > 0
     assert (tally.kept_bytes, tally.sent_bytes) == (arrived, 4321 - arrived)
@@ -122,7 +122,7 @@ def test_blocks_that_the_storage_dropped_are_sent_again(project: Path) -> None:
     large = project / "sub" / "deep" / "large.bin"
     data = large.read_bytes()
     storage = MemoryStorage(dropped=frozenset({block_id(0, md5(data[:1000]))}))
-    upload(str(large), place(storage, "l"), Tally())
+    place(storage, "l").upload(str(large), Tally())
     assert storage.contents() == {"l": data}
     assert storage.calls["commit"] == 2
 
@@ -138,7 +138,7 @@ def test_a_file_that_changes_meanwhile_is_refused(project: Path) -> None:
 
     storage.fail = grow
     with pytest.raises(InvalidError, match=r"large\.bin was changed while it was sent"):
-        upload(str(large), place(storage, "l"), Tally())
+        place(storage, "l").upload(str(large), Tally())
     assert storage.contents() == {}
 
 
@@ -153,7 +153,7 @@ def test_a_download_that_broke_off_goes_on(tmp_path: Path, keep_md5: bool) -> No
 
     storage.fail = refuse
     with pytest.raises(ServiceError, match="the line is cut"):
-        download(place(storage, "l"), tmp_path / "l", Tally(), folder_wanted=False)
+        place(storage, "l").download(tmp_path / "l", Tally(), folder_wanted=False)
     (part,) = tmp_path.iterdir()
     assert part.name.startswith(".l.")
     assert data.startswith(part.read_bytes())
@@ -161,10 +161,10 @@ def test_a_download_that_broke_off_goes_on(tmp_path: Path, keep_md5: bool) -> No
     assert kept > 0
     storage.fail = lambda _what, _name: None
     tally, again = Tally(), Tally()
-    download(place(storage, "l"), tmp_path / "l", tally, folder_wanted=False)
+    place(storage, "l").download(tmp_path / "l", tally, folder_wanted=False)
     assert files(tmp_path) == {"l": data}
     assert (tally.kept_bytes, tally.sent_bytes, tally.unchecked) == (kept, 9500 - kept, 0 if keep_md5 else 1)
-    download(place(storage, "l"), tmp_path / "l", again, folder_wanted=False)
+    place(storage, "l").download(tmp_path / "l", again, folder_wanted=False)
     assert again.same_files == 1
 
 
@@ -174,7 +174,7 @@ def test_two_downloads_of_one_file_do_not_mix(tmp_path: Path) -> None:
         PartFile(tmp_path / "l", storage.blobs["l"][0], storage.place),
         pytest.raises(InvalidError, match="is being downloaded by another process"),
     ):
-        download(place(storage, "l"), tmp_path / "l", Tally(), folder_wanted=False)
+        place(storage, "l").download(tmp_path / "l", Tally(), folder_wanted=False)
 
 
 def test_what_an_earlier_state_left_is_cleared_away(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_what_an_earlier_state_left_is_cleared_away(tmp_path: Path) -> None:
     (tmp_path / ".l.notes.part").write_bytes(b"mine")
     storage.fill(["l"], b"1" * 1_100_001)
     tally = Tally()
-    download(place(storage, "l"), tmp_path / "l", tally, folder_wanted=False)
+    place(storage, "l").download(tmp_path / "l", tally, folder_wanted=False)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".l.notes.part", "l"]
     assert tally.kept_bytes == 0
 
@@ -193,11 +193,11 @@ def test_damaged_bytes_never_get_the_name(tmp_path: Path) -> None:
     storage = MemoryStorage().fill(["l"], b"good")
     storage.blobs["l"] = (storage.blobs["l"][0], b"evil")
     with pytest.raises(ServiceError, match="memory/one/l: what arrived has not the checksum"):
-        download(place(storage, "l"), tmp_path / "l", Tally(), folder_wanted=False)
+        place(storage, "l").download(tmp_path / "l", Tally(), folder_wanted=False)
     assert list(tmp_path.iterdir()) == []
     other = MemoryStorage(place="memory/two")
     with pytest.raises(ServiceError, match="memory/one/l: what arrived has not the checksum"):
-        copy(place(storage, "l"), place(other, "l"), Tally())
+        place(storage, "l").copy_to(place(other, "l"), Tally())
     assert other.contents() == {}
 
 
@@ -211,10 +211,10 @@ def test_copies_between_containers(keep_md5: bool) -> None:
     for _ in range(10):
         next(target._moment)
     first, again = Tally(), Tally()
-    assert copy(place(source, "a"), place(target, "x"), first) is False
+    assert place(source, "a").copy_to(place(target, "x"), first) is False
     assert target.contents() == {f"x{name[1:]}": content for name, content in data.items() if name != "b"}
     assert all(entry.md5 == md5(content) for entry, content in target.blobs.values())
-    copy(place(source, "a/"), place(target, "x/"), again)
+    place(source, "a/").copy_to(place(target, "x/"), again)
     assert (first.sent_files, again.sent_files, again.same_files) == (3, 0, 3)
 
 
@@ -228,12 +228,12 @@ def test_a_copy_that_broke_off_sends_what_is_missing() -> None:
 
     target.fail = refuse
     with pytest.raises(ServiceError, match="the line is cut"):
-        copy(place(source, "l"), place(target, "l"), Tally())
+        place(source, "l").copy_to(place(target, "l"), Tally())
     settle()
     assert target.contents() == {}
     target.fail = lambda _what, _name: None
     tally = Tally()
-    copy(place(source, "l"), place(target, "l"), tally)
+    place(source, "l").copy_to(place(target, "l"), tally)
     assert target.contents() == source.contents()
     assert tally.kept_bytes >= 1000
 
@@ -242,33 +242,33 @@ def test_nothing_is_copied_into_itself() -> None:
     storage = MemoryStorage().fill(["a/one"])
     for source, target in (("a", "a/b"), ("a", ""), ("a/one", "a/one"), ("a/one", "a/")):
         with pytest.raises(InvalidError, match="one is inside the other"):
-            copy(place(storage, source), place(storage, target), Tally())
-    copy(place(storage, "a"), place(storage, "ab"), Tally())
+            place(storage, source).copy_to(place(storage, target), Tally())
+    place(storage, "a").copy_to(place(storage, "ab"), Tally())
     assert list(storage.contents()) == ["a/one", "ab/one"]
 
 
 def test_removing() -> None:
     storage = MemoryStorage().fill(["a/one", "a/two", "a/deep/three", "b"])
     with pytest.raises(InvalidError, match="is a folder: nothing was removed"):
-        check_removal(place(storage, "a"), recursive=False)
+        place(storage, "a").check_removal(recursive=False)
     with pytest.raises(InvalidError, match="means everything in the container memory/one"):
-        check_removal(place(storage, "/"), recursive=False)
-    check_removal(place(storage, "a/*"), recursive=False)
-    remove(place(storage, "a/*"), Tally(), recursive=False)
+        place(storage, "/").check_removal(recursive=False)
+    place(storage, "a/*").check_removal(recursive=False)
+    place(storage, "a/*").remove(Tally(), recursive=False)
     assert list(storage.contents()) == ["a/deep/three", "b"]
-    check_removal(place(storage, "b"), recursive=False)
-    assert count(place(storage, "a"), recursive=True) == (1, 1)
-    remove(place(storage, "a"), Tally(), recursive=True)
+    place(storage, "b").check_removal(recursive=False)
+    assert place(storage, "a").count(recursive=True) == (1, 1)
+    place(storage, "a").remove(Tally(), recursive=True)
     assert list(storage.contents()) == ["b"]
     with pytest.raises(ServiceError, match="There is nothing at azureml://datastores/d/paths/a "):
-        remove(place(storage, "a"), Tally(), recursive=True)
+        place(storage, "a").remove(Tally(), recursive=True)
 
 
 def test_listing() -> None:
     storage = MemoryStorage().fill(["a/one", "a/deep/three", "b"])
 
     def names(path: str, *, recursive: bool = False) -> list[str]:
-        return [name for name, _ in listing(place(storage, path), recursive=recursive)]
+        return [name for name, _ in place(storage, path).listing(recursive=recursive)]
 
     assert names("") == ["a/", "b"]
     assert names("a") == ["deep/", "one"]
@@ -276,7 +276,7 @@ def test_listing() -> None:
     assert names("", recursive=True) == ["a/deep/three", "a/one", "b"]
     assert names("a/*") == ["one"]
     assert names("a/*", recursive=True) == ["deep/three", "one"]
-    assert list(listing(place(MemoryStorage(), ""), recursive=True)) == []
+    assert list(place(MemoryStorage(), "").listing(recursive=True)) == []
     with pytest.raises(ServiceError, match="There is nothing at"):
         names("nowhere")
 
@@ -289,10 +289,10 @@ def test_many_files_are_looked_up_by_one_listing(tmp_path: Path, hierarchical: b
             (tmp_path / folder / f"f{number}").write_bytes(b"x")
     # Data Lake Gen2 lists folder by folder: a/… comes before a-b/….
     storage = MemoryStorage(hierarchical=hierarchical)
-    upload(str(tmp_path), place(storage, "x"), Tally())
+    place(storage, "x").upload(str(tmp_path), Tally())
     storage.calls.clear()
     tally = Tally()
-    upload(str(tmp_path), place(storage, "x"), tally)
+    place(storage, "x").upload(str(tmp_path), tally)
     assert (tally.same_files, tally.sent_files) == (180, 0)
     assert (storage.calls["walk"], storage.calls["find"]) == ((0, 180) if hierarchical else (1, 8))
 
@@ -304,7 +304,7 @@ def test_links_are_followed_and_loops_are_not(tmp_path: Path, project: Path) -> 
     (tmp_path / "elsewhere" / "z").write_bytes(b"z")
     (project / "linked").symlink_to(tmp_path / "elsewhere")
     storage = MemoryStorage()
-    upload(str(project), place(storage, ""), Tally())
+    place(storage, "").upload(str(project), Tally())
     assert list(storage.contents()) == [
         "a.txt",
         "empty",
@@ -320,19 +320,19 @@ def test_what_cannot_be_sent(tmp_path: Path) -> None:
     storage = MemoryStorage()
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidError, match="There is no file or folder"):
-        upload(str(tmp_path / "nowhere"), place(storage, "x"), Tally())
+        place(storage, "x").upload(str(tmp_path / "nowhere"), Tally())
     with pytest.raises(InvalidError, match="There is no file or folder"):
-        upload("x" * 300, place(storage, "x"), Tally())
+        place(storage, "x").upload("x" * 300, Tally())
     with pytest.raises(InvalidError, match="There are no files in"):
-        upload(str(tmp_path / "empty"), place(storage, "x"), Tally())
+        place(storage, "x").upload(str(tmp_path / "empty"), Tally())
     with pytest.raises(InvalidError, match="what is written to has no wildcards"):
-        upload(str(tmp_path), place(storage, "x*"), Tally())
+        place(storage, "x*").upload(str(tmp_path), Tally())
 
 
 def test_a_blob_and_a_folder_of_one_name_are_told_apart_on_disk(tmp_path: Path) -> None:
     storage = MemoryStorage().fill(["x/a", "x/a/b"])
     with pytest.raises(InvalidError, match="cannot be written"):
-        download(place(storage, "x/"), tmp_path, Tally(), folder_wanted=True)
+        place(storage, "x/").download(tmp_path, Tally(), folder_wanted=True)
 
 
 def test_blocks_grow_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,11 @@ from aml_train.core.answers import Answer as Json
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event, JobStatusChanged, LogLines, Notice
+from aml_train.jobs.pace import Limits, Pace
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.watch import Limits, Pace, watch
 from aml_train.jobs.workspace import JobView, StorageUnreachableError
 from tests.support.fake_workspace import FakeClock, FakeService
+from tests.support.watching import watch
 from tests.unit.pipeline.test_run import good_service, make_plan, run
 
 S = JobStatus

@@ -4,7 +4,7 @@ import pytest
 
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event, LogLines, LogsEnded, LogTail, Notice, Traceback
-from aml_train.jobs.logs.report import JobLogs, best, told
+from aml_train.jobs.logs.report import JobLogs, best, quote_logs
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, NodeKind, Placement
 from tests.support.fake_workspace import FakeService, lost
@@ -63,7 +63,7 @@ def test_the_report_has_the_last_lines_of_every_rank_and_the_first_traceback_fir
         "torch.distributed.DistBackendError: NCCL error",
     ]
     assert events[-1] == ended
-    text = told(ended)
+    text = quote_logs(ended)
     assert text.startswith("The first traceback, rank 1:\nTraceback (most recent call last):\n")
     assert text.index("The last lines of its log, rank 1:\nstart 1") < text.index(
         "The last lines of its log, rank 0:"
@@ -79,10 +79,10 @@ def test_the_rank_that_azureml_names_comes_first() -> None:
 
 def test_one_log_is_told_without_its_traceback_twice() -> None:
     _, ended = heard(FakeService(log=b"a\n" + RAISED.format("E", "x").encode()))
-    assert told(ended) == "The last lines of its log:\na\n" + RAISED.format("E", "x").rstrip()
+    assert quote_logs(ended) == "The last lines of its log:\na\n" + RAISED.format("E", "x").rstrip()
     _, ended = heard(FakeService(log=RAISED.format("E", "x").encode() + b"later\n" * 50))
-    assert told(ended).startswith("The first traceback:\nTraceback")
-    assert told(ended).count("Traceback") == 1
+    assert quote_logs(ended).startswith("The first traceback:\nTraceback")
+    assert quote_logs(ended).count("Traceback") == 1
 
 
 def test_many_ranks_are_told_in_bounded_space() -> None:
@@ -93,7 +93,7 @@ def test_many_ranks_are_told_in_bounded_space() -> None:
         Traceback(frames=(), message="E", origin=f"user_logs/std_log_{n}.txt", rank=f"{n}", text="T")
         for n in range(100)
     )
-    text = told(LogsEnded(job="j", tails=tails, tracebacks=best(found, failed="77")))
+    text = quote_logs(LogsEnded(job="j", tails=tails, tracebacks=best(found, failed="77")))
     assert text.startswith("The first traceback, rank 77:\nT\nThe last lines of its log, rank 77:")
     assert text.endswith("… and the logs of 84 more ranks.")
     assert len(text.splitlines()) < 120
@@ -102,7 +102,7 @@ def test_many_ranks_are_told_in_bounded_space() -> None:
 def test_no_logs_are_no_report() -> None:
     events, ended = heard(FakeService())
     assert events == []
-    assert told(ended) == ""
+    assert quote_logs(ended) == ""
 
 
 def warnings(events: list[Event]) -> list[str]:
@@ -152,7 +152,7 @@ def test_a_job_that_failed_before_it_wrote_a_log_is_told_from_azuremls_own() -> 
     assert [(tail.origin, tail.lines) for tail in ended.tails] == [
         ("system_logs/lifecycler.log", ("pulling", "no such image"))
     ]
-    assert told(ended) == "The last lines of system_logs/lifecycler.log:\npulling\nno such image"
+    assert quote_logs(ended) == "The last lines of system_logs/lifecycler.log:\npulling\nno such image"
     assert [event for event in events if isinstance(event, LogLines)] == []
 
 
