@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from aml_train.azure.browse import read_job as read_job
     from aml_train.azure.clouds import cloud_named as cloud_named
     from aml_train.azure.compute import ensure_cluster as ensure_cluster
+    from aml_train.azure.credentials import Assertion as Assertion
     from aml_train.azure.http import HttpWay as HttpWay
     from aml_train.azure.http import WorkspaceId as WorkspaceId
     from aml_train.azure.models import AzureCatalogue as AzureCatalogue
     from aml_train.azure.names import azure_names as azure_names
     from aml_train.azure.names import find_workspace as find_workspace
     from aml_train.azure.sdk_v2 import AzureV2 as AzureV2
-    from aml_train.azure.sign_in import Assertion as Assertion
     from aml_train.azure.sign_in import Fetched as Fetched
     from aml_train.azure.sign_in import SignIn as SignIn
     from aml_train.azure.sign_in import sign_in_to_azure as sign_in_to_azure
@@ -72,7 +72,7 @@ _MODULES = {
     "azure_names": "names",
     "find_workspace": "names",
     "AzureV2": "sdk_v2",
-    "Assertion": "sign_in",
+    "Assertion": "credentials",
     "Fetched": "sign_in",
     "SignIn": "sign_in",
     "sign_in_to_azure": "sign_in",

@@ -1,12 +1,7 @@
-"""Sign in to Azure as the environment says, never interactively.
-
-The variables are those that azure-identity and azure/login document.
-"""
+"""Sign in to Azure with one chosen credential, never interactively."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import logging
 import re
@@ -15,9 +10,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
+from aml_train.azure.credentials import (
+    SECRET_VARIABLES,
+    WAYS,
+    Assertion,
+    Given,
+    choose_way,
+    make_credential,
+    remedy_of,
+)
 from aml_train.core import retry as retries
-from aml_train.core.answers import MISREAD, UndecodableError, clean, decode
-from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.answers import MISREAD, clean
+from aml_train.core.errors import ServiceError
 from aml_train.core.version import PRODUCT
 
 if TYPE_CHECKING:
@@ -60,18 +64,20 @@ def reason(message: str) -> str:
     return " ".join(_JWT.sub("(token)", said).split())[:_LONGEST] or "no reason was given"
 
 
-def remedy(message: str, claims: Mapping[str, Any] | None = None) -> str:
+def remedy(message: str, claims: Mapping[str, Any] | None = None, otherwise: str | None = None) -> str:
     """Return what to do after Azure refused with *message*.
 
     Args:
         message: what Azure said.
         claims: of the assertion that was sent, if one was.
+        otherwise: the remedy for a message without a known code; None for a general one.
     """
     found = _CODE.search(message)
     code = found[1] if found else ""
     if claims is not None and code in _UNTRUSTED:
         return trust(claims)
-    return _REMEDIES.get(code, "Check the client id, the tenant id, and that the credential has not expired.")
+    general = otherwise or "Check the client id, the tenant id, and that the credential has not expired."
+    return _REMEDIES.get(code, general)
 
 
 def trust(claims: Mapping[str, Any]) -> str:
@@ -92,16 +98,6 @@ def trust(claims: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def claims_of(assertion: str) -> dict[str, Any]:
-    """Return the claims of a JSON Web Token, unverified, for display; none for others."""
-    try:
-        part = assertion.split(".")[1]
-        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except (IndexError, ValueError, binascii.Error, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _text(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(str(one) for one in value)
@@ -111,37 +107,11 @@ def _text(value: object) -> str:
 # azure-identity logs each refusal as a warning, which Python writes to stderr without a handler. Ours says the same.
 logging.getLogger("azure.identity").addHandler(logging.NullHandler())
 
-Assertion = Callable[[str], str]
-"""Fetches a new assertion (a JSON Web Token of an issuer that Azure trusts) for the audience that it is given."""
-
 Fetched = Callable[[str], object]
 """Receives each token as soon as it is there, so that it can be masked before anything prints it."""
 
-#: ``AML_TRAIN_SIGN_IN``: word → what it is called in messages.
-WAYS: Final[Mapping[str, str]] = {
-    "oidc": "the OIDC token of the workflow",
-    "workload-identity": "the workload identity's token file",
-    "managed-identity": "the managed identity",
-    "secret": "the service principal's secret",
-    "certificate": "the service principal's certificate",
-    "creds": "AZURE_CREDENTIALS",
-}
-#: Variables that hold a secret: only :func:`sign_in_to_azure` needs them.
-SECRET_VARIABLES: Final = frozenset({"AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_CREDENTIALS"})
-#: Word → the variable whose presence chooses it; in the order of precedence. They are secrets: nothing sets them by itself.
-_SECRETS: Final = {
-    "secret": "AZURE_CLIENT_SECRET",
-    "certificate": "AZURE_CLIENT_CERTIFICATE_PATH",
-    "creds": "AZURE_CREDENTIALS",
-}
 #: azure-identity sends each request up to four times by itself.
 _ATTEMPTS: Final = 3
-_NO_WAY: Final = (
-    "Set AZURE_CLIENT_ID and AZURE_TENANT_ID, and one of: AZURE_CLIENT_SECRET, AZURE_CLIENT_CERTIFICATE_PATH, "
-    "AZURE_FEDERATED_TOKEN_FILE; or AZURE_CREDENTIALS; or AML_TRAIN_SIGN_IN=managed-identity. "
-    "In GitHub's workflows the action signs in with OIDC."
-)
-_BY_INPUTS: Final = " In a workflow, give the action the inputs client-id and tenant-id; an expression such as ${{ vars.NAME }} may be empty."
 
 
 class NotAnsweredError(ServiceError):
@@ -159,6 +129,7 @@ class SignIn:
         claims: gives the claims of the assertion that was sent last.
         fetched: receives each access token that is new.
         again: makes another *inner*, which keeps no token yet; None where there is nothing to forget.
+        otherwise: the remedy after a refusal without a known code.
     """
 
     def __init__(
@@ -169,12 +140,15 @@ class SignIn:
         claims: Callable[[], Mapping[str, Any] | None] = lambda: None,
         fetched: Fetched = lambda _token: None,
         again: Callable[[], TokenCredential] | None = None,
+        otherwise: str | None = None,
     ) -> None:
         self._inner = inner
         self._again = again
         self._claims = claims
         self._fetched = fetched
+        self._otherwise = otherwise
         self._known: dict[tuple[str, ...], str] = {}
+        self.way = way
         self.title = WAYS[way]
 
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
@@ -207,7 +181,8 @@ class SignIn:
             if _passes(error):
                 raise self._outage(message) from error
             raise ServiceError(
-                f"Sign-in to Azure failed, with {self.title}: {reason(message)}", hint=remedy(message, self._claims())
+                f"Sign-in to Azure failed, with {self.title}: {reason(message)}",
+                hint=remedy(message, self._claims(), self._otherwise),
             ) from None
         except AzureError as error:
             raise self._outage(str(error.message)) from error
@@ -261,11 +236,14 @@ def sign_in_to_azure(
     assertion: Assertion | None = None,
     fetched: Fetched = lambda _token: None,
     options: Mapping[str, Any] = MappingProxyType({}),
+    named: str | None = None,
+    subscription: str | None = None,
 ) -> SignIn:
-    """Return the credential that *environment* chooses, without a request to Azure.
+    """Return the one credential that is chosen, without a request to Azure.
 
-    ``AML_TRAIN_SIGN_IN`` names one; else a secret that is set (two are refused), else *assertion*, else the token file of a
-    workload identity. A managed identity is used only if it is named.
+    ``AML_TRAIN_SIGN_IN`` names one, else *named*; else a secret that is set (two are refused), else *assertion*, else the token
+    file of a workload identity, else, outside of CI, the login of the Azure CLI or the Azure Developer CLI. A managed identity
+    is used only if it is named.
 
     Args:
         environment: holds the variables.
@@ -273,137 +251,30 @@ def sign_in_to_azure(
         assertion: fetches assertions, where the caller can.
         fetched: receives each access token that is fetched later, from any thread.
         options: for azure-core's pipeline, such as ``proxies``, where the process's environment is not the way.
+        named: the target's ``sign-in``.
+        subscription: the target's; it selects one of the accounts of the Azure CLI.
 
     Raises:
         InvalidError: the choice is unknown or ambiguous.
         ServiceError: nothing to sign in with, or a part of it is missing or cannot be read.
     """
-    way = _choose(environment, has_assertion=assertion is not None)
-    options = {"user_agent": PRODUCT, **options}
-    claims: dict[str, Any] = {}
-    makers: Mapping[str, Callable[[], TokenCredential]] = {
-        "oidc": lambda: _oidc(environment, cloud, assertion, claims, options),
-        "workload-identity": lambda: _workload_identity(environment, cloud, options),
-        "managed-identity": lambda: _managed_identity(environment, options),
-        "secret": lambda: _secret(environment, cloud, options),
-        "certificate": lambda: _certificate(environment, cloud, options),
-        "creds": lambda: _creds(environment, cloud, options),
-    }
-    make = makers[way]
-    return SignIn(make(), way=way, claims=lambda: claims if way == "oidc" else None, fetched=fetched, again=make)
-
-
-def _choose(environment: Mapping[str, str], *, has_assertion: bool) -> str:
-    if named := environment.get("AML_TRAIN_SIGN_IN"):
-        if named not in WAYS:
-            raise InvalidError(f"AML_TRAIN_SIGN_IN: {named!r} is not known.", hint=f"Known are {', '.join(WAYS)}.")
-        return named
-    given = [way for way, variable in _SECRETS.items() if environment.get(variable)]
-    if len(given) > 1:
-        names = " and ".join(_SECRETS[way] for way in given)
-        raise InvalidError(f"{names} are both set.", hint=f"Keep one, or set AML_TRAIN_SIGN_IN={given[0]}.")
-    if given:
-        return given[0]
-    if has_assertion:
-        return "oidc"
-    if environment.get("AZURE_FEDERATED_TOKEN_FILE"):
-        return "workload-identity"
-    raise ServiceError("Cannot sign in to Azure: nothing is given to sign in with.", hint=_NO_WAY)
-
-
-def _needed(environment: Mapping[str, str], way: str, *names: str) -> list[str]:
-    missing = [name for name in names if not environment.get(name)]
-    if missing:
-        raise ServiceError(
-            f"Cannot sign in to Azure with {WAYS[way]}: {', '.join(missing)} not set.",
-            hint=f"Set all of {', '.join(names)}." + (_BY_INPUTS if way == "oidc" else ""),
-        )
-    return [environment[name] for name in names]
-
-
-def _oidc(
-    environment: Mapping[str, str],
-    cloud: Cloud,
-    assertion: Assertion | None,
-    claims: dict[str, Any],
-    options: Mapping[str, Any],
-) -> TokenCredential:
-    """Return the credential; *claims* always holds those of the last assertion sent."""
-    if assertion is None:
-        raise ServiceError(
-            "Cannot sign in to Azure with OIDC: only the action can fetch a token of the workflow.",
-            hint="Use the action, or choose another way: docs/azure.md.",
-        )
-    tenant, client = _needed(environment, "oidc", "AZURE_TENANT_ID", "AZURE_CLIENT_ID")
-    from azure.identity import ClientAssertionCredential
-
-    def fetch() -> str:
-        text = assertion(cloud.federated_audience)
-        claims.clear()
-        claims.update(claims_of(text))
-        return text
-
-    return ClientAssertionCredential(tenant, client, fetch, authority=cloud.authority, **options)
-
-
-def _workload_identity(environment: Mapping[str, str], cloud: Cloud, options: Mapping[str, Any]) -> TokenCredential:
-    names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_FEDERATED_TOKEN_FILE")
-    tenant, client, file = _needed(environment, "workload-identity", *names)
-    from azure.identity import WorkloadIdentityCredential
-
-    return WorkloadIdentityCredential(
-        tenant_id=tenant, client_id=client, token_file_path=file, authority=cloud.authority, **options
+    way = choose_way(environment, has_assertion=assertion is not None, named=named)
+    given = Given(
+        environment=environment,
+        cloud=cloud,
+        assertion=assertion,
+        options={"user_agent": PRODUCT, **options},
+        subscription=subscription,
     )
 
+    def make() -> TokenCredential:
+        return make_credential(way, given)
 
-def _managed_identity(environment: Mapping[str, str], options: Mapping[str, Any]) -> TokenCredential:
-    from azure.identity import ManagedIdentityCredential
-
-    client = environment.get("AZURE_CLIENT_ID") or None
-    return ManagedIdentityCredential(client_id=client, **options)
-
-
-def _secret(environment: Mapping[str, str], cloud: Cloud, options: Mapping[str, Any]) -> TokenCredential:
-    names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
-    return _with_secret(*_needed(environment, "secret", *names), cloud=cloud, options=options)
-
-
-def _with_secret(
-    tenant: str, client: str, secret: str, *, cloud: Cloud, options: Mapping[str, Any]
-) -> TokenCredential:
-    from azure.identity import ClientSecretCredential
-
-    return ClientSecretCredential(tenant, client, secret, authority=cloud.authority, **options)
-
-
-def _certificate(environment: Mapping[str, str], cloud: Cloud, options: Mapping[str, Any]) -> TokenCredential:
-    names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_CERTIFICATE_PATH")
-    tenant, client, file = _needed(environment, "certificate", *names)
-    from azure.identity import CertificateCredential
-
-    password = environment.get("AZURE_CLIENT_CERTIFICATE_PASSWORD") or None
-    try:
-        return CertificateCredential(tenant, client, file, password=password, authority=cloud.authority, **options)
-    except (OSError, ValueError) as error:
-        # The library's own words may quote the file.
-        raise ServiceError(
-            f"Cannot sign in to Azure: the certificate {file} cannot be read ({type(error).__name__}).",
-            hint="AZURE_CLIENT_CERTIFICATE_PATH names a PEM or PKCS 12 file with the private key; "
-            "AZURE_CLIENT_CERTIFICATE_PASSWORD its password, if it has one.",
-        ) from None
-
-
-def _creds(environment: Mapping[str, str], cloud: Cloud, options: Mapping[str, Any]) -> TokenCredential:
-    """Return the credential in the JSON of ``az ad sp create-for-rbac --json-auth``."""
-    (text,) = _needed(environment, "creds", "AZURE_CREDENTIALS")
-    try:
-        found = decode(text.encode(errors="replace"))
-    except UndecodableError:
-        found = None
-    names = ("tenantId", "clientId", "clientSecret")
-    if not isinstance(found, dict) or not all(isinstance(found.get(name), str) and found[name] for name in names):
-        raise ServiceError(
-            f"Cannot sign in to Azure: AZURE_CREDENTIALS is not JSON with {', '.join(names)}.",
-            hint="az ad sp create-for-rbac --json-auth writes it. Better, sign in with GitHub's OIDC: docs/azure.md.",
-        )
-    return _with_secret(*(found[name] for name in names), cloud=cloud, options=options)
+    return SignIn(
+        make(),
+        way=way,
+        claims=lambda: given.claims if way == "oidc" else None,
+        fetched=fetched,
+        again=make,
+        otherwise=remedy_of(way, environment),
+    )

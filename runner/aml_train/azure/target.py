@@ -10,10 +10,11 @@ from urllib.parse import quote
 
 from aml_train.azure.acr import location_of, password_of, pull_doubt
 from aml_train.azure.clouds import Cloud, cloud_named
+from aml_train.azure.credentials import Assertion
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.names import nearest_of
 from aml_train.azure.sdk_v2 import AzureV2
-from aml_train.azure.sign_in import Assertion, Fetched, SignIn, sign_in_to_azure, without_secrets
+from aml_train.azure.sign_in import Fetched, SignIn, sign_in_to_azure, without_secrets
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.clock import Clock
 from aml_train.core.errors import InvalidError, ServiceError
@@ -147,7 +148,9 @@ def open_azure(
         ServiceError: the sign-in fails, or there is no such workspace.
         InvalidError: there is no such compute, or the password of the registry's user is missing.
     """
-    service, identity = connect_azure(workspace, outer=outer, assertion=assertion, fetched=fetched)
+    service, identity = connect_azure(
+        workspace, outer=outer, assertion=assertion, fetched=fetched, named=settings.sign_in
+    )
     listener(Notice(text=f"Signing in to {_cloud_title(service.cloud)} with {identity.title}."))
     _check_workspace(service)
     if compute is not None and settings.cluster is None:
@@ -170,16 +173,30 @@ def open_azure(
 
 
 def connect_azure(
-    workspace: WorkspaceId, *, outer: Mapping[str, str], assertion: Assertion | None, fetched: Fetched
+    workspace: WorkspaceId,
+    *,
+    outer: Mapping[str, str],
+    assertion: Assertion | None,
+    fetched: Fetched,
+    named: str | None = None,
 ) -> tuple[AzureV2, SignIn]:
-    """Return the workspace, and the identity that *outer* chooses, without a request.
+    """Return the workspace and the chosen identity, without a request.
+
+    *outer* chooses the identity, and *named*, the target's ``sign-in``.
 
     Raises:
         ServiceError: nothing to sign in with.
         InvalidError: the choice is unknown or ambiguous.
     """
     cloud = cloud_named(outer.get("AZURE_ENVIRONMENT", ""))
-    identity = sign_in_to_azure(outer, cloud=cloud, assertion=assertion, fetched=fetched)
+    identity = sign_in_to_azure(
+        outer,
+        cloud=cloud,
+        assertion=assertion,
+        fetched=fetched,
+        named=named,
+        subscription=workspace.subscription_id,
+    )
     return AzureV2(workspace, identity, cloud), identity
 
 

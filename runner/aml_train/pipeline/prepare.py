@@ -150,7 +150,14 @@ def _logins(config: Config, host: Host) -> Callable[[str], Login | None]:
     cloud = cloud_named(environ.get("AZURE_ENVIRONMENT", ""))
 
     def identity() -> SignIn:
-        return sign_in_to_azure(environ, cloud=cloud, assertion=host.assertion, fetched=on_token)
+        return sign_in_to_azure(
+            environ,
+            cloud=cloud,
+            assertion=host.assertion,
+            fetched=on_token,
+            named=config.target.sign_in,
+            subscription=config.target.subscription_id,
+        )
 
     return logins_by_identity(identity, cloud.registry_scope, outer=environ, fetched=on_token)
 

@@ -195,7 +195,13 @@ def _connect_azure(host: Host, target: TargetConfig, directory: Path, emit: List
     from aml_train.azure import connect_azure, find_workspace
 
     workspace = find_workspace(target, directory, host.environ)
-    service, sign_in = connect_azure(workspace, outer=host.environ, assertion=host.assertion, fetched=host.on_token)
+    service, sign_in = connect_azure(
+        workspace,
+        outer=host.environ,
+        assertion=host.assertion,
+        fetched=host.on_token,
+        named=target.sign_in,
+    )
 
     def registry(name: str) -> Registry | None:
         from aml_train.azure import location_of, password_of, without_secrets

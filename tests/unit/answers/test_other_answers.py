@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aml_train.azure.sign_in import claims_of, reason, remedy
+from aml_train.azure.credentials import claims_of
+from aml_train.azure.sign_in import reason, remedy
 from aml_train.core import retry as retries
 from aml_train.core.answers import clean, date_of, is_within, split, trace_of
 from aml_train.core.errors import AmlTrainError, ServiceError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aml_train.azure.sign_in import claims_of, reason, remedy
+from aml_train.azure.credentials import claims_of
+from aml_train.azure.sign_in import reason, remedy
 
 CLAIMS = {
     "iss": "https://token.actions.githubusercontent.com",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,9 @@ from azure.core.exceptions import (
 )
 
 from aml_train.azure.clouds import AZURE_PUBLIC, cloud_named
+from aml_train.azure.credentials import WAYS, KeptTokens, login_here, remedy_of
 from aml_train.azure.sign_in import SignIn, sign_in_to_azure, without_secrets
+from aml_train.config.sections.targets import SIGN_INS
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.version import PRODUCT
 
@@ -37,7 +40,9 @@ class Made(list[tuple[str, tuple[object, ...], dict[str, object]]]):
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     found = Made()
-    names = ("ClientAssertion", "ClientSecret", "Certificate", "ManagedIdentity", "WorkloadIdentity")
+    names = (
+        "AzureCli", "AzureDeveloperCli", "ClientAssertion", "ClientSecret", "Certificate", "ManagedIdentity", "WorkloadIdentity",
+    )  # fmt: skip
     for name in names:
 
         def make(*args: object, _name: str = name, **options: object) -> object:
@@ -238,3 +243,155 @@ def test_an_unknown_cloud() -> None:
     assert AZURE_PUBLIC.scope == "https://management.azure.com/.default"
     with pytest.raises(InvalidError, match="there is no cloud 'mars'"):
         cloud_named("mars")
+
+
+def programs(folder: Path, *names: str) -> str:
+    """Make empty programs, and return the path to find them by."""
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    return str(folder)
+
+
+def machine(folder: Path, *names: str, az: str = "", azd: str = "") -> dict[str, str]:
+    """Return the environment of a machine with programs, and with what their logins have left."""
+    for where, text in ((folder / ".azure" / "azureProfile.json", az), (folder / ".azd" / "auth.json", azd)):
+        if text:
+            where.parent.mkdir()
+            where.write_text(text, encoding="utf-8-sig")
+    return {"PATH": programs(folder / "bin", *names), "HOME": str(folder)}
+
+
+SIGNED_IN = '{"subscriptions": [{"id": "s"}]}'
+SIGNED_OUT = '{"subscriptions": []}'
+
+
+@pytest.mark.parametrize(
+    ("names", "az", "azd", "expected"),
+    [
+        (("az",), SIGNED_IN, "", "cli"),
+        (("az",), "", "", "cli"),
+        (("azd",), "", "", "azd"),
+        (("az", "azd"), SIGNED_IN, '{"a": 1}', "cli"),
+        (("az", "azd"), SIGNED_OUT, '{"a": 1}', "azd"),
+        (("az", "azd"), "[[[", "[1]", "cli"),
+        ((), SIGNED_IN, '{"a": 1}', None),
+    ],
+)
+def test_the_login_of_a_machine(
+    names: tuple[str, ...], az: str, azd: str, expected: str | None, tmp_path: Path
+) -> None:
+    assert login_here(machine(tmp_path, *names, az=az, azd=azd)) == expected
+
+
+def test_a_login_elsewhere_is_found_by_the_programs_own_variable(tmp_path: Path) -> None:
+    environment = machine(tmp_path, "az", "azd", azd='{"a": 1}')
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "azureProfile.json").write_text(SIGNED_IN)
+    assert login_here(environment) == "azd"
+    assert login_here({**environment, "AZURE_CONFIG_DIR": str(tmp_path / "elsewhere")}) == "cli"
+
+
+CI = [{"CI": "true"}, {"CI": "1"}, {"GITHUB_ACTIONS": "true"}, {"TF_BUILD": "True"}, {"JENKINS_URL": "https://x"}]
+
+
+@pytest.mark.parametrize("ci", CI)
+def test_a_login_is_never_used_in_ci_unless_it_is_named(ci: Mapping[str, str], tmp_path: Path, made: Made) -> None:
+    environment = machine(tmp_path, "az", az=SIGNED_IN)
+    assert sign_in_to_azure(environment).way == "cli"
+    with pytest.raises(ServiceError, match="nothing is given to sign in with") as caught:
+        sign_in_to_azure({**environment, **ci})
+    assert "In CI, a login of az or azd is used only by its name." in str(caught.value.hint)
+    assert sign_in_to_azure({**environment, **ci, "AML_TRAIN_SIGN_IN": "cli"}).way == "cli"
+    assert sign_in_to_azure({**environment, **ci}, named="cli").way == "cli"
+
+
+@pytest.mark.parametrize(
+    ("environment", "named", "expected"),
+    [
+        ({}, None, "cli"),
+        ({"CI": "false"}, None, "cli"),
+        (SECRET, None, "secret"),
+        (FEDERATED, None, "workload-identity"),
+        (SECRET, "cli", "cli"),
+        (SECRET | {"AML_TRAIN_SIGN_IN": "environment"}, "cli", "secret"),
+        ({"AML_TRAIN_SIGN_IN": "azd"}, "cli", "azd"),
+        ({}, "managed-identity", "managed-identity"),
+    ],
+)
+def test_a_login_comes_last_and_a_name_first(
+    environment: Mapping[str, str], named: str | None, expected: str, tmp_path: Path, made: Made
+) -> None:
+    here = machine(tmp_path, "az", az=SIGNED_IN)
+    assert sign_in_to_azure({**here, **environment}, named=named).way == expected
+
+
+def test_the_environment_alone_leaves_the_login_of_the_machine(tmp_path: Path) -> None:
+    environment = {**machine(tmp_path, "az", az=SIGNED_IN), "AML_TRAIN_SIGN_IN": "environment"}
+    with pytest.raises(ServiceError, match="nothing is given to sign in with") as caught:
+        sign_in_to_azure(environment)
+    for word in (*SIGN_INS, "az login", "azd auth login", "AZURE_FEDERATED_TOKEN_FILE", "targets.NAME.sign-in"):
+        assert word in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, {"tenant_id": "", "subscription": "the-subscription"}),
+        ({"AZURE_TENANT_ID": "the-tenant"}, {"tenant_id": "the-tenant", "subscription": None}),
+    ],
+)
+def test_the_subscription_selects_the_account_unless_a_tenant_does(
+    environment: Mapping[str, str], expected: dict[str, object], made: Made
+) -> None:
+    sign_in_to_azure(environment, named="cli", subscription="the-subscription")
+    assert made == [("AzureCli", (), {**expected, "process_timeout": 60})]
+
+
+def test_a_tenant_that_cannot_be_one() -> None:
+    for way in ("cli", "azd"):
+        with pytest.raises(InvalidError, match=r"Cannot sign in to Azure: .*tenant"):
+            sign_in_to_azure({"AML_TRAIN_SIGN_IN": way, "AZURE_TENANT_ID": "no tenant!"})
+
+
+def test_the_words_of_the_configuration_are_those_of_the_sign_in() -> None:
+    assert {*SIGN_INS} == {*WAYS, "environment"}
+
+
+@pytest.mark.parametrize(
+    ("way", "said", "expected"),
+    [
+        ("cli", "Please run 'az login' to set up an account", "Sign in: az login --tenant the-tenant."),
+        ("cli", "Azure CLI not found on path", "If az is not installed"),
+        ("azd", "not logged in", "Sign in: azd auth login --tenant-id the-tenant."),
+        ("managed-identity", "no managed identity endpoint found", "az vm identity assign"),
+        ("cli", "AADSTS53003: no", "A conditional access policy"),
+    ],
+)
+def test_a_refusal_names_the_command_that_signs_in(way: str, said: str, expected: str) -> None:
+    remedy = remedy_of(way, {"AZURE_TENANT_ID": "the-tenant"})
+    refusing = Refusing(ClientAuthenticationError(message=said))
+    with pytest.raises(ServiceError) as caught:
+        SignIn(refusing, way=way, otherwise=remedy).token("s")
+    assert expected in str(caught.value.hint)
+
+
+def test_the_token_of_a_program_is_kept_until_shortly_before_its_end() -> None:
+    class Counting:
+        def get_token(self, *scopes: str, **_options: Any) -> AccessToken:
+            asked.append(scopes)
+            return AccessToken(f"token-{len(asked)}", 1000)
+
+    asked: list[tuple[str, ...]] = []
+    now = 0.0
+    kept = KeptTokens(Counting(), now=lambda: now)
+    assert [kept.get_token(scope).token for scope in ("a", "a", "b", "a")] == [
+        "token-1",
+        "token-1",
+        "token-2",
+        "token-1",
+    ]
+    assert kept.get_token("a", claims="more").token == "token-3"
+    now = 701.0
+    assert kept.get_token("a").token == "token-4"

@@ -12,6 +12,10 @@ from aml_train.config.yaml.nodes import MapNode, Mark, find, shown
 from aml_train.config.yaml.shapes import Choice, Duration, Flag, Number, Text, nearest
 from aml_train.config.yaml.structures import Either, Items, Record, Table
 
+#: Ways to sign in to Azure: those of azure-identity, and ``environment`` for a choice among the variables that are set.
+SIGN_INS: Final = (
+    "cli", "azd", "oidc", "workload-identity", "managed-identity", "secret", "certificate", "creds", "environment",
+)  # fmt: skip
 LOCAL: Final = "local"
 AZURE: Final = "azure"
 
@@ -137,6 +141,12 @@ class TargetConfig:
     workspace: str | None = key(
         Text(noun="a workspace's name", pattern=r"[A-Za-z0-9][A-Za-z0-9_-]{1,254}"),
         "Workspace; by default that of `config.json`.",
+        default=None,
+    )
+    sign_in: str | None = key(
+        Choice(words=SIGN_INS),
+        "Way to sign in to Azure: `cli`, `azd`, `oidc`, `workload-identity`, `managed-identity`, `secret`, `certificate`, `creds` or "
+        "`environment`; `AML_TRAIN_SIGN_IN` wins. By default it follows from what is set: docs/azure.md.",
         default=None,
     )
     registry: str | None = key(
