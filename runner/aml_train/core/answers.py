@@ -33,8 +33,9 @@ Fail = Callable[[str], Exception]
 """Makes the error of an answer from what is wrong in it, which it puts after the name of the service."""
 
 
-#: What Azure's SDKs raise when an answer is not as they expect: they check little, and decode outside their own errors.
-MISREAD: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+#: What Azure's SDKs raise when an answer is not as they expect: they check little, and decode outside their own errors. urllib3
+#: raises RuntimeError when requests reads the body of a redirect that cannot be decoded (``Session.resolve_redirects``, 2.32).
+MISREAD: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError)
 
 
 class UndecodableError(ValueError):

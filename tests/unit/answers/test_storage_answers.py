@@ -21,6 +21,7 @@ from aml_train.azure.blob.storage import AzureBlobs
 from aml_train.azure.http import HttpWay
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.core.clock import Clock
+from aml_train.core.errors import ServiceError
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 
 MD5 = "CY9rzUYh03PK3k6DJie09g=="
@@ -150,3 +151,16 @@ def test_valid_answers_are_understood(name: str) -> None:
     ANSWERING.begin(b"")
     OPERATIONS[name]()
     assert ANSWERING.sent
+
+
+def test_a_redirect_with_an_undecodable_body_is_our_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = {**BLOB, "Location": "?x", "Content-Encoding": "deflate", "Content-Length": "2"}
+    redirecting = Answering(lambda _request: Reply(status=302, headers=headers, body=b"{}"))
+    redirecting.begin(b"")
+
+    def send(_self: HTTPAdapter, request: requests.PreparedRequest, **_options: Any) -> requests.Response:
+        return redirecting.send(request)
+
+    monkeypatch.setattr(HTTPAdapter, "send", send)
+    with pytest.raises(ServiceError, match=r"Looking for 'a/b' in .*: the storage's answer cannot be read"):
+        blobs().find("a/b")
