@@ -50,17 +50,16 @@ class Lock:
 LOCKS: Final = (
     Lock(
         name="dev.txt",
-        wants=("pyproject.toml", "--extra=emulator", "--extra=azure", "--group=dev"),
-        agrees_with="overrides.txt",
+        wants=("pyproject.toml", "--group=emulator", "--group=dev"),
     ),
     Lock(
         name="client.txt",
-        wants=("pyproject.toml", "--extra=azure", "--extra=azure-v1"),
+        wants=("pyproject.toml", "--extra=azure-v1"),
         agrees_with="dev.txt",
         # azureml-core 1.61 wants older ones than the newest, with which everything else is tried (pyopenssl bounds cryptography).
         but=("cryptography", "packaging", "pathspec"),
     ),
-    Lock(name="emulator.txt", wants=("pyproject.toml", "--extra=emulator"), agrees_with="dev.txt"),
+    Lock(name="emulator.txt", wants=("--group=emulator",), agrees_with="dev.txt"),
     Lock(name="tools.txt", wants=("--group=tools",), agrees_with="dev.txt"),
     Lock(name="node.txt", wants=("--group=node",)),
 )
@@ -84,7 +83,7 @@ def compile_argv(lock: Lock, output: Path, *, constraints: Path | None, upgrade:
 
 
 def compile_locks(folder: Path, *, upgrade: bool) -> None:
-    """Lock all into *folder*, which has the present lock files and overrides.txt."""
+    """Lock all into *folder*, which has the present lock files."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
     for lock in LOCKS:
         with tempfile.TemporaryDirectory() as name:

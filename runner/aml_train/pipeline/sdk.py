@@ -16,7 +16,7 @@ from aml_train.config import Config
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Event, LogLine
 
-INSTALL: Final = "pip install 'aml-train[azure,azure-v1]'"
+INSTALL: Final = "pip install 'aml-train[azure-v1]'"
 
 
 def installed_v1() -> str | None:

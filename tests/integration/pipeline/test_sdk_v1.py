@@ -327,4 +327,4 @@ def test_without_azureml_core(project: Project) -> None:
     )
     assert done.returncode == 2, done.stdout + done.stderr
     assert "`sdk: v1` needs azureml-core, which is not installed." in done.stderr
-    assert "aml-train[azure,azure-v1]" in done.stderr
+    assert "aml-train[azure-v1]" in done.stderr

@@ -73,7 +73,7 @@ def test_azureml_core_is_asked_for_and_not_there(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sdk, "installed_v1", lambda: None)
     with pytest.raises(InvalidError, match="`sdk: v1` needs azureml-core, which is not installed") as caught:
         sdk.with_sdk(config_of(tmp_path, "runconfig: a\nsdk: v1\n"))
-    assert "aml-train[azure,azure-v1]" in str(caught.value.hint)
+    assert "aml-train[azure-v1]" in str(caught.value.hint)
     assert "sdk: v2" in str(caught.value.hint)
 
 

@@ -331,7 +331,7 @@ def test_cleaning_goes_by_labels_only() -> None:
 
 def test_lock_files_share_their_versions(tmp_path: Path) -> None:
     present = {path.name for path in (ROOT / "requirements").glob("*.txt")}
-    assert {lock.name for lock in LOCKS} | {"overrides.txt"} == present
+    assert {lock.name for lock in LOCKS} == present
     client = next(lock for lock in LOCKS if lock.name == "client.txt")
     assert client.agrees_with == "dev.txt"
     argv = compile_argv(client, tmp_path / "client.txt", constraints=tmp_path / "dev.txt", upgrade=True)
