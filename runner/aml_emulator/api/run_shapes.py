@@ -10,7 +10,7 @@ from typing import Any
 from aml_emulator.api.routing import Call, Handler, Route
 from aml_emulator.api.shapes import USER, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import NotFoundError, known_run, output_asset
+from aml_emulator.domain import known_run, output_asset
 from aml_emulator.store import Run
 
 OUTPUT_TYPES = {
@@ -136,9 +136,7 @@ def compute_name(run: Run) -> str | None:
 
 def experiment_view(context: Context, name: str) -> dict[str, Any]:
     """Return an experiment as run history shows it, made if there is none."""
-    experiment = context.store.runs.experiment(name, create=True)
-    if experiment is None:
-        raise NotFoundError(f"experiment '{name}'")
+    experiment = context.store.runs.ensure_experiment(name)
     return {
         "experimentId": experiment.id,
         "name": experiment.name,

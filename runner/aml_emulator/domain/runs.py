@@ -94,12 +94,9 @@ def _made(
         raise NotFoundError(f"run '{parent or run_id}'")
     if not JOB_NAME.fullmatch(run_id) or status not in RUN_ORDER:
         raise InvalidError(f"A run cannot be made as '{run_id}' with the status '{status}'.")
-    owner = store.experiment(experiment, create=True)
-    if owner is None:
-        raise KeyError(experiment)
     return store.create(
         run_id=run_id,
-        experiment_id=owner.id,
+        experiment_id=store.ensure_experiment(experiment).id,
         display_name=str(given.get("displayName") or given.get("name") or run_id),
         description=given.get("description"),
         parent_id=str(parent) if parent else None,

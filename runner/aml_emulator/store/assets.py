@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aml_emulator.store.database import Database
+from aml_emulator.store.database import Database, decoded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,15 +60,12 @@ class AssetStore:
     def put_container(self, kind: str, name: str, properties: Mapping[str, Any]) -> AssetContainer:
         """Create or replace what is common to all versions of a name."""
         now = self._clock()
-        self._db.execute(
+        row = self._db.put(
             "INSERT INTO containers (kind, name, properties, created, modified) VALUES (?, ?, ?, ?, ?)"
             " ON CONFLICT (kind, name) DO UPDATE SET properties = excluded.properties, modified = excluded.modified",
             (kind, name, json.dumps(dict(properties)), now, now),
         )
-        container = self.container(kind, name)
-        if container is None:
-            raise KeyError(name)
-        return container
+        return _container(row)
 
     def container(self, kind: str, name: str) -> AssetContainer | None:
         """Return the container, or None."""
@@ -77,9 +74,8 @@ class AssetStore:
 
     def containers(self, kind: str) -> list[AssetContainer]:
         """Return all containers of a kind by name."""
-        return [
-            _container(row) for row in self._db.rows("SELECT * FROM containers WHERE kind = ? ORDER BY name", (kind,))
-        ]
+        rows = self._db.rows("SELECT * FROM containers WHERE kind = ? ORDER BY name", (kind,))
+        return [_container(row) for row in rows]
 
     def put(
         self, kind: str, name: str, version: str, properties: Mapping[str, Any], *, hash_: str | None = None
@@ -89,17 +85,14 @@ class AssetStore:
         with self._db.transaction():
             if self.container(kind, name) is None:
                 self.put_container(kind, name, {})
-            self._db.execute(
+            row = self._db.put(
                 "INSERT INTO versions (kind, name, version, properties, stage, hash, created, modified)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (kind, name, version) DO UPDATE SET"
                 " properties = excluded.properties, stage = excluded.stage, hash = coalesce(excluded.hash, hash),"
                 " modified = excluded.modified",
                 (kind, name, version, json.dumps(dict(properties)), properties.get("stage"), hash_, now, now),
             )
-        stored = self.version(kind, name, version)
-        if stored is None:
-            raise KeyError(version)
-        return stored
+        return _version(row)
 
     def version(self, kind: str, name: str, version: str) -> AssetVersion | None:
         """Return one version, or None."""
@@ -149,15 +142,12 @@ class AssetStore:
     def put_compute(self, name: str, body: Mapping[str, Any]) -> Compute:
         """Create or replace a compute target."""
         now = self._clock()
-        self._db.execute(
+        row = self._db.put(
             "INSERT INTO computes (name, body, created, modified) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (name) DO UPDATE SET body = excluded.body, modified = excluded.modified",
             (name, json.dumps(dict(body)), now, now),
         )
-        compute = self.compute(name)
-        if compute is None:
-            raise KeyError(name)
-        return compute
+        return _compute(row)
 
     def compute(self, name: str) -> Compute | None:
         """Return the compute target, or None."""
@@ -194,27 +184,14 @@ class AssetStore:
 
 
 def _container(row: sqlite3.Row) -> AssetContainer:
-    return AssetContainer(
-        kind=row["kind"],
-        name=row["name"],
-        properties=json.loads(row["properties"]),
-        created=row["created"],
-        modified=row["modified"],
-    )
+    return AssetContainer(**decoded(row, "properties"))
 
 
 def _version(row: sqlite3.Row) -> AssetVersion:
-    return AssetVersion(
-        kind=row["kind"],
-        name=row["name"],
-        version=row["version"],
-        properties=json.loads(row["properties"]),
-        stage=row["stage"],
-        hash=row["hash"],
-        created=row["created"],
-        modified=row["modified"],
-    )
+    values = decoded(row, "properties")
+    del values["id"]
+    return AssetVersion(**values)
 
 
 def _compute(row: sqlite3.Row) -> Compute:
-    return Compute(name=row["name"], body=json.loads(row["body"]), created=row["created"], modified=row["modified"])
+    return Compute(**decoded(row, "body"))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aml_emulator.store.database import Database, Reader
-from aml_emulator.store.metrics import Metric
+from aml_emulator.store.database import Queries
+from aml_emulator.store.metrics import Metric, number_of
 from aml_emulator.store.runs import TERMINAL
 
 DRAWN = 600
@@ -107,7 +106,7 @@ class Series:
 class Browse:
     """Reads what the page shows."""
 
-    def __init__(self, database: Database | Reader) -> None:
+    def __init__(self, database: Queries) -> None:
         self._db = database
         self._drawn: OrderedDict[tuple[str, str, int, int], Series] = OrderedDict()
         self._lock = threading.Lock()
@@ -131,14 +130,14 @@ class Browse:
             conditions.append("(instr(lower(r.id), lower(?)) OR instr(lower(r.display_name), lower(?)))")
             values += [wanted.text, wanted.text]
         source = "FROM runs r JOIN experiments e ON e.id = r.experiment_id WHERE " + " AND ".join(conditions)
-        total = self._db.row(f"SELECT count(*) {source}", values)
+        total = self._db.number(f"SELECT count(*) {source}", values)
         rows = self._db.rows(
             "SELECT r.id, r.display_name, e.name AS experiment, r.status, r.created, r.started, r.ended,"
             f" r.job IS NOT NULL AS job, r.parent_id {source} ORDER BY r.created DESC, r.id LIMIT ? OFFSET ?",
             [*values, limit, offset],
         )
         found = [RunLine(**{**dict(row), "job": bool(row["job"])}) for row in rows]
-        return found, int(total[0]) if total else 0
+        return found, total
 
     def experiments(self) -> list[str]:
         """Return the names of all experiments."""
@@ -153,7 +152,7 @@ class Browse:
 
     def assets(self, kind: str, *, limit: int, offset: int = 0) -> tuple[list[AssetLine], int]:
         """Return a page of asset names, last changed first, and their number in all."""
-        total = self._db.row("SELECT count(DISTINCT name) FROM versions WHERE kind = ?", (kind,))
+        total = self._db.number("SELECT count(DISTINCT name) FROM versions WHERE kind = ?", (kind,))
         rows = self._db.rows(
             "SELECT name, count(*) AS versions, version AS newest, created, max(id) AS last FROM versions"
             " WHERE kind = ? GROUP BY name ORDER BY last DESC LIMIT ? OFFSET ?",
@@ -163,7 +162,7 @@ class Browse:
             AssetLine(name=row["name"], versions=row["versions"], newest=row["newest"], created=row["created"])
             for row in rows
         ]
-        return found, int(total[0]) if total else 0
+        return found, total
 
     def models_of(self, run_id: str) -> list[tuple[str, str]]:
         """Return name and version of the models that were registered from a run."""
@@ -182,15 +181,7 @@ class Browse:
             " JOIN metrics AS m ON m.id = g.last ORDER BY g.key",
             (run_id,),
         )
-        return [
-            MetricSummary(
-                key=row["key"],
-                count=row["n"],
-                last=math.nan if row["value"] is None else row["value"],
-                step=row["step"],
-            )
-            for row in rows
-        ]
+        return [MetricSummary(key=row["key"], count=row["n"], last=number_of(row), step=row["step"]) for row in rows]
 
     def values(self, run_id: str, key: str, *, limit: int, offset: int) -> list[Metric]:
         """Return a page of a metric's values, in the order in which they were logged."""
@@ -198,15 +189,7 @@ class Browse:
             "SELECT * FROM metrics WHERE run_id = ? AND key = ? ORDER BY id LIMIT ? OFFSET ?",
             (run_id, key, limit, offset),
         )
-        return [
-            Metric(
-                key=key,
-                value=math.nan if row["value"] is None else row["value"],
-                timestamp=row["timestamp"],
-                step=row["step"],
-            )
-            for row in rows
-        ]
+        return [Metric(key=key, value=number_of(row), timestamp=row["timestamp"], step=row["step"]) for row in rows]
 
     def series(self, run_id: str, key: str) -> Series | None:
         """Return a metric for drawing, or None if the run has no such metric.
@@ -275,7 +258,7 @@ class Browse:
             key=key,
             by_step=by_step,
             points=tuple((position(row["x"]), float(row["value"])) for row in rows),
-            odd=tuple((position(row["x"]), math.nan if row["value"] is None else row["value"]) for row in odd),
+            odd=tuple((position(row["x"]), number_of(row)) for row in odd),
             count=span["n"],
             odd_count=span["odd"],
         )

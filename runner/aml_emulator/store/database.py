@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 SCHEMA_VERSION = 3
 
@@ -161,13 +164,35 @@ DATA_TABLES = (
 """Every table, children first."""
 
 
+def decoded(row: sqlite3.Row, *columns: str) -> dict[str, Any]:
+    """Return a row by column, with the JSON of these *columns* read; NULL stays None."""
+    values = dict(row)
+    return values | {name: json.loads(values[name]) for name in columns if values[name] is not None}
+
+
 def _run(connection: sqlite3.Connection, statements: str) -> None:
     """Run statements one by one: as a script, they would end the transaction."""
     for statement in statements.split(";\n"):
         connection.execute(statement)
 
 
-class Database:
+class Queries(ABC):
+    """A connection that reads."""
+
+    @abstractmethod
+    def rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
+        """Return all rows of a query."""
+
+    def row(self, query: str, values: Sequence[object] = ()) -> sqlite3.Row | None:
+        """Return the first row of a query, or None."""
+        return next(iter(self.rows(query, values)), None)
+
+    def number(self, query: str, values: Sequence[object] = ()) -> int:
+        """Return the one number that a query counts."""
+        return int(self.rows(query, values)[0][0])
+
+
+class Database(Queries):
     """One connection, used by one thread at a time.
 
     Statements are short and the database is on a local disk, so a lock serves better than a pool.
@@ -231,15 +256,12 @@ class Database:
             self._connection.executemany(statement, rows)
 
     def rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
-        """Return all rows of a query."""
         with self._lock:
             return self._connection.execute(query, values).fetchall()
 
-    def row(self, query: str, values: Sequence[object] = ()) -> sqlite3.Row | None:
-        """Return the first row of a query, or None."""
-        with self._lock:
-            row: sqlite3.Row | None = self._connection.execute(query, values).fetchone()
-            return row
+    def put(self, statement: str, values: Sequence[object]) -> sqlite3.Row:
+        """Insert or replace one row and return it as it is stored now."""
+        return self.rows(f"{statement} RETURNING *", values)[0]
 
     def clear(self) -> None:
         """Delete every row of every table."""
@@ -260,7 +282,7 @@ class Database:
             self._connection.close()
 
 
-class Reader:
+class Reader(Queries):
     """A second connection, for long queries.
 
     The write-ahead log keeps reads and writes apart, so they delay no one.
@@ -275,18 +297,12 @@ class Reader:
         self._connection: sqlite3.Connection | None = None
 
     def rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
-        """Return all rows of a query."""
         with self._lock:
             if self._connection is None:
                 address = f"{self._path.absolute().as_uri()}?mode=ro"
                 self._connection = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
                 self._connection.row_factory = sqlite3.Row
             return self._connection.execute(query, values).fetchall()
-
-    def row(self, query: str, values: Sequence[object] = ()) -> sqlite3.Row | None:
-        """Return the first row of a query, or None."""
-        found = self.rows(query, values)
-        return found[0] if found else None
 
     def close(self) -> None:
         """Close the connection."""

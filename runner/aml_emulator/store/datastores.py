@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from aml_emulator.store.database import Database
+from aml_emulator.store.database import Database, decoded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +44,13 @@ class DatastoreStore:
     ) -> Datastore:
         """Create or replace a datastore."""
         now = self._clock()
-        self._db.execute(
+        row = self._db.put(
             "INSERT INTO datastores (name, container, properties, secret, created, modified) VALUES (?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (name) DO UPDATE SET container = excluded.container, properties = excluded.properties,"
             " secret = excluded.secret, modified = excluded.modified",
             (name, container, json.dumps(dict(properties)), json.dumps(dict(secret)), now, now),
         )
-        stored = self.get(name)
-        if stored is None:
-            raise KeyError(name)
-        return stored
+        return _datastore(row)
 
     def get(self, name: str) -> Datastore | None:
         """Return the datastore, or None."""
@@ -70,11 +67,4 @@ class DatastoreStore:
 
 
 def _datastore(row: sqlite3.Row) -> Datastore:
-    return Datastore(
-        name=row["name"],
-        container=row["container"],
-        properties=json.loads(row["properties"]),
-        secret=json.loads(row["secret"]),
-        created=row["created"],
-        modified=row["modified"],
-    )
+    return Datastore(**decoded(row, "properties", "secret"))

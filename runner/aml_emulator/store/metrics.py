@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -69,7 +70,7 @@ class MetricStore:
             " WHERE place = 1 ORDER BY key",
             (run_id,),
         )
-        return [_metric(row["key"], row["value"], row["timestamp"], row["step"]) for row in rows]
+        return [_metric(row) for row in rows]
 
     def history(self, run_id: str, key: str, *, limit: int, after: int = 0) -> tuple[list[Metric], int | None]:
         """Return a page of a metric's values in the order in which they were logged.
@@ -87,7 +88,7 @@ class MetricStore:
             "SELECT * FROM metrics WHERE run_id = ? AND key = ? AND id > ? ORDER BY id LIMIT ?",
             (run_id, key, after, limit + 1),
         )
-        page = [_metric(row["key"], row["value"], row["timestamp"], row["step"]) for row in rows[:limit]]
+        page = [_metric(row) for row in rows[:limit]]
         return page, (int(rows[limit - 1]["id"]) if len(rows) > limit else None)
 
     def set_params(self, run_id: str, params: Sequence[tuple[str, str]]) -> None:
@@ -114,7 +115,12 @@ class MetricStore:
         return [(str(row["key"]), str(row["value"])) for row in rows]
 
 
-def _metric(key: str, value: float | None, timestamp: float, step: int) -> Metric:
-    whole = int(timestamp)
-    number = math.nan if value is None else value
-    return Metric(key=key, value=number, timestamp=whole, step=step, fraction=timestamp - whole)
+def _metric(row: sqlite3.Row) -> Metric:
+    """Return the value in a row of the table of metrics."""
+    fraction, whole = math.modf(row["timestamp"])
+    return Metric(key=row["key"], value=number_of(row), timestamp=int(whole), step=row["step"], fraction=fraction)
+
+
+def number_of(row: sqlite3.Row) -> float:
+    """Return the number in a row's ``value``; NULL stands for NaN."""
+    return math.nan if row["value"] is None else row["value"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aml_emulator.store.database import Database
+from aml_emulator.store.database import Database, decoded
 
 TERMINAL = frozenset({"Completed", "Failed", "Canceled"})
 """Statuses that are never left again."""
@@ -97,17 +97,19 @@ class RunStore:
 
     # Experiments
 
-    def experiment(self, name: str, *, create: bool = False) -> Experiment | None:
-        """Return the experiment of that name, made if *create* and there is none."""
-        with self._db.transaction():
-            row = self._db.row("SELECT * FROM experiments WHERE name = ?", (name,))
-            if row is None and create:
-                self._db.execute(
-                    "INSERT INTO experiments (id, name, created) VALUES (?, ?, ?)",
-                    (str(uuid.uuid4()), name, self._clock()),
-                )
-                row = self._db.row("SELECT * FROM experiments WHERE name = ?", (name,))
+    def experiment(self, name: str) -> Experiment | None:
+        """Return the experiment of that name, if there is one."""
+        row = self._db.row("SELECT * FROM experiments WHERE name = ?", (name,))
         return None if row is None else _experiment(row)
+
+    def ensure_experiment(self, name: str) -> Experiment:
+        """Return the experiment of that name, made if there is none."""
+        with self._db.transaction():
+            known = self.experiment(name)
+            if known is not None:
+                return known
+            values = (str(uuid.uuid4()), name, self._clock())
+            return _experiment(self._db.put("INSERT INTO experiments (id, name, created) VALUES (?, ?, ?)", values))
 
     def experiment_by_id(self, experiment_id: str) -> Experiment | None:
         """Return the experiment with that GUID, if there is one."""
@@ -118,12 +120,9 @@ class RunStore:
         """Return all experiments, newest first."""
         return [_experiment(row) for row in self._db.rows("SELECT * FROM experiments ORDER BY created DESC, name")]
 
-    def change_experiment(self, experiment_id: str, *, name: str | None = None, stage: str | None = None) -> None:
-        """Give an experiment another name or stage (``active`` or ``deleted``)."""
-        self._db.execute(
-            "UPDATE experiments SET name = coalesce(?, name), stage = coalesce(?, stage) WHERE id = ?",
-            (name, stage, experiment_id),
-        )
+    def rename_experiment(self, experiment_id: str, name: str) -> None:
+        """Give an experiment another name."""
+        self._db.execute("UPDATE experiments SET name = ? WHERE id = ?", (name, experiment_id))
 
     def tag_experiment(self, experiment_id: str, tags: Mapping[str, str]) -> None:
         """Set tags of an experiment, keeping its others."""
@@ -151,7 +150,7 @@ class RunStore:
         """Store a new run; raise `sqlite3.IntegrityError` if the id is taken."""
         now = self._clock()
         with self._db.transaction():
-            number = self._db.row("SELECT count(*) + 1 FROM runs WHERE experiment_id = ?", (experiment_id,))
+            number = self._db.number("SELECT count(*) + 1 FROM runs WHERE experiment_id = ?", (experiment_id,))
             self._db.execute(
                 "INSERT INTO runs (id, uuid, number, experiment_id, parent_id, display_name, description, status,"
                 " created, started, modified, tags, properties, job, outputs)"
@@ -159,7 +158,7 @@ class RunStore:
                 (
                     run_id,
                     str(uuid.uuid4()),
-                    number[0] if number else 1,
+                    number,
                     experiment_id,
                     parent_id,
                     display_name,
@@ -343,14 +342,11 @@ class RunStore:
 
     def add_artifact(self, run_id: str, path: str, *, size: int | None = None, log: bool = False) -> Artifact:
         """Make a file of the run known, or known better: a size, or that it is a log."""
-        self._db.execute(
+        row = self._db.put(
             "INSERT INTO artifacts (run_id, path, size, created, log) VALUES (?, ?, ?, ?, ?)"
             " ON CONFLICT (run_id, path) DO UPDATE SET size = coalesce(excluded.size, size), log = max(excluded.log, log)",
             (run_id, path, size, self._clock(), int(log)),
         )
-        row = self._db.row("SELECT * FROM artifacts WHERE run_id = ? AND path = ?", (run_id, path))
-        if row is None:
-            raise KeyError(path)
         return _artifact(row)
 
     def artifacts(self, run_id: str, *, prefix: str = "", logs: bool = False) -> list[Artifact]:
@@ -371,19 +367,12 @@ _SELECT = "SELECT r.*, e.name AS experiment FROM runs r JOIN experiments e ON e.
 
 
 def _experiment(row: sqlite3.Row) -> Experiment:
-    return Experiment(
-        id=row["id"], name=row["name"], created=row["created"], stage=row["stage"], tags=json.loads(row["tags"])
-    )
+    return Experiment(**decoded(row, "tags"))
 
 
 def _run(row: sqlite3.Row) -> Run:
-    values = dict(row)
-    for name in ("tags", "properties", "outputs"):
-        values[name] = json.loads(values[name])
-    for name in ("archived", "deleted"):
-        values[name] = bool(values[name])
-    values["job"] = None if values["job"] is None else json.loads(values["job"])
-    return Run(**values)
+    flags = {name: bool(row[name]) for name in ("archived", "deleted")}
+    return Run(**decoded(row, "tags", "properties", "outputs", "job") | flags)
 
 
 def _artifact(row: sqlite3.Row) -> Artifact:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aml_emulator.store.database import Database
+from aml_emulator.store.database import Database, decoded
 
 LIST = "azureml.v1.list"
 
@@ -87,10 +87,10 @@ class V1Store:
 
     def first_rows(self, run_id: str, name: str, *, limit: int) -> tuple[list[MetricRow], int]:
         """Return the first of :meth:`rows`, and how many there are."""
-        counted = self._db.row(
-            "SELECT count(*) AS n FROM metric_rows WHERE run_id = ? AND name = ? AND data IS NOT NULL", (run_id, name)
+        count = self._db.number(
+            "SELECT count(*) FROM metric_rows WHERE run_id = ? AND name = ? AND data IS NOT NULL", (run_id, name)
         )
-        return self._rows(run_id, name, limit=limit), 0 if counted is None else int(counted["n"])
+        return self._rows(run_id, name, limit=limit), count
 
     def lists(self, run_id: str) -> set[str]:
         """Return the names under which lists of numbers were logged."""
@@ -102,18 +102,8 @@ class V1Store:
     def _rows(self, run_id: str, name: str, *, limit: int) -> list[MetricRow]:
         # azureml-core sends several batches at a time: one that was logged first may arrive last.
         rows = self._db.rows(
-            "SELECT * FROM metric_rows WHERE run_id = ? AND name = ? AND data IS NOT NULL ORDER BY created, id LIMIT ?",
+            "SELECT metric_id, name, kind, columns, created, step, data FROM metric_rows"
+            " WHERE run_id = ? AND name = ? AND data IS NOT NULL ORDER BY created, id LIMIT ?",
             (run_id, name, limit),
         )
-        return [
-            MetricRow(
-                metric_id=row["metric_id"],
-                name=row["name"],
-                kind=row["kind"],
-                columns=json.loads(row["columns"]),
-                created=row["created"],
-                step=row["step"],
-                data=json.loads(row["data"]),
-            )
-            for row in rows
-        ]
+        return [MetricRow(**decoded(row, "columns", "data")) for row in rows]

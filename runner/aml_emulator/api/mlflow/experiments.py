@@ -74,9 +74,7 @@ class Experiments:
         store = self._context.store.runs
         if store.experiment(name) is not None:
             raise MlflowError(400, "RESOURCE_ALREADY_EXISTS", f"The experiment '{name}' exists already.")
-        experiment = store.experiment(name, create=True)
-        if experiment is None:
-            raise missing(f"experiment '{name}'")
+        experiment = store.ensure_experiment(name)
         store.tag_experiment(experiment.id, pairs(body.get("tags")))
         return {"experiment_id": experiment.id}
 
@@ -103,7 +101,7 @@ class Experiments:
         other = self._context.store.runs.experiment(body["new_name"])
         if other is not None and other.id != experiment.id:
             raise MlflowError(400, "RESOURCE_ALREADY_EXISTS", f"The experiment '{other.name}' exists already.")
-        self._context.store.runs.change_experiment(experiment.id, name=body.get("new_name"))
+        self._context.store.runs.rename_experiment(experiment.id, body["new_name"])
         return {}
 
     def tag_experiment(self, call: Call) -> dict[str, Any]:
@@ -132,7 +130,7 @@ def known_experiment(context: Context, guid: str) -> Experiment:
         MlflowError: there is none.
     """
     store = context.store.runs
-    experiment = store.experiment("Default", create=True) if guid == "0" else store.experiment_by_id(guid)
+    experiment = store.ensure_experiment("Default") if guid == "0" else store.experiment_by_id(guid)
     if experiment is None:
         raise missing(f"experiment '{guid}'")
     return experiment

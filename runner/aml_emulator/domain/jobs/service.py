@@ -84,11 +84,7 @@ class JobService:
         if parent is not None and workspace.store.runs.get(str(parent)) is None:
             raise InvalidError(f"parentJobName: there is no job '{parent}'.")
         outputs = place_outputs(workspace, name, job)
-        experiment = workspace.store.runs.experiment(
-            str(job.get("experimentName") or DEFAULT_EXPERIMENT), create=True
-        )
-        if experiment is None:
-            raise KeyError(name)
+        experiment = workspace.store.runs.ensure_experiment(str(job.get("experimentName") or DEFAULT_EXPERIMENT))
         properties = {
             **{key: str(value) for key, value in (job.get("properties") or {}).items()},
             "_azureml.ComputeTargetType": "amlctrain",

@@ -136,8 +136,7 @@ def test_code_that_was_just_uploaded_stays(bench: Bench) -> None:
 
 def test_children_go_with_their_parent_and_not_before(bench: Bench) -> None:
     store = bench.service.store.runs
-    experiment = store.experiment("exp", create=True)
-    assert experiment is not None
+    experiment = store.ensure_experiment("exp")
     for name, parent in (("parent", None), ("child", "parent")):
         store.create(run_id=name, experiment_id=experiment.id, display_name=name, status="Running", parent_id=parent)
     store.finish("parent", "Completed")

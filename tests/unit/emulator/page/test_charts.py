@@ -133,8 +133,7 @@ def test_what_is_no_number_is_marked_and_told() -> None:
 @pytest.fixture
 def store() -> Iterator[Store]:
     made = Store(":memory:")
-    experiment = made.runs.experiment("e", create=True)
-    assert experiment is not None
+    experiment = made.runs.ensure_experiment("e")
     made.runs.create(run_id="r", experiment_id=experiment.id, display_name="r", status="Running")
     yield made
     made.close()
@@ -187,8 +186,7 @@ def test_a_curve_that_grew_is_drawn_anew(store: Store) -> None:
 
 def test_long_questions_have_a_connection_of_their_own(tmp_path: Path) -> None:
     made = Store(tmp_path / "store.db")
-    experiment = made.runs.experiment("e", create=True)
-    assert experiment is not None
+    experiment = made.runs.ensure_experiment("e")
     with made.transaction():
         made.runs.create(run_id="r", experiment_id=experiment.id, display_name="r", status="Running")
         assert made.browse.runs(RunFilter(), limit=5) == ([], 0), (

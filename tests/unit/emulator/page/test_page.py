@@ -222,8 +222,7 @@ class Parsed(HTMLParser):
 
 def test_hostile_names_are_only_text(service: Service) -> None:
     store = service.store
-    experiment = store.runs.experiment(HOSTILE, create=True)
-    assert experiment is not None
+    experiment = store.runs.ensure_experiment(HOSTILE)
     store.runs.create(
         run_id=HOSTILE,
         experiment_id=experiment.id,

@@ -22,8 +22,7 @@ def store() -> Iterator[Store]:
 
 
 def _run(store: Store, name: str = "r", *, job: bool = True) -> Run:
-    experiment = store.runs.experiment("exp", create=True)
-    assert experiment is not None
+    experiment = store.runs.ensure_experiment("exp")
     return store.runs.create(
         run_id=name,
         experiment_id=experiment.id,
