@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+
+from aml_emulator.files import write_private
 
 
 class CuratedImages:
@@ -58,8 +59,4 @@ class CuratedImages:
     def _keep(self, named: dict[str, str]) -> None:
         self._named = named
         if self._path is not None:
-            temporary = self._path.with_suffix(".new")
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(named, file)
-            temporary.replace(self._path)
+            write_private(self._path, json.dumps(named).encode())

@@ -7,13 +7,13 @@ its issuer, audience and subject must be those of one credential, to the letter.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from aml_emulator.files import write_private
 from aml_emulator.identity.tokens import TokenError, decode_token, unbase64
 
 AUDIENCE: Final = "api://AzureADTokenExchange"
@@ -80,11 +80,7 @@ class Federation:
     def _keep(self, credentials: tuple[FederatedCredential, ...]) -> None:
         self._credentials = credentials
         if self._path is not None:
-            temporary = self._path.with_suffix(".new")
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump([asdict(one) for one in credentials], file)
-            temporary.replace(self._path)
+            write_private(self._path, json.dumps([asdict(one) for one in credentials]).encode())
 
     def check(self, token: str, *, signed: bool = False) -> None:
         """Return if *token*, whose times have been checked, may be signed in with.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import secrets
 import uuid
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+
+from aml_emulator.files import write_private
 
 FILE_NAME = "identity.json"
 
@@ -89,9 +90,8 @@ def load_or_create(folder: Path, *, location: str) -> Identity:
     """
     path = folder / FILE_NAME
     identity = _load(path) if path.exists() else _create(location)
-    if identity.location != location:
-        identity = Identity(**{**asdict(identity), "location": location})
-    _write(path, identity)
+    identity = replace(identity, location=location)
+    write_private(path, f"{json.dumps(asdict(identity), indent=2)}\n".encode())
     return identity
 
 
@@ -123,12 +123,3 @@ def _load(path: Path) -> Identity:
         raise ValueError(
             f"{path} does not hold the emulator's identity ({error!r}); remove the data folder"
         ) from error
-
-
-def _write(path: Path, identity: Identity) -> None:
-    temporary = path.with_suffix(".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(asdict(identity), file, indent=2)
-        file.write("\n")
-    temporary.replace(path)

@@ -7,7 +7,6 @@ at every start. Extensions are those that RFC 5280 demands and that Python 3.13 
 from __future__ import annotations
 
 import ipaddress
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +15,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from aml_emulator.files import write_private
 
 CA_LIFETIME = timedelta(days=3650)
 SERVER_LIFETIME = timedelta(days=397)
@@ -60,11 +61,11 @@ def prepare_certificates(folder: Path, *, now: datetime | None = None) -> Certif
     authority = _load_authority(ca_file, ca_key_file)
     if authority is None or authority[0].not_valid_after_utc - moment < SERVER_LIFETIME:
         authority = _new_authority(moment)
-        _write_private(ca_key_file, _key_pem(authority[1]))
+        write_private(ca_key_file, _key_pem(authority[1]))
         ca_file.write_bytes(authority[0].public_bytes(serialization.Encoding.PEM))
     certificate, key = _new_server(authority[0], authority[1], moment)
     server_cert, server_key = folder / "server.pem", folder / "server.key"
-    _write_private(server_key, _key_pem(key))
+    write_private(server_key, _key_pem(key))
     server_cert.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     return Certificates(
         ca_file=ca_file,
@@ -148,9 +149,3 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)

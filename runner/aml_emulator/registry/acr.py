@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from aml_emulator.files import write_private
 from aml_emulator.registry.requests import Asked
 from aml_emulator.registry.storage import RegistryStorage, StoredManifest, Tag
 
@@ -80,14 +81,12 @@ class Locks:
                 self._write()
 
     def _write(self) -> None:
-        temporary = self._file.with_suffix(".new")
         kept = {
             repository: {name: off for name, off in things.items() if off}
             for repository, things in self._off.items()
             if any(things.values())
         }
-        temporary.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-        temporary.replace(self._file)
+        write_private(self._file, json.dumps(kept, indent=1).encode())
 
 
 Answer = tuple[int, dict[str, Any], dict[str, str]]
