@@ -23,7 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from aml_emulator.api import Admin, App, prepare_workspace
 from aml_emulator.context import Context
 from aml_emulator.domain import CuratedImages, JobService, RunProgress
-from aml_emulator.executor import ExecutorSettings, Fleet, JobExecutor, JobQueue, RunSink, SinkFor
+from aml_emulator.executor import ExecutorSettings, Fleet, JobExecutor, JobQueue, SinkFor
 from aml_emulator.fronts import PlainRegistry, serve_application, start_fault_fronts, start_registry_fronts
 from aml_emulator.identity import Federation, Identity, Tokens, load_or_create
 from aml_emulator.network import (
@@ -159,7 +159,7 @@ async def _run(
             own_ports=own_ports,
             container=settings.container or await run_in_threadpool(own_container),
         ),
-        partial(_sink, context),
+        partial(RunProgress, context),
     )
     stack.callback(runner.close)
     jobs = JobService(context, runner)
@@ -280,7 +280,3 @@ async def _resume(jobs: JobService) -> None:
         logger.error("the container engine does not answer: jobs stay queued until it does")
         await asyncio.sleep(ENGINE_SECONDS)
     await run_in_threadpool(jobs.resume)
-
-
-def _sink(context: Context, run_id: str) -> RunSink:
-    return RunProgress(context, run_id)

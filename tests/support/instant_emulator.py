@@ -84,10 +84,6 @@ class InstantRunner:
     def fail(self, run_id: str, error: RunError) -> bool:
         return False
 
-    def lose_node(self, _run_id: str, _message: str) -> bool:
-        """No run has a node."""
-        return False
-
     def forget_images(self) -> None:
         """There are none."""
 

@@ -37,7 +37,6 @@ from aml_emulator.domain.datastores import STORAGE_PROTOCOL as STORAGE_PROTOCOL
 from aml_emulator.domain.datastores import DatastoreSpec as DatastoreSpec
 from aml_emulator.domain.datastores import credentials_of as credentials_of
 from aml_emulator.domain.datastores import delete_datastore as delete_datastore
-from aml_emulator.domain.datastores import find_datastore as find_datastore
 from aml_emulator.domain.datastores import is_default_datastore as is_default_datastore
 from aml_emulator.domain.datastores import register_datastore as register_datastore
 from aml_emulator.domain.environments import environment_definition as environment_definition
@@ -61,7 +60,6 @@ from aml_emulator.domain.jobs.types import JOB_CHANGES as JOB_CHANGES
 from aml_emulator.domain.jobs.types import JOB_SHAPE as JOB_SHAPE
 from aml_emulator.domain.jobs.types import RUNCONFIG_SHAPE as RUNCONFIG_SHAPE
 from aml_emulator.domain.locations import AssetId as AssetId
-from aml_emulator.domain.locations import LocationError as LocationError
 from aml_emulator.domain.locations import parse_location as parse_location
 from aml_emulator.domain.models import ASSET_PREFIX as ASSET_PREFIX
 from aml_emulator.domain.models import MODEL_ASSETS as MODEL_ASSETS
@@ -73,6 +71,8 @@ from aml_emulator.domain.models import own_model_fields as own_model_fields
 from aml_emulator.domain.models import patch_model as patch_model
 from aml_emulator.domain.models import register_model as register_model
 from aml_emulator.domain.runs import RUN_SHAPE as RUN_SHAPE
+from aml_emulator.domain.runs import known_experiment as known_experiment
+from aml_emulator.domain.runs import known_job as known_job
 from aml_emulator.domain.runs import known_run as known_run
 from aml_emulator.domain.runs import put_run as put_run
 from aml_emulator.domain.snapshots import NO_SNAPSHOT as NO_SNAPSHOT

@@ -62,11 +62,7 @@ class RunArtifacts:
 
     workspace: Workspace
     run: Run
-
-    @property
-    def origin(self) -> str:
-        """Runs."""
-        return OF_RUNS
+    origin: str = OF_RUNS
 
     @property
     def container(self) -> str:

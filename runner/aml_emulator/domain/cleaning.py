@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aml_emulator.domain.errors import DomainError
-from aml_emulator.domain.locations import JobOutput, LocationError, parse_location
+from aml_emulator.domain.errors import DomainError, InvalidError
+from aml_emulator.domain.locations import JobOutput, parse_location
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import Folder
 from aml_emulator.store import AssetVersion, Run
@@ -213,6 +213,6 @@ def _job_of(version: AssetVersion) -> str | None:
 def _job_in(address: str) -> str | None:
     try:
         location = parse_location(address)
-    except LocationError:
+    except InvalidError:
         return None
     return location.job if isinstance(location, JobOutput) else None

@@ -9,6 +9,7 @@ import difflib
 import re
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
@@ -140,12 +141,7 @@ def scale_of(compute: Compute, quotas: Quotas) -> Scale:
     if size is None:
         return scale
     most = quotas.limit(size, low_priority=scale.low_priority) // size.cores
-    return Scale(
-        min_nodes=min(scale.min_nodes, most),
-        max_nodes=min(scale.max_nodes, most),
-        idle_seconds=scale.idle_seconds,
-        low_priority=scale.low_priority,
-    )
+    return replace(scale, min_nodes=min(scale.min_nodes, most), max_nodes=min(scale.max_nodes, most))
 
 
 def stored_cluster(body: Mapping[str, Any], identity: Identity, known: Compute | None) -> dict[str, Any]:

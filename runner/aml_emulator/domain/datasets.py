@@ -17,7 +17,7 @@ import yaml
 
 from aml_emulator.domain.errors import ConflictError, DomainError, InvalidError, NotFoundError, NotSupportedError
 from aml_emulator.domain.jobs.from_runconfig import dataset_references
-from aml_emulator.domain.locations import BlobPath, LocationError, parse_location
+from aml_emulator.domain.locations import BlobPath, parse_location
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.store import AssetVersion
 
@@ -122,9 +122,12 @@ def register_dataset(
                 f"A dataset with the name '{name}' is registered already.", code="Conflict", reasons=()
             )
         properties = {
-            **_properties(uri, kind, anonymous=False),
+            "dataUri": uri,
+            "dataType": kind,
             "tags": {key: str(value) for key, value in tags.items()},
             "description": description,
+            "isArchived": False,
+            "isAnonymous": False,
         }
         return assets.put("data", name, assets.next_version("data", name), properties)
 
@@ -134,7 +137,8 @@ def save_dataset(workspace: Workspace, *, dataset_type: str, dataflow: Any) -> A
     uri, kind = _place(workspace, dataset_type, dataflow)
     name = ANONYMOUS + uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {uri}").hex
     known = workspace.store.assets.version("data", name, "1")
-    return known or workspace.store.assets.put("data", name, "1", _properties(uri, kind, anonymous=True))
+    properties = {"dataUri": uri, "dataType": kind, "isArchived": False, "isAnonymous": True}
+    return known or workspace.store.assets.put("data", name, "1", properties)
 
 
 def unregister_dataset(workspace: Workspace, name: str) -> None:
@@ -146,18 +150,6 @@ def unregister_dataset(workspace: Workspace, name: str) -> None:
         for version in versions:
             workspace.store.assets.delete_version("data", name, version.version)
         workspace.store.assets.delete("data", name)
-
-
-def _properties(uri: str, kind: str, *, anonymous: bool) -> dict[str, Any]:
-    return {
-        "dataUri": uri,
-        "dataType": kind,
-        "tags": {},
-        "properties": {},
-        "description": None,
-        "isArchived": False,
-        "isAnonymous": anonymous,
-    }
 
 
 def dataflow_of(workspace: Workspace, version: AssetVersion) -> str:
@@ -208,10 +200,7 @@ def _file_or_folder(workspace: Workspace, word: str, address: str) -> tuple[str,
         raise NotSupportedError(
             f"datasets of a pattern ('{address}'; a file, a folder or all below a folder is supported)"
         )
-    try:
-        is_elsewhere = isinstance(parse_location(address), BlobPath)
-    except LocationError as error:
-        raise InvalidError(str(error)) from error
+    is_elsewhere = isinstance(parse_location(address), BlobPath)
     if word == "pattern":
         place = None if is_elsewhere else workspace.folder(address)
         is_folder = place is not None and workspace.blobs.size(place.container, place.prefix) is None

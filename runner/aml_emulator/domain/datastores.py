@@ -69,7 +69,7 @@ def register_datastore(
     """
     if not _NAME.fullmatch(name):
         raise InvalidError(f"The datastore name '{name}' is invalid: letters, digits, '_' and '-', at most 255.")
-    known = find_datastore(workspace, name)
+    known = workspace.find_datastore(name)
     container = _container(workspace, spec, known)
     secret = _secret(spec)
     if create_container:
@@ -92,11 +92,6 @@ def register_datastore(
         secret=secret,
     )
     return stored, known is None
-
-
-def find_datastore(workspace: Workspace, name: str) -> Datastore | None:
-    """Return a datastore by its name, in whatever case; None if there is none."""
-    return next((one for one in workspace.all_datastores() if one.name.lower() == name.lower()), None)
 
 
 def delete_datastore(workspace: Workspace, name: str) -> bool:

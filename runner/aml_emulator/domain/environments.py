@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
-from aml_emulator.domain.locations import AssetId, LocationError, parse_location
+from aml_emulator.domain.locations import AssetId, parse_location
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import BuildSpec
 from aml_emulator.schema import FLAG, OBJECT, TEXT, WORD, WORDS, BodyError, Fields, ListOf, check
@@ -74,10 +74,7 @@ def image_of_environment(workspace: Workspace, environment_id: str) -> JobImage:
     curated = _REGISTRY.fullmatch(environment_id) or _CURATED.fullmatch(environment_id)
     if curated is not None:
         return JobImage(name=_curated(workspace, curated, environment_id))
-    try:
-        location = parse_location(environment_id)
-    except LocationError as error:
-        raise InvalidError(f"The job's environment: {error}") from error
+    location = parse_location(environment_id, what="The job's environment")
     if not isinstance(location, AssetId) or location.kind not in ("", "environments"):
         raise InvalidError(f"The job's environment is not one: '{environment_id}'")
     environment = workspace.store.assets.version("environments", location.name, location.version)

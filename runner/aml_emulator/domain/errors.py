@@ -9,35 +9,38 @@ class DomainError(Exception):
     Args:
         message: what is wrong, for the user of the client.
         code: Azure's word for the cause.
-        reasons: the chain of narrower codes that AzureML nests, outermost first; may be empty.
+        reasons: the chain of narrower codes that AzureML nests, outermost first; by default its class's.
     """
 
-    def __init__(self, message: str, *, code: str = "UserError", reasons: tuple[str, ...] = ()) -> None:
+    reasons: tuple[str, ...] = ()
+
+    def __init__(self, message: str, *, code: str = "UserError", reasons: tuple[str, ...] | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
-        self.reasons = reasons
+        if reasons is not None:
+            self.reasons = reasons
 
 
 class NotFoundError(DomainError):
     """An asset, a run or another thing that does not exist, named by *what*."""
 
+    reasons = ("NotFound",)
+
     def __init__(self, what: str) -> None:
-        super().__init__(f"Not found: {what}", reasons=("NotFound",))
+        super().__init__(f"Not found: {what}")
 
 
 class InvalidError(DomainError):
     """A request that the user has to change."""
 
-    def __init__(self, message: str, *, code: str = "UserError", reasons: tuple[str, ...] = ("BadArgument",)) -> None:
-        super().__init__(message, code=code, reasons=reasons)
+    reasons = ("BadArgument",)
 
 
 class ConflictError(DomainError):
     """A request that contradicts what is stored."""
 
-    def __init__(self, message: str, *, code: str = "UserError", reasons: tuple[str, ...] = ("Conflict",)) -> None:
-        super().__init__(message, code=code, reasons=reasons)
+    reasons = ("Conflict",)
 
 
 class NotSupportedError(DomainError):

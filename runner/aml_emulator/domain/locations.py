@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from aml_emulator.domain.errors import InvalidError
+
 _SCOPE = r"(?:subscriptions/[^/]+/resourcegroups/[^/]+/(?:providers/Microsoft\.MachineLearningServices/)?workspaces/[^/]+/)"
 _DATASTORE = re.compile(rf"azureml://{_SCOPE}?datastores/([^/]+)(?:/paths)?(?:/(.*))?", re.IGNORECASE)
 _JOB = re.compile(rf"azureml://{_SCOPE}?jobs/([^/]+)/outputs/([^/]+)(?:/paths(?:/(.*))?|/(.*))?", re.IGNORECASE)
@@ -25,10 +27,6 @@ _RUNS = re.compile(r"(?:runs|mlflow-artifacts):/+([^/]+)(?:/(.*))?")
 
 ARTIFACT_OUTPUTS = frozenset({"artifacts", "default"})
 """Names of the output that every job has: its artifact folder."""
-
-
-class LocationError(ValueError):
-    """An address of an unknown form; the message quotes it without its query."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +67,11 @@ class BlobPath:
 Location = DatastorePath | JobOutput | AssetId | BlobPath
 
 
-def parse_location(uri: str) -> Location:
+def parse_location(uri: str, *, what: str = "") -> Location:
     """Return what *uri* points at.
 
     Raises:
-        LocationError: it is none of the known forms.
+        InvalidError: it is none of the known forms; the message begins with *what*, and quotes it without its query.
     """
     if match := _TRACKING.fullmatch(uri) or _RUNS.fullmatch(uri):
         return JobOutput(job=match.group(1), output=None, path=_clean(match.group(2)))
@@ -89,16 +87,17 @@ def parse_location(uri: str) -> Location:
         return DatastorePath(datastore="workspaceartifactstore", path="/".join(match.groups()))
     if match := _SHORT.fullmatch(uri):
         return AssetId(kind="", name=match.group(1), version=match.group(2))
+    shown = (f"{what}: " if what else "") + f"'{uri.partition('?')[0]}'"
     try:
         parts = urlsplit(uri)
     except ValueError as error:
-        raise LocationError(f"'{uri.partition('?')[0]}' is not an address") from error
+        raise InvalidError(f"{shown} is not an address") from error
     if parts.scheme in ("https", "wasbs", "http") and parts.hostname:
         container, _, path = unquote(parts.path).lstrip("/").partition("/")
         if parts.scheme == "wasbs" and parts.username:
             return BlobPath(host=parts.hostname, container=parts.username, path=_clean(unquote(parts.path)))
         return BlobPath(host=parts.hostname, container=container, path=_clean(path))
-    raise LocationError(f"'{uri.partition('?')[0]}' is not an address that AzureML knows")
+    raise InvalidError(f"{shown} is not an address that AzureML knows")
 
 
 def _clean(path: str | None) -> str:

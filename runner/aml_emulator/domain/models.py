@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
-from aml_emulator.domain.locations import JobOutput, LocationError, parse_location
+from aml_emulator.domain.locations import JobOutput, parse_location
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import Folder
 from aml_emulator.store import AssetContainer, AssetVersion
@@ -50,10 +50,7 @@ def locate_model(workspace: Workspace, uri: str) -> dict[str, Any]:
         InvalidError: *uri* has an unknown form.
         NotFoundError: it leads to something that does not exist.
     """
-    try:
-        location = parse_location(uri)
-    except LocationError as error:
-        raise InvalidError(f"The model's path: {error}") from error
+    location = parse_location(uri, what="The model's path")
     found = {"modelUri": workspace.datastore_uri(workspace.folder(uri)) or uri}
     return {**found, "jobName": location.job} if isinstance(location, JobOutput) else found
 
@@ -159,9 +156,7 @@ def _uri_of(workspace: Workspace, artifacts: Iterable[Mapping[str, Any]]) -> str
     own = [one for one in workspace.all_datastores() if common.startswith(f"{one.name}/")]
     if own:
         container, common = own[0].container, common.removeprefix(f"{own[0].name}/")
-    return workspace.datastore_uri(Folder(container=container, prefix=common)) or workspace.blobs.url(
-        container, common
-    )
+    return workspace.address(Folder(container=container, prefix=common))
 
 
 def _texts(value: Any) -> dict[str, str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
-from aml_emulator.domain.jobs.check import JOB_NAME
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.schema import FLAG, TEXT, WORD, WORDS, Fields
-from aml_emulator.store import RUN_ORDER, Run
+from aml_emulator.store import RUN_ORDER, Experiment, Run
+
+JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}")
+"""The name of a job, which is its run's id."""
 
 RUN_SHAPE = Fields(
     {
@@ -48,6 +51,31 @@ def known_run(
     if experiment not in (None, run.experiment, run.experiment_id):
         raise NotFoundError(f"run '{run.id}' in experiment '{experiment}'")
     return run
+
+
+def known_job(workspace: Workspace, name: str) -> Run:
+    """Return a job.
+
+    Raises:
+        NotFoundError: there is no run of that name, or none that was submitted.
+    """
+    run = workspace.store.runs.get(name)
+    if run is None or run.job is None:
+        raise NotFoundError(f"job '{name}'")
+    return run
+
+
+def known_experiment(workspace: Workspace, *, name: str = "", guid: str = "") -> Experiment:
+    """Return an experiment, by its GUID if that is given.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    store = workspace.store.runs
+    experiment = store.experiment_by_id(guid) if guid else store.experiment(name)
+    if experiment is None:
+        raise NotFoundError(f"experiment '{guid or name}'")
+    return experiment
 
 
 def put_run(workspace: Workspace, run_id: str, given: Mapping[str, Any], *, experiment: str | None) -> Run:

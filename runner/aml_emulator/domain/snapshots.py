@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
-from aml_emulator.domain.locations import BlobPath, LocationError, parse_location
+from aml_emulator.domain.locations import BlobPath, parse_location
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import Folder, UnsafePathError, safe_relative
 
@@ -63,8 +63,7 @@ def create_snapshot(
         source = workspace.folder(str(_known(workspace, parent)["codeUri"]))
         for path in missing:
             _copy(workspace, source, folder, path)
-    uri = workspace.datastore_uri(folder)
-    properties = {"tags": {}, "properties": {}, "isAnonymous": True, "codeUri": uri}
+    properties = {"isAnonymous": True, "codeUri": workspace.datastore_uri(folder)}
     workspace.store.assets.put("codes", snapshot, "1", properties)
 
 
@@ -118,10 +117,7 @@ def _sent(workspace: Workspace, nodes: Sequence[Mapping[str, Any]]) -> dict[str,
     found = {}
     for node in nodes:
         path = _relative(str(node.get("FullName") or ""))
-        try:
-            location = parse_location(str(node.get("BlobUri") or ""))
-        except LocationError as error:
-            raise InvalidError(str(error)) from error
+        location = parse_location(str(node.get("BlobUri") or ""))
         if not isinstance(location, BlobPath) or not location.path.endswith(f"/{path}"):
             raise InvalidError(f"The file '{path}' of the snapshot was not uploaded to where it was to be.")
         folder = Folder(container=location.container, prefix=location.path.removesuffix(f"/{path}"))

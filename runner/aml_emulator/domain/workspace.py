@@ -14,7 +14,6 @@ from aml_emulator.domain.locations import (
     DatastorePath,
     JobOutput,
     Location,
-    LocationError,
     parse_location,
 )
 from aml_emulator.domain.vm_sizes import DEFAULT_QUOTAS, Quotas
@@ -91,16 +90,20 @@ class Workspace:
         ]
         return [*own, *stored.values()]
 
+    def find_datastore(self, name: str) -> Datastore | None:
+        """Return a datastore by its name, in whatever case, or None."""
+        return next((one for one in self.all_datastores() if one.name.lower() == name.lower()), None)
+
     def datastore(self, name: str) -> Datastore:
         """Return a datastore by its name, in whatever case.
 
         Raises:
             NotFoundError: there is none.
         """
-        for one in self.all_datastores():
-            if one.name.lower() == name.lower():
-                return one
-        raise NotFoundError(f"datastore '{name}'")
+        found = self.find_datastore(name)
+        if found is None:
+            raise NotFoundError(f"datastore '{name}'")
+        return found
 
     def _own_datastore(self, name: str, container: str) -> Datastore:
         return Datastore(
@@ -135,11 +138,7 @@ class Workspace:
         """
         if hops > MOST_HOPS:
             raise InvalidError(f"'{uri.partition('?')[0]}' leads from asset to asset, and not to any files")
-        try:
-            location = parse_location(uri)
-        except LocationError as error:
-            raise InvalidError(str(error)) from error
-        return self._resolve(location, uri, hops)
+        return self._resolve(parse_location(uri), uri, hops)
 
     def _resolve(self, location: Location, uri: str, hops: int) -> Folder:
         match location:
@@ -177,6 +176,10 @@ class Workspace:
             if version is not None and version.properties.get(key):
                 return self.folder(str(version.properties[key]), hops=hops + 1)
         raise NotFoundError(f"{asset.kind or 'asset'} '{asset.name}', version '{asset.version}'")
+
+    def address(self, folder: Folder) -> str:
+        """Return the address of a place: in a datastore if one has it, else as a blob."""
+        return self.datastore_uri(folder) or self.blobs.url(folder.container, folder.prefix)
 
     def datastore_uri(self, folder: Folder) -> str | None:
         """Return the long address of a place in a datastore, None for another container."""

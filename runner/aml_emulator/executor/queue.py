@@ -14,8 +14,6 @@ from aml_emulator.executor.layout import EMULATOR_HOST
 from aml_emulator.executor.nodes import Fleet
 from aml_emulator.executor.spec import BlobStore, Ending, ExecutorSettings, RunError, RunSpec, SinkFor
 
-__all__ = ["ExecutorSettings", "JobQueue"]
-
 logger = logging.getLogger(__name__)
 
 
@@ -51,7 +49,7 @@ class JobQueue:
         """Begin to run what was submitted, and what will be."""
         with self._lock:
             self._started = True
-        self._begin_waiting()
+        self.wake()
 
     def submit(self, spec: RunSpec) -> None:
         """Queue a run.
@@ -68,18 +66,14 @@ class JobQueue:
                 raise ValueError(f"The run {spec.run_id} is queued or running already")
             self._waiting[spec.run_id] = run
             self._fleet.enqueue(spec.run_id, spec.compute, nodes=spec.nodes)
-        self._begin_waiting()
+        self.wake()
 
     def cancel(self, run_id: str) -> bool:
         """Cancel a run and return at once; return whether it is known."""
         return self._stop(run_id, "cancel", "Canceled", None)
 
-    def lose_node(self, run_id: str, message: str) -> bool:
-        """Fail a run whose cluster is deleted, queued or running; else as :meth:`cancel`."""
-        return self._stop(run_id, "lost", "Failed", RunError(code="UserError", message=message))
-
     def fail(self, run_id: str, error: RunError) -> bool:
-        """Fail a run on purpose, queued or running; otherwise as :meth:`cancel`."""
+        """Fail a run whose nodes are gone, queued or running; otherwise as :meth:`cancel`."""
         return self._stop(run_id, "lost", "Failed", error)
 
     def _stop(self, run_id: str, reason: StopReason, status: Ending, error: RunError | None) -> bool:
@@ -90,15 +84,11 @@ class JobQueue:
                 self._fleet.release(run_id)
         if queued is not None:
             self._sink_for(run_id).finished(status, error)
-            self._begin_waiting()
+            self.wake()
             return True
         if running is not None:
             running.stop(reason, error)
         return running is not None
-
-    def wake(self) -> None:
-        """Look again for runs that can begin: a cluster has grown, or a node is ready."""
-        self._begin_waiting()
 
     def adopt(self, specs: Iterable[RunSpec]) -> None:
         """Adopt the runs of an earlier emulator process, once, before :meth:`start`.
@@ -163,8 +153,8 @@ class JobQueue:
             sink=self._sink_for(spec.run_id),
         )
 
-    def _begin_waiting(self) -> None:
-        """Start as many of the waiting runs as there is room for."""
+    def wake(self) -> None:
+        """Start as many of the waiting runs as there are nodes and room for."""
         while True:
             with self._lock:
                 run = self._next() if self._started and not self._closed else None
@@ -202,7 +192,7 @@ class JobQueue:
     def _node_ready(self) -> None:
         with self._lock:
             self._timer = None
-        self._begin_waiting()
+        self.wake()
 
     def _begin(self, run: JobExecution, work: Callable[[], None]) -> None:
         name = f"run-{run.spec.run_id}"
@@ -217,4 +207,4 @@ class JobQueue:
             with self._lock:
                 del self._running[run.spec.run_id]
                 self._fleet.release(run.spec.run_id)
-            self._begin_waiting()
+            self.wake()

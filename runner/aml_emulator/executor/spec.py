@@ -251,11 +251,8 @@ class JobExecutor(Protocol):
     def active(self) -> tuple[str, ...]:
         """Return the ids of runs that wait or run."""
 
-    def lose_node(self, run_id: str, message: str) -> bool:
-        """Fail a run whose cluster is gone; False if it is not known here."""
-
     def fail(self, run_id: str, error: RunError) -> bool:
-        """Fail a run on purpose; False if it is not known here."""
+        """Fail a run that waits or runs; False if it is not known here."""
 
     def forget_images(self) -> None:
         """Remove the images that were built of environments."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from aml_emulator.api import Call
 from aml_emulator.context import Context
-from aml_emulator.domain import NotFoundError
+from aml_emulator.domain import NotFoundError, known_version
 from aml_emulator.page.view import Document, Paging
 from aml_emulator.store import AssetVersion, Compute
 
@@ -62,9 +62,7 @@ class Catalogue:
     def version(self, call: Call) -> Document:
         """Return one version, and for a model where it comes from."""
         kind, name, version = _kind(call), call.params["name"], call.params["version"]
-        known = self._store.assets.version(kind, name, version)
-        if known is None:
-            raise NotFoundError(f"{kind} '{name}', version '{version}'")
+        known = known_version(self._context, kind, name, version)
         properties = known.properties
         plain = {
             key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -14,7 +14,7 @@ from azure.core.exceptions import ResourceNotFoundError
 
 from aml_emulator.api import Call
 from aml_emulator.context import Context
-from aml_emulator.domain import NotFoundError
+from aml_emulator.domain import NotFoundError, known_run
 from aml_emulator.page.charts import Chart, draw, text
 from aml_emulator.page.logged import logged_of
 from aml_emulator.page.view import Content, Document, Paging, duration, plain
@@ -68,7 +68,7 @@ class RunPages:
 
     def run(self, call: Call) -> Document:
         """Return one run with all there is to it."""
-        run = self._known(call)
+        run = known_run(self._context, call.params["run"])
         summaries = self._store.browse.metrics(run.id)
         curves = [summary for summary in summaries if summary.count > 1]
         number = call.integer("charts", 1, low=1)
@@ -116,7 +116,7 @@ class RunPages:
 
     def metric(self, call: Call) -> Document:
         """Return one metric, with its chart and all of its values in pages."""
-        run, key = self._known(call), call.query.get("key", "")
+        run, key = known_run(self._context, call.params["run"]), call.query.get("key", "")
         series = self._store.browse.series(run.id, key)
         if series is None:
             raise NotFoundError(f"metric '{key}' of run '{run.id}'")
@@ -133,7 +133,7 @@ class RunPages:
 
     def metric_csv(self, call: Call) -> Content:
         """Return all values of a metric: step, time in milliseconds, value."""
-        run, key = self._known(call), call.query.get("key", "")
+        run, key = known_run(self._context, call.params["run"]), call.query.get("key", "")
         values = self._store.browse.values(run.id, key, limit=-1, offset=0)
         written = io.StringIO()
         table = csv.writer(written)
@@ -147,7 +147,7 @@ class RunPages:
 
     def log(self, call: Call) -> Document:
         """Return the end of a log, which grows while the run continues."""
-        run = self._known(call)
+        run = known_run(self._context, call.params["run"])
         artifact = self._artifact(run, call)
         return Document(
             template="log.html",
@@ -162,7 +162,7 @@ class RunPages:
 
         ``X-Next`` is the position of the next byte.
         """
-        run = self._known(call)
+        run = known_run(self._context, call.params["run"])
         artifact = self._artifact(run, call)
         start = call.integer("from", 0, high=2**62)
         data = self._piece(run, artifact, start, PIECE_BYTES)
@@ -177,7 +177,7 @@ class RunPages:
 
     def file(self, call: Call) -> Content:
         """Return a file of the run as a download, so that no browser opens it as a page."""
-        run = self._known(call)
+        run = known_run(self._context, call.params["run"])
         artifact = self._artifact(run, call)
         folder = self._context.artifacts_of(run.id)
         name = folder.name_of(artifact.path)
@@ -190,12 +190,6 @@ class RunPages:
             length=length,
             headers=(attachment(artifact.path.rpartition("/")[2]),),
         )
-
-    def _known(self, call: Call) -> Run:
-        run = self._store.runs.get(call.params["run"])
-        if run is None:
-            raise NotFoundError(f"run '{call.params['run']}'")
-        return run
 
     def _artifact(self, run: Run, call: Call) -> Artifact:
         path = call.query.get("path", "")

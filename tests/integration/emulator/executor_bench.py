@@ -15,8 +15,8 @@ import pytest
 from docker.models.containers import Container
 
 from aml_emulator.executor.engine_words import INSTANCE_LABEL, RUN_LABEL
-from aml_emulator.executor.queue import ExecutorSettings, JobQueue
-from aml_emulator.executor.spec import LOG_PATH, Folder, RunSpec
+from aml_emulator.executor.queue import JobQueue
+from aml_emulator.executor.spec import LOG_PATH, ExecutorSettings, Folder, RunSpec
 from tests.support.fake_executor import HANGING_SECONDS, MemoryBlobs, RecordingSink
 
 IMAGE = "python:3.11-slim-bookworm"

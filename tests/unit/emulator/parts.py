@@ -60,7 +60,6 @@ class IdleRunner:
         self.failed: dict[str, RunError] = {}
         self.adopted: list[str] = []
         self.started = False
-        self.lost: dict[str, str] = {}
         self.woken = 0
 
     def start(self) -> None:
@@ -77,10 +76,6 @@ class IdleRunner:
 
     def active(self) -> tuple[str, ...]:
         return tuple(spec.run_id for spec in self.submitted)
-
-    def lose_node(self, run_id: str, message: str) -> bool:
-        self.lost[run_id] = message
-        return self.cancel(run_id)
 
     def fail(self, run_id: str, error: RunError) -> bool:
         self.failed[run_id] = error

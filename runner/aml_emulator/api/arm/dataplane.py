@@ -7,7 +7,7 @@ from typing import Any
 
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.context import Context
-from aml_emulator.domain import AssetId, InvalidError, LocationError, parse_location
+from aml_emulator.domain import AssetId, InvalidError, parse_location
 from aml_emulator.schema import TEXT, Fields, ListOf
 
 
@@ -30,10 +30,7 @@ class DataPlane:
         """Return the datastore address of each asset id that exists."""
         values = {}
         for asset_id in call.json(Fields({"values": ListOf(TEXT)})).get("values") or []:
-            try:
-                asset = parse_location(str(asset_id))
-            except LocationError as error:
-                raise InvalidError(str(error)) from error
+            asset = parse_location(str(asset_id))
             if not isinstance(asset, AssetId):
                 raise InvalidError(f"'{asset_id}' is not the id of an asset")
             kind = asset.kind or "data"

@@ -10,7 +10,7 @@ from aml_emulator.api.arm.computes import RETRY_AFTER
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import page, resource
 from aml_emulator.context import Context
-from aml_emulator.domain import JOB_CHANGES, JOB_SHAPE, InvalidError, JobService, NotFoundError, NotSupportedError
+from aml_emulator.domain import JOB_CHANGES, JOB_SHAPE, InvalidError, JobService, NotSupportedError, known_job
 from aml_emulator.schema import Fields
 from aml_emulator.store import Run
 
@@ -57,7 +57,7 @@ class Jobs:
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return one job."""
-        return self._view(self._known(call))
+        return self._view(known_job(self._context, call.params["name"]))
 
     def put(self, call: Call) -> Reply:
         """Submit a job, or change its tags and names."""
@@ -68,17 +68,9 @@ class Jobs:
 
     def patch(self, call: Call) -> dict[str, Any]:
         """Change tags, names and whether a job is archived."""
-        run = self._known(call)
+        known_job(self._context, call.params["name"])
         changes = call.json(Fields({"properties": JOB_CHANGES})).get("properties") or {}
-        tags = changes.get("tags")
-        self._context.store.runs.change(
-            run.id,
-            display_name=changes.get("displayName"),
-            description=changes.get("description"),
-            tags=None if tags is None else {key: str(value) for key, value in tags.items()},
-            archived=changes.get("isArchived"),
-        )
-        return self._view(self._context.store.runs.require(run.id))
+        return self._view(self._jobs.change(call.params["name"], changes))
 
     def cancel(self, call: Call) -> Reply:
         """Ask for a job to be stopped; the operation ends when it has."""
@@ -93,12 +85,6 @@ class Jobs:
     def component(self, call: Call) -> Reply:
         """Refuse a component: azure-ai-ml creates them before a pipeline job."""
         raise NotSupportedError(f"components ('{call.params['name']}'), which jobs of type 'Pipeline' consist of")
-
-    def _known(self, call: Call) -> Run:
-        run = self._context.store.runs.get(call.params["name"])
-        if run is None or run.job is None:
-            raise NotFoundError(f"job '{call.params['name']}'")
-        return run
 
     def _view(self, run: Run) -> dict[str, Any]:
         job = dict(run.job or {})

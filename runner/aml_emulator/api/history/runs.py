@@ -17,7 +17,7 @@ from aml_emulator.api.run_shapes import (
 )
 from aml_emulator.api.shapes import continued, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import RUN_SHAPE, NotFoundError, datasets_read_by, put_run
+from aml_emulator.domain import RUN_SHAPE, datasets_read_by, known_experiment, known_run, put_run
 from aml_emulator.schema import WORD, Fields
 from aml_emulator.store import Run
 
@@ -61,10 +61,7 @@ class History:
             run_of(self._context, call)
         experiment = call.params.get("experiment")
         if "experiment_id" in call.params:
-            found = self._context.store.runs.experiment_by_id(call.params["experiment_id"])
-            if found is None:
-                raise NotFoundError(f"experiment '{call.params['experiment_id']}'")
-            experiment = found.name
+            experiment = known_experiment(self._context, guid=call.params["experiment_id"]).name
         return run_view(
             self._context, put_run(self._context, call.params["run"], call.json(RUN_SHAPE), experiment=experiment)
         )
@@ -117,10 +114,7 @@ class History:
 
     def data(self, call: Call) -> dict[str, Any]:
         """Return a run and what it put out."""
-        body = call.json(Fields({"runId": WORD}))
-        run = self._context.store.runs.get(str(body.get("runId")))
-        if run is None:
-            raise NotFoundError(f"run '{body.get('runId')}'")
+        run = known_run(self._context, str(call.json(Fields({"runId": WORD})).get("runId")))
         return {
             "runMetadata": run_view(self._context, run),
             "runDefinition": None,
@@ -134,12 +128,8 @@ class History:
 
     def experiment(self, call: Call) -> dict[str, Any]:
         """Return an experiment, by name or GUID."""
-        store = self._context.store.runs
         name, guid = call.params.get("experiment", ""), call.params.get("experiment_id", "")
-        experiment = store.experiment_by_id(guid) if guid else store.experiment(name)
-        if experiment is None:
-            raise NotFoundError(f"experiment '{name or guid}'")
-        return experiment_view(self._context, experiment.name)
+        return experiment_view(self._context, known_experiment(self._context, name=name, guid=guid).name)
 
     def create_experiment(self, call: Call) -> dict[str, Any]:
         """Create an experiment, or return the one of that name."""

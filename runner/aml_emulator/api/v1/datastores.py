@@ -17,7 +17,6 @@ from aml_emulator.domain import (
     NotSupportedError,
     credentials_of,
     delete_datastore,
-    find_datastore,
     is_default_datastore,
     register_datastore,
 )
@@ -87,7 +86,7 @@ class V1Datastores:
     def create(self, call: Call) -> Reply:
         """Register a datastore."""
         name = str(call.json(DATASTORE).get("name") or "")
-        if find_datastore(self._context, name) is not None:
+        if self._context.find_datastore(name) is not None:
             raise InvalidError(f"{EXISTS}: '{name}'.", reasons=())
         return self._register(call, name)
 

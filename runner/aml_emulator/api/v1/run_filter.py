@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
+from aml_emulator.domain import InvalidError
+
 Lookup = Callable[[str], str | None]
 """Gives a field of a run, such as ``Status`` or ``Tags/name``; None where it has none."""
 
@@ -26,24 +28,20 @@ _OPERATORS: Mapping[str, Callable[[int], bool]] = {
 }
 
 
-class FilterError(ValueError):
-    """A filter that is none; the message says where it stops making sense."""
-
-
 def predicate(text: str) -> Predicate:
     """Return a function that says whether a run passes the filter.
 
     An empty one passes all.
 
     Raises:
-        FilterError: it is none.
+        InvalidError: it is none; the message says where it stops making sense.
     """
     parser = _Parser(text)
     if not parser.tokens:
         return lambda lookup: True
     found = parser.either()
     if parser.tokens:
-        raise FilterError(f"The filter ends before '{parser.tokens[0][1]}': {text}")
+        raise InvalidError(f"The filter ends before '{parser.tokens[0][1]}': {text}")
     return found
 
 
@@ -56,7 +54,7 @@ class _Parser:
         while at < len(stripped):
             match = _TOKEN.match(stripped, at)
             if match is None:
-                raise FilterError(f"The filter cannot be read from '{stripped[at : at + 20]}' on: {text}")
+                raise InvalidError(f"The filter cannot be read from '{stripped[at : at + 20]}' on: {text}")
             opened, closed, double, single, bare = match.groups()
             if opened or closed:
                 self.tokens.append(("mark", opened or closed))
@@ -82,11 +80,11 @@ class _Parser:
         if self._take("mark", "("):
             inner = self.either()
             if not self._take("mark", ")"):
-                raise FilterError(f"A parenthesis is not closed: {self._text}")
+                raise InvalidError(f"A parenthesis is not closed: {self._text}")
             return inner
         field, operator = self._next(), self._next()
         if operator[1] not in _OPERATORS:
-            raise FilterError(f"'{operator[1]}' compares nothing: {self._text}")
+            raise InvalidError(f"'{operator[1]}' compares nothing: {self._text}")
         words = [self._next()]
         # A time without quotes may hold a space.
         while words[0][0] == "word" and self.tokens and self._is_value(self.tokens[0]):
@@ -99,7 +97,7 @@ class _Parser:
 
     def _next(self) -> tuple[str, str]:
         if not self.tokens or self.tokens[0][0] == "mark":
-            raise FilterError(f"A comparison is not whole: {self._text}")
+            raise InvalidError(f"A comparison is not whole: {self._text}")
         return self.tokens.pop(0)
 
     def _take(self, kind: str, word: str) -> bool:

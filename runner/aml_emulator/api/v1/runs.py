@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from aml_emulator.api.routing import Call, Route
-from aml_emulator.api.run_shapes import experiment_view, run_of, run_routes, run_view
+from aml_emulator.api.run_shapes import compute_name, experiment_view, run_of, run_routes, run_view
 from aml_emulator.api.shapes import iso
-from aml_emulator.api.v1.run_filter import FilterError, predicate
+from aml_emulator.api.v1.run_filter import predicate
 from aml_emulator.context import Context
-from aml_emulator.domain import RUN_SHAPE, InvalidError, JobService, NotFoundError, NotSupportedError, put_run
+from aml_emulator.domain import RUN_SHAPE, InvalidError, JobService, NotSupportedError, known_experiment, put_run
 from aml_emulator.schema import TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf
-from aml_emulator.store import Run
+from aml_emulator.store import Experiment, Run
 
 PAGE = 500
 TOKEN_HOURS = 24
@@ -52,13 +53,10 @@ class Runs:
         """Return runs of an experiment that match a filter, in the requested order."""
         fields = {"filter": WORD, "orderby": Either(TEXT, ListOf(TEXT)), "continuationToken": WORD, "top": WHOLE}
         body = call.json(Fields(fields))
-        try:
-            wanted = predicate(str(body.get("filter") or ""))
-        except FilterError as error:
-            raise InvalidError(str(error)) from error
+        wanted = predicate(str(body.get("filter") or ""))
         experiment = self._context.store.runs.experiment(call.params["experiment"])
         found = self._context.store.runs.runs_of((experiment.id,)) if experiment else []
-        runs = [run for run in found if not run.deleted and wanted(lambda name, run=run: _field(run, name))]  # type: ignore[misc]
+        runs = [run for run in found if not run.deleted and wanted(partial(_field, run))]
         order = body.get("orderby") or ""
         name, _, direction = (order[0] if isinstance(order, list) and order else str(order)).partition(" ")
         if name:
@@ -76,29 +74,21 @@ class Runs:
     def experiments(self, call: Call) -> dict[str, Any]:
         """Return the experiments."""
         body = call.json(Fields({"filter": WORD}))
-        try:
-            wanted = predicate(str(body.get("filter") or ""))
-        except FilterError as error:
-            raise InvalidError(str(error)) from error
-        fields = {"name": "name", "experimentid": "id", "createdutc": "created"}
-        found = []
-        for one in self._context.store.runs.experiments():
-            values = {"name": one.name, "id": one.id, "created": iso(one.created)}
-            values |= {f"tags/{key}".lower(): value for key, value in one.tags.items()}
-            if wanted(lambda name, values=values: values.get(fields.get(name.lower(), name.lower()))):  # type: ignore[misc]
-                found.append(experiment_view(self._context, one.name))
+        wanted = predicate(str(body.get("filter") or ""))
+        known = self._context.store.runs.experiments()
+        found = [
+            experiment_view(self._context, one.name) for one in known if wanted(partial(_field_of_experiment, one))
+        ]
         return {"value": found, "continuationToken": None, "nextLink": None}
 
     def change_experiment(self, call: Call) -> dict[str, Any]:
         """Set tags of an experiment."""
-        store = self._context.store.runs
-        experiment = store.experiment_by_id(call.params["experiment_id"])
-        if experiment is None:
-            raise NotFoundError(f"experiment '{call.params['experiment_id']}'")
+        experiment = known_experiment(self._context, guid=call.params["experiment_id"])
         changes = call.json(Fields({"tags": WORDS}))
         if changes.get("archive") is not None:
             raise NotSupportedError("archiving experiments")
-        store.tag_experiment(experiment.id, {key: str(value) for key, value in (changes.get("tags") or {}).items()})
+        tags = {key: str(value) for key, value in (changes.get("tags") or {}).items()}
+        self._context.store.runs.tag_experiment(experiment.id, tags)
         return experiment_view(self._context, experiment.name)
 
     # Changing
@@ -170,11 +160,18 @@ def _field(run: Run, name: str) -> str | None:
         "starttimeutc": iso(run.started),
         "endtimeutc": iso(run.ended),
         "runtype": "azureml.scriptrun" if run.job is not None else None,
-        "target": str(run.job["computeId"]).rpartition("/")[2] if run.job else None,
+        "target": compute_name(run),
     }
     if name.lower() not in fields:
         raise NotSupportedError(f"runs by '{name}'")
     return fields[name.lower()]
+
+
+def _field_of_experiment(experiment: Experiment, name: str) -> str | None:
+    """Return a field of an experiment by the name that filters have for it."""
+    fields = {"name": experiment.name, "experimentid": experiment.id, "createdutc": iso(experiment.created)}
+    fields |= {f"tags/{key}".lower(): value for key, value in experiment.tags.items()}
+    return fields.get(name.lower())
 
 
 def _offset(token: Any) -> int:

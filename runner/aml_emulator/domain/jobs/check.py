@@ -8,41 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from aml_emulator.domain.clusters import seconds_of
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
 from aml_emulator.domain.jobs.docker_args import docker_options, size_bytes
+from aml_emulator.domain.jobs.types import INPUT, JOB_SHAPE, OUTPUT
 from aml_emulator.executor import ExpressionError, InputKind, expression_references
-
-JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}")
-
-EXECUTED = frozenset(
-    {
-        "codeId",
-        "command",
-        "computeId",
-        "description",
-        "displayName",
-        "distribution",
-        "environmentId",
-        "environmentVariables",
-        "experimentName",
-        "identity",
-        "inputs",
-        "isArchived",
-        "jobType",
-        "limits",
-        "outputs",
-        "parentJobName",
-        "properties",
-        "queueSettings",
-        "resources",
-        "services",
-        "tags",
-    }
-)
-"""Fields that are acted on, below checked further."""
+from aml_emulator.schema import Fields
 
 READ_ONLY = frozenset({"parameters", "provisioningState", "status"})
 """Fields that the service fills in and ignores when they are sent."""
@@ -76,7 +49,7 @@ def check_job(job: Mapping[str, Any]) -> None:
     if kind.lower() != "command":
         raise NotSupportedError(f"jobs of type '{kind}' (only 'Command')")
     for name, value in job.items():
-        if name not in EXECUTED | READ_ONLY and value not in (None, {}, [], ""):
+        if name not in JOB_SHAPE.fields and name not in READ_ONLY and value not in (None, {}, [], ""):
             raise NotSupportedError(f"the job's field '{name}'")
     if not str(job.get("command") or "").strip():
         raise InvalidError("The job has no command.")
@@ -250,21 +223,10 @@ def essence(job: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-INPUT_KINDS: Mapping[str, InputKind] = {
-    "literal": "literal",
-    "uri_file": "uri_file",
-    "uri_folder": "uri_folder",
-    "mltable": "mltable",
-    "mlflow_model": "mlflow_model",
-    "custom_model": "custom_model",
-    "triton_model": "triton_model",
-}
+INPUT_KINDS: Mapping[str, InputKind] = {kind: kind for kind in get_args(InputKind)}
 OUTPUT_KINDS = frozenset(INPUT_KINDS) - {"literal"}
 INPUT_MODES = frozenset({"ReadOnlyMount", "ReadWriteMount", "Download", "Direct"})
 OUTPUT_MODES = frozenset({"ReadWriteMount", "Upload", "Direct"})
-
-INPUT_FIELDS = frozenset({"description", "jobInputType", "mode", "uri", "value"})
-OUTPUT_FIELDS = frozenset({"assetName", "assetVersion", "description", "jobOutputType", "mode", "uri"})
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
@@ -282,7 +244,7 @@ def check_inputs(inputs: Mapping[str, Any]) -> None:
             continue
         if kind not in INPUT_KINDS:
             raise NotSupportedError(f"input '{name}' of type '{kind}'")
-        _check_fields("input", name, value, INPUT_FIELDS)
+        _check_fields("input", name, value, INPUT)
         if kind == "literal":
             continue
         if value.get("mode") in _MODES_OF_TABLES:
@@ -306,7 +268,7 @@ def check_outputs(outputs: Mapping[str, Any]) -> None:
         kind = str((value or {}).get("jobOutputType", "")).lower()
         if kind not in OUTPUT_KINDS:
             raise NotSupportedError(f"output '{name}' of type '{kind}'")
-        _check_fields("output", name, value, OUTPUT_FIELDS)
+        _check_fields("output", name, value, OUTPUT)
         if value.get("mode") not in (None, *OUTPUT_MODES):
             raise NotSupportedError(f"mode '{value['mode']}' of output '{name}'")
         asset = value.get("assetName")
@@ -316,7 +278,7 @@ def check_outputs(outputs: Mapping[str, Any]) -> None:
             raise InvalidError(f"The output '{name}' has a version to be registered under, and no name.")
 
 
-def _check_fields(what: str, name: str, value: Mapping[str, Any], known: frozenset[str]) -> None:
+def _check_fields(what: str, name: str, value: Mapping[str, Any], shape: Fields) -> None:
     for key, content in value.items():
-        if key not in known and content not in (None, "", {}, []):
+        if key not in shape.fields and content not in (None, "", {}, []):
             raise NotSupportedError(f"{key} of {what} '{name}'")

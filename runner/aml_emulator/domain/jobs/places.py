@@ -9,7 +9,7 @@ from typing import Any
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.jobs.check import INPUT_KINDS
-from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, LocationError, parse_location
+from aml_emulator.domain.locations import AssetId, BlobPath, DatastorePath, parse_location
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import Folder, InputSpec, OutputSpec, split_glob, url_file_name
 from aml_emulator.network import Destination, decide
@@ -35,7 +35,7 @@ def input_spec(workspace: Workspace, name: str, value: Mapping[str, Any]) -> Inp
         return _from_the_web(base, source)
     folder, pattern = _folder(workspace, source)
     if mode == "Direct":
-        return replace(base, literal=address(workspace, folder, pattern))
+        return replace(base, literal=_address(workspace, folder, pattern))
     if pattern is not None and kind not in ("uri_folder", "mltable"):
         raise InvalidError(f"The input '{name}' ({uri}) has wildcards, which a {kind} cannot have: use uri_folder.")
     if pattern is not None and mode == "ReadWriteMount":
@@ -45,10 +45,7 @@ def input_spec(workspace: Workspace, name: str, value: Mapping[str, Any]) -> Inp
 
 def _source(workspace: Workspace, uri: str) -> str:
     """Return the address that *uri* stands for: an asset's own, else itself."""
-    try:
-        location = parse_location(uri)
-    except LocationError as error:
-        raise InvalidError(str(error)) from error
+    location = parse_location(uri)
     if not isinstance(location, AssetId):
         return uri
     for kind, key in _ASSET_URIS.items():
@@ -93,11 +90,10 @@ def _folder(workspace: Workspace, uri: str) -> tuple[Folder, str | None]:
     return replace(folder, prefix=prefix), pattern
 
 
-def address(workspace: Workspace, folder: Folder, pattern: str | None = None) -> str:
+def _address(workspace: Workspace, folder: Folder, pattern: str | None) -> str:
     """Return the address that a command gets for a place in the mode ``Direct``."""
     path = f"{folder.prefix.rstrip('/')}/{pattern}".lstrip("/") if pattern else folder.prefix
-    place = replace(folder, prefix=path)
-    return workspace.datastore_uri(place) or workspace.blobs.url(place.container, place.prefix)
+    return workspace.address(replace(folder, prefix=path))
 
 
 def place_outputs(workspace: Workspace, run_id: str, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -124,10 +120,7 @@ def place_outputs(workspace: Workspace, run_id: str, job: Mapping[str, Any]) -> 
 
 
 def _output_folder(workspace: Workspace, name: str, uri: str) -> Folder:
-    try:
-        location = parse_location(uri)
-    except LocationError as error:
-        raise InvalidError(f"The path of the output '{name}': {error}") from error
+    location = parse_location(uri, what=f"The path of the output '{name}'")
     if not isinstance(location, DatastorePath | BlobPath) or "*" in uri:
         raise InvalidError(f"The output '{name}' can only be written to a path in a datastore, not to '{uri}'.")
     folder = workspace.folder(uri)
@@ -170,6 +163,6 @@ def output_specs(workspace: Workspace, run: Run) -> tuple[OutputSpec, ...]:
     for name, place in run.outputs.items():
         folder = Folder(container=place["container"], prefix=place["prefix"])
         mode = str(submitted[name].get("mode") or "ReadWriteMount")
-        uri = address(workspace, folder)
+        uri = workspace.address(folder)
         found.append(OutputSpec(name=name, kind=str(place["kind"]), location=folder, uri=uri, mode=mode))
     return tuple(found)

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aml_emulator.domain.clusters import scale_of
-from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupportedError
-from aml_emulator.domain.jobs.check import JOB_NAME, changed, check_job, instance_count
+from aml_emulator.domain.errors import InvalidError, NotSupportedError
+from aml_emulator.domain.jobs.check import changed, check_job, instance_count
 from aml_emulator.domain.jobs.places import asset_kind, place_outputs
 from aml_emulator.domain.jobs.to_run_spec import compute_of, run_spec
+from aml_emulator.domain.runs import JOB_NAME, known_job
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor import Ending, Folder, JobExecutor, RunError, spec_from_json, spec_to_json
 from aml_emulator.store import AssetVersion, Compute, Run
@@ -38,7 +39,7 @@ class JobService:
 
     Args:
         workspace: the state of the workspace.
-        runner: what executes runs; its sinks come from `sink`.
+        runner: what executes runs, and reports to their `RunProgress`.
     """
 
     def __init__(self, workspace: Workspace, runner: JobExecutor) -> None:
@@ -135,12 +136,17 @@ class JobService:
                 " whether it is archived can.",
                 reasons=("Immutable",),
             )
+        return self.change(run.id, job)
+
+    def change(self, name: str, fields: Mapping[str, Any]) -> Run:
+        """Change the names, tags and description of a job, and whether it is archived."""
+        run, tags = known_job(self._workspace, name), fields.get("tags")
         self._workspace.store.runs.change(
             run.id,
-            display_name=job.get("displayName"),
-            description=job.get("description"),
-            tags=None if job.get("tags") is None else {key: str(value) for key, value in job["tags"].items()},
-            archived=job.get("isArchived"),
+            display_name=fields.get("displayName"),
+            description=fields.get("description"),
+            tags=None if tags is None else {key: str(value) for key, value in tags.items()},
+            archived=fields.get("isArchived"),
         )
         return self._workspace.store.runs.require(run.id)
 
@@ -150,10 +156,7 @@ class JobService:
         Raises:
             NotFoundError: if there is no such job.
         """
-        run = self._workspace.store.runs.get(name)
-        if run is None or run.job is None:
-            raise NotFoundError(f"job '{name}'")
-        if not run.terminal:
+        if not known_job(self._workspace, name).terminal:
             logger.info("job %s: asked to cancel", name)
             self._workspace.store.runs.advance(name, "CancelRequested")
             if not self._runner.cancel(name):
@@ -198,7 +201,7 @@ class JobService:
             lost = self._workspace.fleet.remove(name)
         for run_id in lost:
             logger.info("job %s: %s", run_id, _deleted(name))
-            self._runner.lose_node(run_id, _deleted(name))
+            self._runner.fail(run_id, RunError(code="UserError", message=_deleted(name)))
 
     def _lost_meanwhile(self, run: Run) -> bool:
         """Fail a job whose cluster was deleted while it was not known; return whether so."""
@@ -207,10 +210,6 @@ class JobService:
             return False
         self._workspace.store.runs.finish(run.id, "Failed", code="UserError", message=_deleted(compute))
         return True
-
-    def sink(self, run_id: str) -> RunProgress:
-        """Return where the executor reports what becomes of a run."""
-        return RunProgress(self._workspace, run_id)
 
     def resume(self) -> None:
         """Start the executor, and resume the runs that had not ended at the last stop."""
@@ -258,22 +257,14 @@ class RunProgress:
         """The named output is stored whole and becomes a data asset, as on AzureML."""
         store = self._workspace.store
         store.runs.output_stored(self._run_id, name)
-        place = store.runs.require(self._run_id).outputs[name]
-        uri = f"azureml://jobs/{self._run_id}/outputs/{name}"
-        kind = str(place["kind"])
-        store.assets.put(
-            "data",
-            output_asset(self._run_id, name),
-            "1",
-            {
-                "dataUri": uri,
-                "dataType": kind if kind in ("uri_file", "uri_folder", "mltable") else "uri_folder",
-                "isAnonymous": True,
-                "isArchived": False,
-                "tags": {},
-                "properties": {},
-            },
-        )
+        kind = str(store.runs.require(self._run_id).outputs[name]["kind"])
+        properties = {
+            "dataUri": f"azureml://jobs/{self._run_id}/outputs/{name}",
+            "dataType": kind if kind in ("uri_file", "uri_folder", "mltable") else "uri_folder",
+            "isAnonymous": True,
+            "isArchived": False,
+        }
+        store.assets.put("data", output_asset(self._run_id, name), "1", properties)
 
     def finished(self, status: Ending, error: RunError | None) -> None:
         """The run ended; an output that cannot be registered fails a completed job."""
@@ -347,8 +338,7 @@ def _is_ours(version: AssetVersion, run: Run, output: str) -> bool:
 def _properties(workspace: Workspace, run: Run, name: str) -> dict[str, Any]:
     place = run.outputs[name]
     kind = str(place["kind"])
-    folder = Folder(container=place["container"], prefix=place["prefix"])
-    uri = workspace.datastore_uri(folder) or workspace.blobs.url(folder.container, folder.prefix)
+    uri = workspace.address(Folder(container=place["container"], prefix=place["prefix"]))
     if kind != "uri_file":
         uri = f"{uri.rstrip('/')}/"
     common = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 from aml_emulator.domain.environments import DOCKER
 from aml_emulator.schema import FLAG, OBJECT, TEXT, WHOLE, WORD, WORDS, Either, Fields, ListOf, MapOf, Whole
 
-_INPUT = Fields({"jobInputType": TEXT, "mode": TEXT, "uri": TEXT, "value": WORD, "description": TEXT})
-_OUTPUT = Fields(
+INPUT = Fields({"jobInputType": TEXT, "mode": TEXT, "uri": TEXT, "value": WORD, "description": TEXT})
+OUTPUT = Fields(
     {"jobOutputType": TEXT, "mode": TEXT, "uri": TEXT, "assetName": TEXT, "assetVersion": WORD, "description": TEXT}
 )
 
@@ -18,6 +18,7 @@ JOB_CHANGES = Fields({"displayName": TEXT, "description": TEXT, "tags": WORDS, "
 """The fields of a job that may change."""
 
 JOB_SHAPE = Fields(
+    # Also those that nothing here reads by itself: a job with any further field is refused.
     {
         **JOB_CHANGES.fields,
         "jobType": TEXT,
@@ -29,8 +30,8 @@ JOB_SHAPE = Fields(
         "parentJobName": TEXT,
         "properties": WORDS,
         "environmentVariables": WORDS,
-        "inputs": MapOf(_INPUT),
-        "outputs": MapOf(_OUTPUT),
+        "inputs": MapOf(INPUT),
+        "outputs": MapOf(OUTPUT),
         "services": MapOf(Fields({"jobServiceType": WORD})),
         "identity": Fields({"identityType": TEXT, "clientId": TEXT}),
         "queueSettings": Fields({"jobTier": TEXT, "priority": WHOLE}),

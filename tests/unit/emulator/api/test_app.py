@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from aml_emulator.domain import RunProgress
 from aml_emulator.executor.spec import Folder, RunError
 from aml_emulator.identity.federation import AUDIENCE
 from aml_emulator.identity.tokens import Tokens
@@ -193,7 +194,7 @@ def test_jobs_are_listed_in_pages(service: Service) -> None:
 
 def test_a_run_is_seen_alike_through_every_interface(service: Service) -> None:
     service.submit("run1", tags={"a": "b"}, outputs={"model": {"jobOutputType": "uri_folder"}})
-    sink = service.jobs.sink("run1")
+    sink = RunProgress(service.services, "run1")
     sink.status("Running")
     sink.log("user_logs/std_log.txt")
     details = service.call("GET", f"{HISTORY}/runs/run1/details", host=API).json
@@ -223,7 +224,7 @@ def test_a_jobs_own_token_ends_with_it(service: Service) -> None:
     token = service.runner.submitted[0].service_environment["MLFLOW_TRACKING_TOKEN"]
     path = f"{MLFLOW}/runs/get?run_id=run1"
     assert service.call("GET", path, host=API, token=token).status == 200
-    service.jobs.sink("run1").finished("Completed", None)
+    RunProgress(service.services, "run1").finished("Completed", None)
     assert service.call("GET", path, host=API, token=token).status == 401
 
 
@@ -234,7 +235,7 @@ def test_a_job_is_cancelled_by_a_long_running_operation(service: Service) -> Non
     operation = answer.headers["Location"].removeprefix("https://management.azure.com")
     assert service.call("GET", operation).status == 202
     assert service.call("GET", f"{WS}/jobs/run1").json["properties"]["status"] == "CancelRequested"
-    service.jobs.sink("run1").finished("Canceled", None)
+    RunProgress(service.services, "run1").finished("Canceled", None)
     assert service.call("GET", operation).status == 200
 
 

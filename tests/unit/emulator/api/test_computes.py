@@ -118,7 +118,7 @@ def test_nodes_and_the_queue_are_shown(service: Service) -> None:
     deleted = service.call("DELETE", f"{WS}/computes/gpu?underlyingResourceAction=Delete")
     assert deleted.status == 202
     message = "The compute target 'gpu' was deleted while the job was on it."
-    assert service.runner.lost == {"one": message, "two": message}
+    assert {run: error.message for run, error in service.runner.failed.items()} == {"one": message, "two": message}
 
 
 def test_a_job_whose_cluster_went_with_the_service_fails_at_the_next_start(service: Service) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from aml_emulator.api.admin import Admin
 from aml_emulator.api.provoke import PREEMPTED
+from aml_emulator.domain import RunProgress
 from aml_emulator.executor.nodes import Scale
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
@@ -44,7 +45,7 @@ def test_a_job_shows_any_state_until_it_ends(emulator: Service) -> None:
     assert ask(emulator, "run1/show")[1] == {"job": "run1", "status": "Queued"}
     assert state(emulator, "run1") == {"Queued"}
     ask(emulator, "run1/show?status=Meditating")
-    emulator.jobs.sink("run1").finished("Completed", None)
+    RunProgress(emulator.services, "run1").finished("Completed", None)
     assert state(emulator, "run1") == {"Completed"}
 
 
@@ -87,7 +88,7 @@ def test_a_job_fails_as_it_is_told(emulator: Service) -> None:
 def test_what_cannot_be_done_is_refused(emulator: Service, path: str, status: int, says: str) -> None:
     emulator.submit("run1")
     emulator.submit("ended")
-    emulator.jobs.sink("ended").finished("Completed", None)
+    RunProgress(emulator.services, "ended").finished("Completed", None)
     answered, body = ask(emulator, path)
     assert (answered, says in body["error"]) == (status, True), body
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aml_emulator.api.v1.run_filter import FilterError, predicate
+from aml_emulator.api.v1.run_filter import predicate
+from aml_emulator.domain import InvalidError
 
 RUN = {
     "Status": "Completed",
@@ -54,5 +55,5 @@ def test_what_a_filter_lets_through(text: str, passes: bool) -> None:
     ],
 )
 def test_what_is_no_filter(text: str, words: str) -> None:
-    with pytest.raises(FilterError, match=words):
+    with pytest.raises(InvalidError, match=words):
         predicate(text)

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from aml_emulator.domain.errors import InvalidError
 from aml_emulator.domain.locations import (
     AssetId,
     BlobPath,
     DatastorePath,
     JobOutput,
     Location,
-    LocationError,
     parse_location,
 )
 
@@ -54,6 +54,6 @@ def test_every_form_of_address_is_read(uri: str, expected: Location) -> None:
 
 @pytest.mark.parametrize("uri", ["", "local/path", "azureml:name", "azureml://else/x", "ftp://x/y?sig=hidden"])
 def test_other_addresses_are_refused_without_their_query(uri: str) -> None:
-    with pytest.raises(LocationError, match="is not an address that AzureML knows") as caught:
+    with pytest.raises(InvalidError, match="is not an address that AzureML knows") as caught:
         parse_location(uri)
     assert "hidden" not in str(caught.value)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from aml_emulator.domain import RunProgress
 from aml_emulator.executor.spec import Folder, InputSpec, RunSpec
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
@@ -66,7 +67,7 @@ def test_an_output_lies_where_its_path_says(service: Service) -> None:
 
 
 def finish(service: Service, *outputs: str) -> Any:
-    sink = service.jobs.sink("run1")
+    sink = RunProgress(service.services, "run1")
     for name in outputs:
         sink.output(name)
     sink.finished("Completed", None)
@@ -112,7 +113,7 @@ def test_what_cannot_be_registered_fails_the_job(service: Service) -> None:
 
 def test_a_failed_job_registers_nothing(service: Service) -> None:
     given(service, outputs={"o": {"jobOutputType": "uri_folder", "assetName": "mine"}})
-    sink = service.jobs.sink("run1")
+    sink = RunProgress(service.services, "run1")
     sink.output("o")
     sink.finished("Canceled", None)
     assert service.store.assets.versions("data", "mine") == []
