@@ -7,12 +7,14 @@ from aml_emulator.network.certificates import prepare_certificates as prepare_ce
 from aml_emulator.network.fault_injection import FaultFront as FaultFront
 from aml_emulator.network.fault_injection import Faults as Faults
 from aml_emulator.network.fault_injection import Rule as Rule
+from aml_emulator.network.fault_injection import linger as linger
 from aml_emulator.network.hosts import LOGIN_HOSTS as LOGIN_HOSTS
 from aml_emulator.network.hosts import SERVICE_SUFFIX as SERVICE_SUFFIX
 from aml_emulator.network.hosts import Destination as Destination
 from aml_emulator.network.hosts import decide as decide
 from aml_emulator.network.outward import InwardError as InwardError
 from aml_emulator.network.outward import Outward as Outward
+from aml_emulator.network.proxy import NO_HEAD as NO_HEAD
 from aml_emulator.network.proxy import PAGE_PATH as PAGE_PATH
 from aml_emulator.network.proxy import BadHeadError as BadHeadError
 from aml_emulator.network.proxy import Head as Head

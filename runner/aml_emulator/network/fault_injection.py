@@ -14,7 +14,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, fields
 from fnmatch import translate
 from http import HTTPStatus
@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 from xml.sax.saxutils import escape
 
 from aml_emulator.network.hosts import Destination
-from aml_emulator.network.proxy import BadHeadError, Head, join_streams, parse_head
+from aml_emulator.network.proxy import NO_HEAD, Head, join_streams, parse_head
 from aml_emulator.network.requests_log import RequestLog
 from aml_emulator.network.upstream import CONNECT_TIMEOUT_SECONDS, MAX_HEAD_BYTES, Streams
 
@@ -183,7 +183,7 @@ class Faults:
             number = self._number
             until = None if rule.seconds is None else self._clock() + rule.seconds
             self._active = (*self._active, _Active(rule, number=number, until=until))
-        self._tell()
+        self._notify()
         return number
 
     def remove(self, number: int | None = None) -> int:
@@ -192,7 +192,7 @@ class Faults:
             kept = () if number is None else tuple(one for one in self._active if one.number != number)
             removed = len(self._active) - len(kept)
             self._active = kept
-        self._tell()
+        self._notify()
         return removed
 
     def choose(self, method: str, host: str, target: str) -> tuple[int, Rule] | None:
@@ -242,7 +242,7 @@ class Faults:
             self._active = tuple(one for one in self._active if one.until is None or one.until > now)
         return self._active
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener()
 
@@ -251,6 +251,7 @@ logger = logging.getLogger(__name__)
 
 HEAD_TIMEOUT_SECONDS = 75.0
 LINGER_SECONDS = 30.0
+LINGER_BYTES = 1 << 30
 CHUNK_BYTES = 256 * 1024
 
 CODES = {
@@ -288,7 +289,7 @@ class FaultFront:
             async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
                 head = parse_head(await reader.readuntil(b"\r\n\r\n"))
             await self._serve(head, (reader, writer))
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BadHeadError) as error:
+        except NO_HEAD as error:
             logger.debug("a connection without a request: %r", error)
         except OSError as error:
             logger.debug("a connection was interrupted: %s", error)
@@ -296,8 +297,7 @@ class FaultFront:
             writer.close()
 
     async def _serve(self, head: Head, client: Streams) -> None:
-        headers = {name.lower(): value for name, value in head.headers}
-        host = headers.get("host", "").partition(":")[0].lower()
+        host = (head.header("host") or "").partition(":")[0].lower()
         chosen = self._faults.choose(head.method, host, head.target)
         if chosen is None:
             await join_streams(client, await self._forward(head))
@@ -315,7 +315,7 @@ class FaultFront:
             return
         answered = await self._break(rule, head, client)
         took = time.perf_counter() - began
-        agent = headers.get("user-agent", "")
+        agent = head.header("user-agent") or ""
         self._requests.add(head.method, host, path, answered, took, client=agent, fault=number)
 
     async def _break(self, rule: Rule, head: Head, client: Streams) -> int | None:
@@ -335,46 +335,42 @@ class FaultFront:
 
     async def _take_effect(self, head: Head, client: Streams) -> None:
         """Hand the request on and read the answer away."""
-        upstream = await self._forward(head)
-        sending = asyncio.create_task(_send_on(client[0], upstream[1]))
-        try:
-            while await upstream[0].read(CHUNK_BYTES):
+        async with self._handed_on(head, client) as answer:
+            while await answer.read(CHUNK_BYTES):
                 pass
-        finally:
-            sending.cancel()
-            upstream[1].close()
 
     async def _answer_late(self, delay: float, head: Head, client: Streams) -> None:
         """Let the request take effect, and delay its answer by *delay* seconds."""
-        upstream = await self._forward(head)
-        sending = asyncio.create_task(_send_on(client[0], upstream[1]))
-        try:
-            chunk = await upstream[0].readuntil(b"\r\n\r\n")
+        async with self._handed_on(head, client) as answer:
+            chunk = await answer.readuntil(b"\r\n\r\n")
             await asyncio.sleep(delay)
             while chunk:
                 client[1].write(chunk)
                 await client[1].drain()
-                chunk = await upstream[0].read(CHUNK_BYTES)
-        finally:
-            sending.cancel()
-            upstream[1].close()
+                chunk = await answer.read(CHUNK_BYTES)
 
     async def _truncate(self, head: Head, client: Streams) -> int | None:
         """Forward the request, return half of the answer's body, and close."""
+        async with self._handed_on(head, client) as answer:
+            start = await answer.readuntil(b"\r\n\r\n")
+            client[1].write(start)
+            # Until the end of the connection, which the request asks to close; half of a long body is its first half MB.
+            body = await answer.read(2 * CHUNK_BYTES)
+            client[1].write(body[: len(body) // 2])
+            await client[1].drain()
+        client[1].close()
+        return int(start.split(b" ", 2)[1])
+
+    @contextlib.asynccontextmanager
+    async def _handed_on(self, head: Head, client: Streams) -> AsyncIterator[asyncio.StreamReader]:
+        """Hand a request on as its body arrives; yield the reader of the answer."""
         upstream = await self._forward(head)
         sending = asyncio.create_task(_send_on(client[0], upstream[1]))
         try:
-            answer = await upstream[0].readuntil(b"\r\n\r\n")
-            client[1].write(answer)
-            # Until the end of the connection, which the request asks to close; half of a long body is its first half MB.
-            body = await upstream[0].read(2 * CHUNK_BYTES)
-            client[1].write(body[: len(body) // 2])
-            await client[1].drain()
-            return int(answer.split(b" ", 2)[1])
+            yield upstream[0]
         finally:
             sending.cancel()
             upstream[1].close()
-            client[1].close()
 
     async def _forward(self, head: Head) -> Streams:
         """Return a connection to the service, on which the request's head was sent."""
@@ -382,11 +378,7 @@ class FaultFront:
             streams = await asyncio.open_connection(
                 "127.0.0.1", self._port, ssl=self._trust, server_hostname="127.0.0.1", limit=MAX_HEAD_BYTES
             )
-        lines = [f"{head.method} {head.target} HTTP/1.1"]
-        lines += [
-            f"{name}: {value}" for name, value in head.headers if name.lower() not in ("connection", "keep-alive")
-        ]
-        streams[1].write("\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1"))
+        streams[1].write(head.encoded(head.target, without=("connection", "keep-alive")))
         return streams
 
 
@@ -401,8 +393,9 @@ async def linger(reader: asyncio.StreamReader) -> None:
     """Read the rest of the request: an early close could lose the answer."""
     with contextlib.suppress(TimeoutError, OSError):
         async with asyncio.timeout(LINGER_SECONDS):
-            while await reader.read(CHUNK_BYTES):
-                pass
+            left = LINGER_BYTES
+            while left > 0 and (data := await reader.read(CHUNK_BYTES)):
+                left -= len(data)
 
 
 def error_answer(rule: Rule, destination: Destination, *, with_body: bool = True) -> bytes:

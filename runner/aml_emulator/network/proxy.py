@@ -11,8 +11,9 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from aml_emulator.network.hosts import Decision, Destination, is_address
@@ -45,6 +46,22 @@ class Head:
     target: str
     headers: tuple[tuple[str, str], ...]
 
+    def header(self, name: str) -> str | None:
+        """Return the value of a header by its name in lower case, or None."""
+        return next((value for key, value in self.headers if key.lower() == name), None)
+
+    def encoded(self, target: str, *more: str, without: Collection[str]) -> bytes:
+        """Return the head for another server, for one request on its connection.
+
+        Args:
+            target: in place of its own.
+            more: further lines.
+            without: names of headers to leave out, in lower case.
+        """
+        kept = [f"{name}: {value}" for name, value in self.headers if name.lower() not in without]
+        lines = [f"{self.method} {target} HTTP/1.1", *kept, *more, "Connection: close", "", ""]
+        return "\r\n".join(lines).encode("latin-1")
+
 
 Page = Callable[[Head, asyncio.StreamWriter], Awaitable[None]]
 """Answers a browser's request on its connection."""
@@ -68,6 +85,10 @@ class Target:
 
 class BadHeadError(ValueError):
     """Something that is not the head of an HTTP request."""
+
+
+NO_HEAD = (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BadHeadError)
+"""The errors of a connection without a whole request."""
 
 
 class Proxy:
@@ -133,7 +154,7 @@ class Proxy:
             async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
                 head = parse_head(await reader.readuntil(b"\r\n\r\n"))
             await self._handle(head, reader, writer)
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BadHeadError) as error:
+        except NO_HEAD as error:
             logger.debug("a connection without a request: %r", error)
         except (ConnectionError, asyncio.CancelledError) as error:
             logger.debug("a connection was interrupted: %r", error)
@@ -145,15 +166,12 @@ class Proxy:
         if head.method == "CONNECT":
             await self._connect(head, reader, writer, from_job=from_job)
         elif from_job and head.target.startswith("/") and (head.method, head.target) != HEALTH:
-            reason = "jobs reach the services that Azure has, and not the local AzureML's own interface"
-            await self._refuse(writer, Decision(destination=Destination.REFUSED, reason=reason))
+            await _refuse(writer, "jobs reach the services that Azure has, and not the local AzureML's own interface")
         elif is_for_people(head.target):
             await self._page(head, writer)
         elif head.target.startswith("/"):
             if not is_from_a_tool(head):
-                await self._refuse(
-                    writer, Decision(destination=Destination.REFUSED, reason="the request is a web page's")
-                )
+                await _refuse(writer, "the request is a web page's")
                 return
             status, body = await self._admin(head.method, head.target)
             await _answer(writer, status, "application/json", body)
@@ -170,26 +188,20 @@ class Proxy:
         host, port = target.host, target.port
         decision = self._decide(host)
         if decision.destination is Destination.REFUSED:
-            await self._refuse(writer, decision)
+            await _refuse(writer, decision.reason)
             return
         if self._down(host):
             _abort(writer, host)
             return
-        try:
-            if decision.destination is Destination.ONWARD:
-                streams = await self._upstream.tunnel(host, port)
-            elif port == TLS_PORT:
-                streams = await connect("127.0.0.1", self._port_of(_door(decision.destination, from_job=from_job)))
-            else:
-                await self._refuse(
-                    writer, Decision(destination=Destination.REFUSED, reason=f"{host} has port 443 only")
-                )
-                return
-        except InwardError as error:
-            await self._refuse(writer, _inward(error))
+        if decision.destination is Destination.ONWARD:
+            connecting = self._upstream.tunnel(host, port)
+        elif port == TLS_PORT:
+            connecting = connect("127.0.0.1", self._port_of(_door(decision.destination, from_job=from_job)))
+        else:
+            await _refuse(writer, f"{host} has port 443 only")
             return
-        except OSError as error:
-            await self._unreachable(writer, host, error)
+        streams = await _connected(connecting, writer, host)
+        if streams is None:
             return
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         task = asyncio.current_task()
@@ -206,41 +218,40 @@ class Proxy:
         host = target.host
         decision = self._decide(host)
         if decision.destination is not Destination.ONWARD:
-            reason = decision.reason or f"{host} is served with TLS only: use https"
-            await self._refuse(writer, Decision(destination=Destination.REFUSED, reason=reason))
+            await _refuse(writer, decision.reason or f"{host} is served with TLS only: use https")
             return
         if self._down(host):
             _abort(writer, host)
             return
         proxy = self._upstream.proxy_for(host, tls=False)
         # A proxy upstream gets the address as it was read here: it may read another one out of the client's text.
-        path = target.path or "/"
-        lines = [f"{head.method} {f'http://{target.authority}{path}' if proxy else path} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in head.headers if name.lower() not in HOP_HEADERS]
-        lines.append("Connection: close")
-        if proxy and proxy.authorization:
-            lines.append(f"Proxy-Authorization: {proxy.authorization}")
-        try:
-            streams = await self._upstream.plain(host, target.port or HTTP_PORT)
-        except InwardError as error:
-            await self._refuse(writer, _inward(error))
+        path = f"http://{target.authority}{target.path or '/'}" if proxy else target.path or "/"
+        more = [f"Proxy-Authorization: {proxy.authorization}"] if proxy and proxy.authorization else []
+        streams = await _connected(self._upstream.plain(host, target.port or HTTP_PORT), writer, host)
+        if streams is None:
             return
-        except OSError as error:
-            await self._unreachable(writer, host, error)
-            return
-        streams[1].write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        streams[1].write(head.encoded(path, *more, without=HOP_HEADERS))
         await join_streams((reader, writer), streams)
 
-    async def _refuse(self, writer: asyncio.StreamWriter, decision: Decision) -> None:
-        logger.warning("REFUSED: %s", decision.reason)
-        # The reason is in the status line as well: it is all of the answer that most clients show.
-        await _answer(
-            writer, 403, "text/plain", f"{decision.reason}\n".encode(), phrase=f"Refused: {decision.reason}"
-        )
 
-    async def _unreachable(self, writer: asyncio.StreamWriter, host: str, error: OSError) -> None:
+async def _connected(
+    connecting: Coroutine[Any, Any, Streams], writer: asyncio.StreamWriter, host: str
+) -> Streams | None:
+    """Return a new connection, or None when the client was answered why there is none."""
+    try:
+        return await connecting
+    except InwardError as error:
+        await _refuse(writer, str(error.strerror))
+    except OSError as error:
         logger.warning("cannot reach %s: %s", host, error)
         await _answer(writer, 502, "text/plain", f"cannot reach {host}: {error}\n".encode())
+    return None
+
+
+async def _refuse(writer: asyncio.StreamWriter, reason: str) -> None:
+    logger.warning("REFUSED: %s", reason)
+    # The reason is in the status line as well: it is all of the answer that most clients show.
+    await _answer(writer, 403, "text/plain", f"{reason}\n".encode(), phrase=f"Refused: {reason}")
 
 
 def parse_head(data: bytes) -> Head:
@@ -300,12 +311,12 @@ def is_from_a_tool(head: Head) -> bool:
     A page of another origin is given away by ``Origin`` or ``Sec-Fetch-Site``; one whose own name was made to point at
     this machine, by a ``Host`` that has a dot in it and is no address.
     """
-    headers = {name.lower(): value for name, value in head.headers}
-    if "origin" in headers or "sec-fetch-site" in headers:
+    if head.header("origin") is not None or head.header("sec-fetch-site") is not None:
         return False
-    if not headers.get("host"):
+    host = head.header("host")
+    if not host:
         return True
-    target = read_target(f"//{headers['host']}")
+    target = read_target(f"//{host}")
     return target is not None and ("." not in target.host or is_address(target.host))
 
 
@@ -354,10 +365,6 @@ async def _copy(source_streams: Streams, writer: asyncio.StreamWriter) -> None:
 
 def _door(destination: Destination, *, from_job: bool) -> Destination:
     return Destination.SERVICE_FOR_JOBS if from_job and destination is Destination.SERVICE else destination
-
-
-def _inward(error: InwardError) -> Decision:
-    return Decision(destination=Destination.REFUSED, reason=str(error.strerror))
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:

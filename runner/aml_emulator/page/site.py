@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,9 +151,7 @@ class Site:
         if not (isinstance(content.body, bytes) and content.shown):
             return content
         hidden = self._hide(content.body.decode("utf-8", "replace")).encode("utf-8")
-        return Content(
-            type=content.type, body=hidden, headers=content.headers, cache=content.cache, shown=content.shown
-        )
+        return replace(content, body=hidden)
 
     def _failure(self, status: int, message: str) -> _Answer:
         document = Document(
@@ -233,18 +231,16 @@ def refusal(head: Head) -> tuple[int, str] | None:
     A browser says in ``Sec-Fetch-Site`` where a request comes from (https://www.w3.org/TR/fetch-metadata/). Following a
     link from elsewhere is fine, because nothing on the page changes anything; being embedded or fetched is not.
     """
-    headers = {name.lower(): value for name, value in head.headers}
-    host = headers.get("host", "")
+    host = head.header("host") or ""
     target = read_target(f"//{host}")
     if target is None or target.host not in LOOPBACK:
         return 403, "This page answers as localhost, 127.0.0.1 or [::1] only."
     if head.method not in METHODS:
         return 405, "This page is for reading: GET and HEAD only."
-    origin = headers.get("origin")
+    origin = head.header("origin")
     if origin is not None and origin.lower() != f"http://{host.lower()}":
         return 403, "This page does not answer other pages."
-    site = headers.get("sec-fetch-site", "none")
-    navigates = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-    if site not in ("none", "same-origin") and not navigates:
+    navigates = head.header("sec-fetch-mode") == "navigate" and head.header("sec-fetch-dest") == "document"
+    if head.header("sec-fetch-site") not in (None, "none", "same-origin") and not navigates:
         return 403, "This page does not answer other pages."
     return None

@@ -11,6 +11,7 @@ import datetime
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -93,16 +94,20 @@ Answer = tuple[int, dict[str, Any], dict[str, str]]
 """Status, JSON, headers."""
 
 PAGE_ITEMS = 100
-DISALLOWED = (
-    "The operation is disallowed on this registry, repository or image. View troubleshooting steps at "
-    "https://aka.ms/acr/faq/#why-does-my-pull-or-push-request-fail-with-disallowed-operation"
-)
 _Item = TypeVar("_Item")
 
 
 def refused(status: int, code: str, message: str, detail: Any = None) -> Answer:
     """Return an error as registries write them."""
     return status, {"errors": [{"code": code, "message": message, "detail": {} if detail is None else detail}]}, {}
+
+
+DISALLOWED = refused(
+    405,
+    "REGISTRY_DISALLOWED_OPERATION",
+    "The operation is disallowed on this registry, repository or image. View troubleshooting steps at "
+    "https://aka.ms/acr/faq/#why-does-my-pull-or-push-request-fail-with-disallowed-operation",
+)
 
 
 class AcrInterface:
@@ -131,11 +136,13 @@ class AcrInterface:
             ("GET", "_manifests", False): self._manifests,
             ("GET", "_manifests", True): self._manifest,
         }
-        if asked.method == "PATCH" and (asked.kind == "" or asked.reference):
-            return self._change(asked, body)
         handler = handlers.get((asked.method, asked.kind, bool(asked.reference)))
+        if asked.method == "PATCH" and (asked.kind == "" or asked.reference):
+            handler = partial(self._change, body=body)
         if handler is None:
             return refused(405, "UNSUPPORTED", f"The operation is unsupported: {asked.method} {asked.path}")
+        if asked.repository and not self._storage.exists(asked.repository):
+            return refused(404, "NAME_UNKNOWN", "repository name not known to registry", {"name": asked.repository})
         return handler(asked)
 
     def forbidden(self, asked: Asked) -> Answer | None:
@@ -148,17 +155,11 @@ class AcrInterface:
         elif asked.method == "DELETE":
             attribute, names = "deleteEnabled", [reference]
         else:
-            attribute, names = (
-                "writeEnabled",
-                [reference] if asked.kind == "manifests" and ":" not in reference else [],
-            )
+            tagged = asked.kind == "manifests" and ":" not in reference
+            attribute, names = "writeEnabled", [reference] if tagged else []
         if names and asked.method != "PUT":
             names += self._related(repository, reference, deleting=asked.method == "DELETE")
-        return (
-            None
-            if self._locks.allows(attribute, repository, *names)
-            else refused(405, "REGISTRY_DISALLOWED_OPERATION", DISALLOWED)
-        )
+        return None if self._locks.allows(attribute, repository, *names) else DISALLOWED
 
     def tidy(self, repository: str) -> None:
         """Forget the attributes of tags and manifests that are no more."""
@@ -181,39 +182,30 @@ class AcrInterface:
 
     def _repository(self, asked: Asked) -> Answer:
         name = asked.repository
-        if not self._storage.exists(name):
-            return self._no_repository(name)
         manifests, tags = self._storage.manifests(name), self._storage.tags(name)
-        return (
-            200,
-            {
-                "registry": self._host,
-                "imageName": name,
-                "createdTime": _iso(min(self._storage.created(name), *(manifest.created for manifest in manifests))),
-                "lastUpdateTime": _iso(max(manifest.updated for manifest in manifests)),
-                "manifestCount": len(manifests),
-                "tagCount": len(tags),
-                "changeableAttributes": {**self._locks.of(name), "teleportEnabled": False},
-            },
-            {},
-        )
+        shown = {
+            "registry": self._host,
+            "imageName": name,
+            "createdTime": _iso(min(self._storage.created(name), *(manifest.created for manifest in manifests))),
+            "lastUpdateTime": _iso(max(manifest.updated for manifest in manifests)),
+            "manifestCount": len(manifests),
+            "tagCount": len(tags),
+            "changeableAttributes": {**self._locks.of(name), "teleportEnabled": False},
+        }
+        return 200, shown, {}
 
     def _delete_repository(self, asked: Asked) -> Answer:
         name = asked.repository
-        if not self._storage.exists(name):
-            return self._no_repository(name)
         digests = [manifest.digest for manifest in self._storage.manifests(name)]
         tags = [tag.name for tag in self._storage.tags(name)]
         if not self._locks.allows("deleteEnabled", name, *digests, *tags):
-            return refused(405, "REGISTRY_DISALLOWED_OPERATION", DISALLOWED)
+            return DISALLOWED
         self._storage.delete_repository(name)
         self._locks.forget(name)
         return 202, {"manifestsDeleted": digests, "tagsDeleted": tags}, {}
 
     def _tags(self, asked: Asked) -> Answer:
         name = asked.repository
-        if not self._storage.exists(name):
-            return self._no_repository(name)
         tags = [
             tag
             for tag in self._storage.tags(name)
@@ -227,24 +219,22 @@ class AcrInterface:
     def _tag(self, asked: Asked) -> Answer:
         tag = self._storage.tag(asked.repository, asked.reference)
         if tag is None:
-            return self._no_tag(asked)
+            return _no_tag(asked)
         shown = self._tag_shape(asked.repository, tag)
         return 200, {"registry": self._host, "imageName": asked.repository, "tag": shown}, {}
 
     def _untag(self, asked: Asked) -> Answer:
         name, tag = asked.repository, asked.reference
         if self._storage.tag(name, tag) is None:
-            return self._no_tag(asked)
+            return _no_tag(asked)
         if not self._locks.allows("deleteEnabled", name, tag):
-            return refused(405, "REGISTRY_DISALLOWED_OPERATION", DISALLOWED)
+            return DISALLOWED
         self._storage.untag(name, tag)
         self._locks.forget(name, tag)
         return 202, {}, {}
 
     def _manifests(self, asked: Asked) -> Answer:
         name = asked.repository
-        if not self._storage.exists(name):
-            return self._no_repository(name)
         manifests = [
             one for one in self._storage.manifests(name) if self._locks.allows("listEnabled", name, one.digest)
         ]
@@ -255,7 +245,8 @@ class AcrInterface:
     def _manifest(self, asked: Asked) -> Answer:
         found = self._storage.manifest(asked.repository, asked.reference)
         if found is None:
-            return self._no_manifest(asked)
+            message = f"manifest {asked.reference} is not found"
+            return refused(404, "MANIFEST_UNKNOWN", message, {"name": asked.reference})
         shown = self._manifest_shape(asked.repository, found)
         if found.children:
             shown["references"] = [
@@ -305,18 +296,9 @@ class AcrInterface:
         }
         return {key: value for key, value in shape.items() if value is not None}
 
-    def _no_repository(self, name: str) -> Answer:
-        return refused(404, "NAME_UNKNOWN", "repository name not known to registry", {"name": name})
 
-    def _no_tag(self, asked: Asked) -> Answer:
-        if not self._storage.exists(asked.repository):
-            return self._no_repository(asked.repository)
-        return refused(404, "TAG_UNKNOWN", "the specified tag does not exist", {"name": asked.reference})
-
-    def _no_manifest(self, asked: Asked) -> Answer:
-        if not self._storage.exists(asked.repository):
-            return self._no_repository(asked.repository)
-        return refused(404, "MANIFEST_UNKNOWN", f"manifest {asked.reference} is not found", {"name": asked.reference})
+def _no_tag(asked: Asked) -> Answer:
+    return refused(404, "TAG_UNKNOWN", "the specified tag does not exist", {"name": asked.reference})
 
 
 def _page(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import contextlib
 import ipaddress
 import json
 import logging
@@ -21,7 +20,17 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from aml_emulator.identity import RegistryAccess, TokenError, Tokens
-from aml_emulator.network import BadHeadError, Head, connect, join_streams, parse_head, read_target, split_target
+from aml_emulator.network import (
+    NO_HEAD,
+    BadHeadError,
+    Head,
+    connect,
+    join_streams,
+    linger,
+    parse_head,
+    read_target,
+    split_target,
+)
 from aml_emulator.registry.acr import AcrInterface, Answer, refused
 from aml_emulator.registry.requests import Asked, plain_target, read_request, read_scope
 
@@ -31,10 +40,7 @@ TOKEN_USER = "00000000-0000-0000-0000-000000000000"  # noqa: S105 - a user's nam
 """Who signs in with a refresh token as the password."""
 
 HEAD_TIMEOUT_SECONDS = 75.0
-LINGER_SECONDS = 30.0
-LINGER_BYTES = 1 << 30
 MAX_FORM_BYTES = 64 * 1024
-_CHUNK_BYTES = 256 * 1024
 
 
 class RegistryFront:
@@ -68,8 +74,8 @@ class RegistryFront:
             else:
                 await _send(writer, *answer, with_body=head.method != "HEAD")
                 if not own and head.method in ("PUT", "PATCH", "POST"):
-                    await _linger(reader)
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BadHeadError) as error:
+                    await linger(reader)
+        except NO_HEAD as error:
             logger.debug("a registry connection without a request: %r", error)
         except OSError as error:
             logger.warning("a registry connection was interrupted: %s", error)
@@ -108,7 +114,7 @@ class RegistryFront:
 
     def _check(self, head: Head, asked: Asked) -> Answer | None:
         """Return the challenge to a request whose token does not allow it, or None."""
-        scheme, _, value = _header(head, "authorization").partition(" ")
+        scheme, _, value = (head.header("authorization") or "").partition(" ")
         if scheme.lower() == "basic":
             try:
                 self._verify_basic(*_user_and_password(head))
@@ -174,7 +180,7 @@ class RegistryFront:
     def _challenge(self, head: Head, asked: Asked, message: str, error: str) -> Answer:
         """Return 401 with the address of the token service, as the client reached it."""
         scope = " ".join(one.text for one in asked.needed)
-        realm = _loopback_host(_header(head, "host")) or self._host
+        realm = _loopback_host(head.header("host") or "") or self._host
         challenge = f'Bearer realm="https://{realm}/oauth2/token",service="{self._host}"'
         challenge += (f',scope="{scope}"' if scope else "") + (f',error="{error}"' if error else "")
         detail = [
@@ -188,22 +194,15 @@ class RegistryFront:
     async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         streams = await connect("127.0.0.1", self._port)
         dropped = ("connection", "keep-alive", "authorization")
-        lines = [f"{head.method} {plain_target(head.target)} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in head.headers if name.lower() not in dropped]
-        lines += ["X-Forwarded-Proto: https", "Connection: close", "", ""]
-        streams[1].write("\r\n".join(lines).encode("latin-1"))
+        streams[1].write(head.encoded(plain_target(head.target), "X-Forwarded-Proto: https", without=dropped))
         await join_streams((reader, writer), streams)
         if head.method == "DELETE":
             await asyncio.to_thread(self._acr.tidy, read_request(head.method, head.target).repository)
 
 
-def _header(head: Head, name: str) -> str:
-    return next((value for key, value in head.headers if key.lower() == name), "")
-
-
 def _user_and_password(head: Head) -> tuple[str, str]:
     """Return what basic authentication says; two empty texts where there is none."""
-    scheme, _, value = _header(head, "authorization").partition(" ")
+    scheme, _, value = (head.header("authorization") or "").partition(" ")
     if scheme.lower() != "basic":
         return "", ""
     try:
@@ -226,19 +225,10 @@ def _loopback_host(host: str) -> str:
 
 
 async def _small_body(head: Head, reader: asyncio.StreamReader) -> bytes:
-    length = _header(head, "content-length") or "0"
+    length = head.header("content-length") or "0"
     if not length.isdecimal() or int(length) > MAX_FORM_BYTES:
         raise BadHeadError("not the length of a form")
     return await reader.readexactly(int(length))
-
-
-async def _linger(reader: asyncio.StreamReader) -> None:
-    """Read the rest of a request: an early close could lose the answer."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(LINGER_SECONDS):
-            left = LINGER_BYTES
-            while left > 0 and (data := await reader.read(_CHUNK_BYTES)):
-                left -= len(data)
 
 
 async def _send(

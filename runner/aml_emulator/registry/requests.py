@@ -7,7 +7,7 @@ generated client of azure-containerregistry.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qs, quote, unquote
 
 from aml_emulator.identity import REPOSITORY_ACTIONS, RegistryAccess
@@ -59,9 +59,9 @@ def read_request(method: str, target: str) -> Asked:
     asked = Asked(method=method, path=path, query=query)
     if path in ("/v2/_catalog", "/acr/v1/_catalog"):
         interface = "v2" if path.startswith("/v2") else "acr"
-        return Asked(method=method, path=path, query=query, interface=interface, kind="_catalog", needed=(_CATALOG,))
+        return replace(asked, interface=interface, kind="_catalog", needed=(_CATALOG,))
     if path in ("/v2", "/v2/"):
-        return Asked(method=method, path=path, query=query, interface="v2")
+        return replace(asked, interface="v2")
     interface, actions = ("v2", _V2_ACTIONS) if path.startswith("/v2/") else ("acr", _ACR_ACTIONS)
     found = (_V2 if interface == "v2" else _ACR).fullmatch(path)
     if found is None or ".." in path.split("/"):
@@ -70,10 +70,8 @@ def read_request(method: str, target: str) -> Asked:
     needed = [RegistryAccess(name=repository, actions=frozenset({actions.get(method, "push")}))]
     if interface == "v2" and "from" in query:
         needed.append(RegistryAccess(name=query["from"], actions=frozenset({"pull"})))
-    return Asked(
-        method=method,
-        path=path,
-        query=query,
+    return replace(
+        asked,
         interface=interface,
         repository=repository,
         kind=found["kind"] or "",
