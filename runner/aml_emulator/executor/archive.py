@@ -9,7 +9,8 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import IO
 
 from aml_emulator.executor.layout import UnsafePathError, safe_relative
@@ -50,9 +51,9 @@ def folder_entry(path: str) -> Entry:
     return Entry(path=path, mode=0o777)
 
 
-def file_entry(path: str, data: bytes) -> Entry:
+def file_entry(path: str, data: bytes, *, mode: int = 0o644) -> Entry:
     """Return a file of ours, readable by all."""
-    return Entry(path=path, mode=0o644, size=len(data), read=lambda: (data,))
+    return Entry(path=path, mode=mode, size=len(data), read=lambda: (data,))
 
 
 def blob_entries(
@@ -81,13 +82,9 @@ def blob_entries(
             raise UnsafePathError(f"{folder.prefix!r} is a folder, and a uri_file input needs a file")
         relative = item.name or name.rpartition("/")[2]
         path = target if single else f"{target}/{safe_relative(relative)}"
-        yield Entry(path=path, mode=0o755, size=item.size, read=_reader(blobs, folder.container, name))
+        yield Entry(path=path, mode=0o755, size=item.size, read=partial(blobs.read, folder.container, name))
     if not found:
         raise ContentError(f"There is nothing stored at {folder.container}/{folder.prefix}")
-
-
-def _reader(blobs: BlobStore, container: str, name: str) -> Callable[[], Iterator[bytes]]:
-    return lambda: blobs.read(container, name)
 
 
 def tar_stream(entries: Iterable[Entry]) -> Iterator[bytes]:
@@ -133,7 +130,7 @@ def _member(entry: Entry, fetched: Future[bytes] | None) -> Iterator[bytes]:
 
 
 class ChunkReader(io.RawIOBase):
-    """A readable file over chunks of bytes."""
+    """A readable file over chunks of bytes, which cannot be rewound."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -152,24 +149,6 @@ class ChunkReader(io.RawIOBase):
         target[:size] = self._rest[:size]
         self._rest = self._rest[size:]
         return size
-
-
-class _MemberReader(io.RawIOBase):
-    """A member of a tar stream as a file that says truly that it cannot be rewound."""
-
-    def __init__(self, member: IO[bytes]) -> None:
-        self._member = member
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-    def readinto(self, target: memoryview) -> int:  # type: ignore[override]
-        data = self._member.read(len(target))
-        target[: len(data)] = data
-        return len(data)
 
 
 def capture(
@@ -201,27 +180,19 @@ def capture(
     return _Capture(blobs=blobs, target=target, base=base, on_file=on_file, skip=skip).run(chunks)
 
 
+@dataclass(kw_only=True)
 class _Capture:
     """The state of one :func:`capture`."""
 
-    def __init__(
-        self,
-        *,
-        blobs: BlobStore,
-        target: Folder,
-        base: str,
-        on_file: Callable[[str, int], None],
-        skip: Callable[[str, tarfile.TarInfo], bool],
-    ) -> None:
-        self._skip = skip
-        self._blobs = blobs
-        self._target = target
-        self._base = base
-        self._on_file = on_file
-        self._stored: dict[str, int] = {}
-        self._links: list[tuple[str, str]] = []
-        self._pending: deque[tuple[str, int, Future[None]]] = deque()
-        self._notes: list[str] = []
+    blobs: BlobStore
+    target: Folder
+    base: str
+    on_file: Callable[[str, int], None]
+    skip: Callable[[str, tarfile.TarInfo], bool]
+    stored: dict[str, int] = field(default_factory=dict)
+    links: list[tuple[str, str]] = field(default_factory=list)
+    pending: deque[tuple[str, int, Future[None]]] = field(default_factory=deque)
+    notes: list[str] = field(default_factory=list)
 
     def run(self, chunks: Iterator[bytes]) -> tuple[str, ...]:
         reader = io.BufferedReader(ChunkReader(chunks), buffer_size=1024 * 1024)
@@ -235,32 +206,34 @@ class _Capture:
             self._copy_links()
         # The data after the archive's end mark is read too: only then is the connection free again.
         deque(chunks, maxlen=0)
-        return tuple(self._notes)
+        return tuple(self.notes)
 
     def _take(self, archive: tarfile.TarFile, member: tarfile.TarInfo, pool: ThreadPoolExecutor) -> None:
         path = self._relative(member.name)
-        if member.isdir() or self._skip(path, member):
+        if member.isdir() or self.skip(path, member):
             return
         if (why := _no_blob(self._blob_name(path))) is not None:
-            self._notes.append(f"{_printable(self._named(path))} {why} and was left out")
+            self.notes.append(f"{_printable(self._named(path))} {why} and was left out")
             return
         if member.islnk():
-            self._links.append((path, self._relative(member.linkname)))
+            self.links.append((path, self._relative(member.linkname)))
         elif member.issym():
-            self._links.append((path, _link_target(path, member.linkname)))
+            self.links.append((path, _link_target(path, member.linkname)))
         elif member.isreg():
             content = archive.extractfile(member)
             if content is None:
                 raise tarfile.ReadError(f"{member.name} has no content")
             if member.size > SMALL_BYTES:
-                self._store(path, io.BufferedReader(_MemberReader(content)), member.size)
+                # A member of a stream says that it can be rewound, which fails.
+                chunks = iter(partial(content.read, SMALL_BYTES), b"")
+                self._store(path, io.BufferedReader(ChunkReader(chunks)), member.size)
                 self._done(path, member.size)
                 return
             job = pool.submit(self._store, path, io.BytesIO(content.read()), member.size)
-            self._pending.append((path, member.size, job))
+            self.pending.append((path, member.size, job))
             self._drain(WINDOW)
         else:
-            self._notes.append(f"{self._named(path)} is not a regular file and was left out")
+            self.notes.append(f"{self._named(path)} is not a regular file and was left out")
 
     @staticmethod
     def _relative(name: str) -> str:
@@ -269,46 +242,46 @@ class _Capture:
         return safe_relative(inner) if inner else ""
 
     def _named(self, path: str) -> str:
-        return posixpath.join(*(part for part in (self._base, path) if part)) if self._base or path else ""
+        return posixpath.join(*(part for part in (self.base, path) if part)) if self.base or path else ""
 
     def _blob_name(self, path: str) -> str:
         named = self._named(path)
-        return self._target.name_of(named) if named else self._target.prefix.strip("/")
+        return self.target.name_of(named) if named else self.target.prefix.strip("/")
 
     def _store(self, path: str, content: IO[bytes], size: int) -> None:
-        self._blobs.write(self._target.container, self._blob_name(path), content, size)
+        self.blobs.write(self.target.container, self._blob_name(path), content, size)
 
     def _done(self, path: str, size: int) -> None:
-        self._stored[path] = size
-        self._on_file(self._named(path), size)
+        self.stored[path] = size
+        self.on_file(self._named(path), size)
 
     def _drain(self, room: int) -> None:
-        while len(self._pending) > room:
-            path, size, job = self._pending.popleft()
+        while len(self.pending) > room:
+            path, size, job = self.pending.popleft()
             job.result()
             self._done(path, size)
 
     def _copy_links(self) -> None:
         """Store links as copies of what they lead to, also by way of other links."""
-        left = self._links
+        left = self.links
         while left:
             waiting = []
             for path, goal in left:
-                if goal in self._stored:
+                if goal in self.stored:
                     self._copy(goal, path)
                 else:
                     waiting.append((path, goal))
             if len(waiting) == len(left):
                 break
             left = waiting
-        self._notes += [
+        self.notes += [
             f"{self._named(path)} links outside of its folder or to a folder and was left out" for path, _ in left
         ]
 
     def _copy(self, source: str, path: str) -> None:
-        size = self._stored[source]
+        size = self.stored[source]
         with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as spool:
-            for chunk in self._blobs.read(self._target.container, self._blob_name(source)):
+            for chunk in self.blobs.read(self.target.container, self._blob_name(source)):
                 spool.write(chunk)
             spool.seek(0)
             self._store(path, spool, size)

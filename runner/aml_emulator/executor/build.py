@@ -214,12 +214,10 @@ class ImageBuilder:
         if build.context is not None:
             return archive.tar_stream(self._context_entries(build, build.context, waiter))
         files = self._conda_files(build, waiter)
-        modes = {MICROMAMBA: 0o755}
-        entries = (
-            archive.Entry(path=name, mode=modes.get(name, 0o644), size=len(data), read=lambda data=data: (data,))  # type: ignore[misc]
+        return archive.tar_stream(
+            archive.file_entry(name, data, mode=0o755 if name == MICROMAMBA else 0o644)
             for name, data in files.items()
         )
-        return archive.tar_stream(entries)
 
     def _context_entries(self, build: BuildSpec, folder: Folder, waiter: BuildWaiter) -> Iterator[archive.Entry]:
         """Yield the files of a build context that ``.dockerignore`` does not exclude."""
@@ -229,7 +227,7 @@ class ImageBuilder:
         if not text:
             raise archive.ContentError(f"The build context of {build.title} has no {dockerfile}")
         text = for_engine(text, self._settings)
-        yield archive.Entry(path=dockerfile, mode=0o644, size=len(text), read=lambda: (text,))
+        yield archive.file_entry(dockerfile, text)
         for entry in archive.blob_entries(self._blobs, folder, ""):
             waiter.go_on()
             name = entry.path.lstrip("/")

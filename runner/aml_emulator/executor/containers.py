@@ -196,7 +196,7 @@ class Logs:
         self._spec = spec
         self._blobs = blobs
         self._sink = sink
-        self._told: set[str] = set(ranks.log_paths(spec))
+        self._reported: set[str] = set(ranks.log_paths(spec))
 
     def begin(self) -> None:
         """Create the run's first logs and report them: the run counts as begun."""
@@ -206,11 +206,11 @@ class Logs:
 
     def append(self, path: str, data: bytes) -> None:
         """Add *data* to a log; a log that exists only with content is reported then."""
-        if path not in self._told and not data:
+        if path not in self._reported and not data:
             return
         self._blobs.append(self._spec.artifacts.container, self._spec.artifacts.name_of(path), data)
-        if path not in self._told:
-            self._told.add(path)
+        if path not in self._reported:
+            self._reported.add(path)
             self._sink.log(path)
 
     def stored(self, path: str) -> int:
@@ -221,13 +221,13 @@ class Logs:
     def resume(self, node: int, engine: Engine, container_id: str) -> OutputReader:
         """Resume a node's main output; see :func:`aml_emulator.executor.logs.resume`."""
         path, place = node_log(self._spec, node), self._spec.artifacts
-        if path not in self._told and not self.stored(path):
+        if path not in self._reported and not self.stored(path):
             return OutputReader(
                 engine.output(container_id, follow=True),
                 partial(self.append, path),
                 whole=lambda: engine.output(container_id, follow=False),
             )
-        self._told.add(path)
+        self._reported.add(path)
         return resume(
             engine,
             container_id,
@@ -237,7 +237,7 @@ class Logs:
             append=partial(self.append, path),
         )
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report the run's first logs again."""
         for path in ranks.log_paths(self._spec):
             self._sink.log(path)

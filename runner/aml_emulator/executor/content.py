@@ -95,7 +95,9 @@ class Content:
                     stream = get(self._plan.output_path(item))
                     if stream is not None:
                         written = True
-                        yield from archive.capture(stream, blobs=self._blobs, target=item.location, on_file=_unheard)
+                        yield from archive.capture(
+                            stream, blobs=self._blobs, target=item.location, on_file=_unrecorded
+                        )
                 if not written:
                     yield f"The output {item.name} was not written by the job."
                     continue
@@ -134,7 +136,7 @@ class Content:
         return notes
 
 
-def _unheard(_path: str, _size: int) -> None:
+def _unrecorded(_path: str, _size: int) -> None:
     """Files of outputs and inputs are no artefacts of the run."""
 
 

@@ -10,15 +10,12 @@ import contextlib
 import logging
 import tarfile
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import docker
-from docker.errors import (
-    APIError,
-    NotFound,
-)
+from docker.errors import APIError, NotFound
 from docker.types import DeviceRequest, LogConfig
 
 from aml_emulator.executor.archive import ChunkReader
@@ -113,6 +110,7 @@ class Engine:
 
     def __init__(self, *, instance: str, container: str | None, emulator_alias: str) -> None:
         self._instance = instance
+        self._own = {"label": [f"{INSTANCE_LABEL}={instance}"]}
         self._container = container
         self._alias = emulator_alias
         self._client = docker.DockerClient.from_env(timeout=ENGINE_SECONDS, max_pool_size=64)
@@ -246,20 +244,15 @@ class Engine:
 
     def remove_volumes(self, run_id: str) -> None:
         """Remove the run's volumes; a failure is logged."""
-        for item in self._volumes(labels(self._instance, run_id)):
+        for item in self._volumes(self._filters(run_id)):
             self._remove_volume(str(item["Name"]))
 
-    def _volumes(self, wanted: Mapping[str, str]) -> list[dict[str, Any]]:
-        found = self._api.volumes(filters={"label": [f"{key}={value}" for key, value in wanted.items()]})
-        return list(found["Volumes"] or [])
+    def _volumes(self, filters: dict[str, Any]) -> list[dict[str, Any]]:
+        return list(self._api.volumes(filters=filters)["Volumes"] or [])
 
     def _remove_volume(self, name: str) -> None:
-        try:
+        with _removing("Volume", name):
             self._api.remove_volume(name)
-        except NotFound:
-            logger.debug("Volume %s was gone already", name)
-        except EngineFault as error:
-            logger.warning("Volume %s could not be removed: %s", name, fault_text(error))
 
     def start(self, container_id: str) -> None:
         """Start the container.
@@ -354,8 +347,7 @@ class Engine:
 
     def find(self, run_id: str) -> tuple[str, ...]:
         """Return the ids of the run's containers in any state, in the order of its nodes."""
-        wanted = [f"{key}={value}" for key, value in labels(self._instance, run_id).items()]
-        found = self._api.containers(all=True, filters={"label": wanted})
+        found = self._api.containers(all=True, filters=self._filters(run_id))
         return tuple(
             str(item["Id"]) for item in sorted(found, key=lambda item: int(item["Labels"].get(NODE_LABEL, 0)))
         )
@@ -367,45 +359,33 @@ class Engine:
 
     def remove(self, container_id: str) -> None:
         """Remove the container and its anonymous volumes; a failure is logged."""
-        try:
+        with _removing("Container", container_id):
             self._api.remove_container(container_id, force=True, v=True)
-        except NotFound:
-            logger.debug("Container %s was gone already", container_id)
-        except EngineFault as error:
-            if "already in progress" not in fault_text(error):
-                logger.warning("Container %s could not be removed: %s", container_id, fault_text(error))
 
     def remove_network(self, network_id: str) -> None:
         """Take the emulator off the network and remove it; a failure is logged."""
-        try:
+        with _removing("Network", network_id, gone=lambda: self.networks.remove(network_id)):
             if self._container is not None:
                 self._disconnect(self._container, network_id)
             self._api.remove_network(network_id)
-            self.networks.remove(network_id)
-        except NotFound:
-            logger.debug("Network %s was gone already", network_id)
-            self.networks.remove(network_id)
-        except EngineFault as error:
-            logger.warning("Network %s could not be removed: %s", network_id, fault_text(error))
 
     def sweep(self, *, keep: frozenset[str]) -> None:
         """Remove this emulator's containers, networks and volumes but those of *keep*."""
-        own = {"label": [f"{INSTANCE_LABEL}={self._instance}"]}
         networks = self._own_networks()
         self.networks.load(networks)
-        for item in self._api.containers(all=True, filters=own):
+        for item in self._api.containers(all=True, filters=self._own):
             if item["Labels"].get(RUN_LABEL) not in keep:
                 self.remove(str(item["Id"]))
         for item in networks:
             if item["Labels"].get(RUN_LABEL) not in keep:
                 self.remove_network(str(item["Id"]))
-        for item in self._volumes({INSTANCE_LABEL: self._instance}):
+        for item in self._volumes(self._own):
             if (item["Labels"] or {}).get(RUN_LABEL) not in keep:
                 self._remove_volume(str(item["Name"]))
 
     def _own_networks(self) -> list[dict[str, Any]]:
         """Return the networks of all jobs of this emulator, as the engine describes them."""
-        return list(self._api.networks(filters={"label": f"{INSTANCE_LABEL}={self._instance}"}))
+        return list(self._api.networks(filters=self._own))
 
     def remove_networks(self, run_id: str) -> None:
         """Remove the run's networks."""
@@ -420,8 +400,11 @@ class Engine:
                 raise
 
     def _networks(self, run_id: str) -> list[str]:
-        wanted = [f"{key}={value}" for key, value in labels(self._instance, run_id).items()]
-        return [str(item["Id"]) for item in self._api.networks(filters={"label": wanted})]
+        return [str(item["Id"]) for item in self._api.networks(filters=self._filters(run_id))]
+
+    def _filters(self, run_id: str) -> dict[str, list[str]]:
+        """Return the engine's filters for what belongs to a run."""
+        return {"label": [f"{key}={value}" for key, value in labels(self._instance, run_id).items()]}
 
     def _name(self, run_id: str) -> str:
         """Return a name that two emulators on one engine do not share."""
@@ -432,6 +415,20 @@ class Engine:
             if self._gpus is None:
                 self._gpus = "nvidia" in (self._api.info().get("Runtimes") or {})
             return self._gpus
+
+
+@contextlib.contextmanager
+def _removing(kind: str, name: str, *, gone: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Log how a removal fails. *gone* is called once the thing does not exist."""
+    try:
+        yield
+    except NotFound:
+        logger.debug("%s %s was gone already", kind, name)
+    except EngineFault as error:
+        if "already in progress" not in fault_text(error):
+            logger.warning("%s %s could not be removed: %s", kind, name, fault_text(error))
+        return
+    gone()
 
 
 class InitMissingError(Exception):

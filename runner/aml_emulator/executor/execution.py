@@ -47,7 +47,7 @@ def has_begun(blobs: BlobStore, spec: RunSpec) -> bool:
 @dataclass(frozen=True, kw_only=True)
 class _Result:
     status: Ending
-    error: RunError | None
+    error: RunError | None = None
 
 
 class JobExecution:
@@ -278,7 +278,7 @@ class JobExecution:
 
     def _ended(self, exit_: ContainerExit) -> _Result:
         if exit_.code == 0:
-            return _Result(status="Completed", error=None)
+            return _Result(status="Completed")
         why = f"Execution failed. {exit_.who} exited with status code {exit_.code}."
         if exit_.ended.out_of_memory:
             why += " It was killed because the memory ran out."
@@ -295,7 +295,7 @@ class JobExecution:
         if self._stop_reason == "lost":
             return _Result(status="Failed", error=self._stop_error)
         if self._stop_reason != "timeout":
-            return _Result(status="Canceled", error=None)
+            return _Result(status="Canceled")
         seconds = self.spec.timeout_seconds or 0
         message = f"The job ran longer than its limits.timeout of {seconds:g} seconds, and was canceled."
         return _Result(status="Canceled", error=RunError(code="UserError", message=message))
@@ -309,7 +309,7 @@ class JobExecution:
             message = f"Of the job's {self.spec.nodes} nodes {len(ids)} are left; the others vanished meanwhile."
             raise RunFailedError(RunError(code="SystemError", message=message))
         self._engine.join_network(self.spec.run_id)
-        self._logs.tell()
+        self._logs.report()
         outputs = self._followed([self._logs.resume(node, self._engine, one) for node, one in enumerate(ids)])
         with abandoned_on_error(self._outputs):
             go_again(self.spec, self._engine, ids, layout.no_proxy(self.spec, node_names(self.spec)))

@@ -72,12 +72,9 @@ class Images:
         Raises:
             ImageUnavailableError: it is not there and cannot be pulled.
         """
-        try:
-            self._client.images.get(reference)
-        except ImageNotFound:
-            logger.info("Pulling %s", reference)
-        else:
+        if self.has(reference):
             return
+        logger.info("Pulling %s", reference)
         repository, _, tag = reference.partition("@") if "@" in reference else reference.rpartition(":")
         try:
             for line in self._api.pull(repository, tag=tag, stream=True, decode=True):
@@ -147,9 +144,11 @@ class Images:
             # A step may say nothing for as long as it likes.
             timeout=(PING_SECONDS, None),
         )
-        if not response.ok:
+        try:
+            response.raise_for_status()
+        except HTTPError as error:
             with response:
-                create_api_error_from_http_exception(_http_error(response))
+                create_api_error_from_http_exception(error)
         return BuildOutput(response)
 
     def remove_built(self) -> None:
@@ -160,11 +159,3 @@ class Images:
                     self._api.remove_image(tag)
                 except EngineFault as error:
                     logger.warning("The image %s could not be removed: %s", tag, fault_text(error))
-
-
-def _http_error(response: Response) -> HTTPError:
-    try:
-        response.raise_for_status()
-    except HTTPError as error:
-        return error
-    raise ValueError(f"no error: {response.status_code}")

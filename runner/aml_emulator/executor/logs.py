@@ -75,11 +75,6 @@ class LogPump:
                 view = view[room:]
                 self._changed.notify_all()
 
-    def feed_all(self, chunks: Iterable[bytes]) -> None:
-        """Take every chunk until there is no more."""
-        for chunk in chunks:
-            self.feed(chunk)
-
     def tail(self) -> str:
         """Return the last lines of the output, at most ``TAIL_LINES`` and ``TAIL_BYTES``."""
         with self._changed:
@@ -201,7 +196,8 @@ class OutputReader:
 
     def _read(self) -> None:
         try:
-            self._pump.feed_all(self._stream)
+            for chunk in self._stream:
+                self._pump.feed(chunk)
         except (*EngineFault, OSError) as error:
             logger.warning("The output of a container was interrupted: %s", error)
         finally:

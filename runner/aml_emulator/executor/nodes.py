@@ -12,7 +12,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
@@ -188,12 +188,9 @@ class Fleet:
             known = self._clusters.get(name)
             if known is None:
                 return None
-            nodes = tuple(
-                Node(id=node.id, state=node.state, since=node.since, run_id=node.run_id) for node in known.nodes
-            )
             return ClusterView(
                 scale=known.scale,
-                nodes=nodes,
+                nodes=tuple(replace(node) for node in known.nodes),
                 queue=tuple(known.queue),
                 waited_for=sum(known.queue.values()),
                 changed=known.changed,

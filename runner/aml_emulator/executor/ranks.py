@@ -112,8 +112,8 @@ def first_files(spec: RunSpec, node: int) -> tuple[Entry, ...]:
         return ()
     outputs = [archive.file_entry(launch.output_path(one.rank), b"") for one in processes(spec) if one.node == node]
     if spec.launcher == "mpi":
-        outputs.append(_program(launch.AGENT, launch.AGENT_SCRIPT))
-        outputs.append(_program(launch.RANK, launch.RANK_SCRIPT))
+        outputs.append(archive.file_entry(launch.AGENT, launch.AGENT_SCRIPT.encode(), mode=0o755))
+        outputs.append(archive.file_entry(launch.RANK, launch.RANK_SCRIPT.encode(), mode=0o755))
     return (archive.folder_entry(launch.FOLDER), *outputs)
 
 
@@ -190,8 +190,3 @@ def reserved(spec: RunSpec) -> frozenset[str]:
 
 def _exports(variables: Mapping[str, str]) -> bytes:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()).encode()
-
-
-def _program(path: str, text: str) -> Entry:
-    data = text.encode()
-    return Entry(path=path, mode=0o755, size=len(data), read=lambda: (data,))

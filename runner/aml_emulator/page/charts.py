@@ -23,7 +23,7 @@ EXTREME = 1e290
 FINEST = 1e-9
 """Ranges beyond or narrower than these, the latter as a share of the values, are labelled at their ends alone."""
 
-TOLD = 6
+ODD_SHOWN = 6
 """At most so many positions of odd values are written as text."""
 
 
@@ -210,6 +210,6 @@ def _summary(series: Series, unit: str) -> str:
 def _odd(series: Series, unit: str) -> str:
     if not series.odd_count:
         return ""
-    told = [f"{text(value)} at {unit} {text(x)}" for x, value in series.odd[:TOLD]]
-    more = series.odd_count - len(told)
-    return "No finite numbers: " + ", ".join(told) + (f", and {more} more" if more > 0 else "") + "."
+    shown = [f"{text(value)} at {unit} {text(x)}" for x, value in series.odd[:ODD_SHOWN]]
+    more = series.odd_count - len(shown)
+    return "No finite numbers: " + ", ".join(shown) + (f", and {more} more" if more > 0 else "") + "."

@@ -301,12 +301,12 @@ def exports_of_runconfig(config: Mapping[str, Any]) -> str:
         if not NAME.fullmatch(variable):
             raise InvalidError(f"'{variable}' cannot be the name of a variable.")
     lines = "".join(f'export {variable}="${{{{inputs.{name}}}}}"; ' for variable, name in given)
-    told = [
+    read = [
         f"{item.get('environmentVariableName') or name}:{str(item.get('mechanism') or 'mount').lower()}"
         for name, item in (config.get("data") or {}).items()
         if name in dataset_references(config)
     ]
-    return lines + (f'export {DATASETS}="{",".join(told)}"; ' if told else "")
+    return lines + (f'export {DATASETS}="{",".join(read)}"; ' if read else "")
 
 
 def _input(datastore: Any, path: Any, mode: str) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from aml_emulator.executor.logs import LogPump, flush_interval, stored_prefix
 def test_everything_is_stored_in_order_and_without_a_newline_at_the_end() -> None:
     stored: list[bytes] = []
     pump = LogPump(stored.append)
-    pump.feed_all([b"one\n", b"two\nthr", b"ee"])
+    for chunk in (b"one\n", b"two\nthr", b"ee"):
+        pump.feed(chunk)
     pump.close()
     assert b"".join(stored) == b"one\ntwo\nthree"
     assert pump.tail() == "one\ntwo\nthree"
@@ -23,7 +24,8 @@ def test_everything_is_stored_in_order_and_without_a_newline_at_the_end() -> Non
 def test_what_is_stored_already_is_skipped_but_part_of_the_tail() -> None:
     stored: list[bytes] = []
     pump = LogPump(stored.append, skip=5)
-    pump.feed_all([b"ab", b"cdefg", b"h"])
+    for chunk in (b"ab", b"cdefg", b"h"):
+        pump.feed(chunk)
     pump.close()
     assert b"".join(stored) == b"fgh"
     assert pump.tail() == "abcdefgh"
