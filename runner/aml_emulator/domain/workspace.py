@@ -178,7 +178,7 @@ class Workspace:
         raise NotFoundError(f"{asset.kind or 'asset'} '{asset.name}', version '{asset.version}'")
 
     def address(self, folder: Folder) -> str:
-        """Return the address of a place: in a datastore if one has it, else as a blob."""
+        """Return the address of a place: in its datastore, if there is one, else its URL."""
         return self.datastore_uri(folder) or self.blobs.url(folder.container, folder.prefix)
 
     def datastore_uri(self, folder: Folder) -> str | None:

@@ -54,7 +54,7 @@ class Head:
         """Return the head for another server, for one request on its connection.
 
         Args:
-            target: in place of its own.
+            target: replaces that of the head.
             more: further lines.
             without: names of headers to leave out, in lower case.
         """
