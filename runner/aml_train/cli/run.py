@@ -36,11 +36,16 @@ _JOB_ORDER: Final = (
 def validate(project: ProjectOptions) -> None:
     """Check the configuration and the job; report every fault.
 
-    Each fault is one line, `file:line: what: why; remedy`. No service is contacted.
+    Each fault is one line, `file:line: what: why; remedy`. Imports of the job's command and of the tests that neither the
+    image's packages nor the code have are warnings. No service is contacted.
     """
+    from aml_train.image import missing_imports
+
     loaded = project.load()
     for notice in loaded.notices:
         click.echo(f"note: {notice}", err=True)
+    for warning in missing_imports(loaded):
+        click.echo(f"warning: {warning}", err=True)
     click.echo(f"valid: {loaded.describe()}")
 
 

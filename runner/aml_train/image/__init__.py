@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from aml_train.image.ensure import build_and_probe as build_and_probe
     from aml_train.image.ensure import ensure_image as ensure_image
     from aml_train.image.ensure import find_image as find_image
+    from aml_train.image.imports.check import missing_imports as missing_imports
+    from aml_train.image.imports.sources import STANDARD as STANDARD
+    from aml_train.image.imports.sources import Code as Code
+    from aml_train.image.imports.sources import imports_of as imports_of
+    from aml_train.image.imports.sources import needed_by as needed_by
+    from aml_train.image.imports.sources import parse_source as parse_source
     from aml_train.image.inputs import BaseImage as BaseImage
     from aml_train.image.inputs import ImageInputs as ImageInputs
     from aml_train.image.leftovers import sweep_leftovers as sweep_leftovers
@@ -57,6 +63,12 @@ _MODULES = {
     "build_and_probe": "ensure",
     "ensure_image": "ensure",
     "find_image": "ensure",
+    "missing_imports": "imports.check",
+    "STANDARD": "imports.sources",
+    "Code": "imports.sources",
+    "imports_of": "imports.sources",
+    "needed_by": "imports.sources",
+    "parse_source": "imports.sources",
     "BaseImage": "inputs",
     "BaseResolver": "collect",
     "ImageInputs": "inputs",
