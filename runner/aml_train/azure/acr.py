@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 import requests
 
@@ -130,7 +129,7 @@ class AcrLogin:
         return answer_of(response, fail, fail).text("refresh_token")
 
 
-_COMPUTE_API: Final = "2024-10-01-preview"
+_WORKSPACES_API: Final = "2024-10-01-preview"
 _REGISTRY_API: Final = "2023-07-01"
 _ROLES_API: Final = "2022-04-01"
 #: What pulling takes (https://learn.microsoft.com/azure/container-registry/container-registry-roles): a control-plane action, and in
@@ -328,12 +327,11 @@ def _principals(rest: AzureRest, compute: str | None) -> tuple[str, list[str]]:
     """Return the puller, ``compute NAME`` or ``workspace``, and its object ids."""
     name = (compute or "").removeprefix("azureml:")
     if name and "/" not in name and name != "serverless":
-        params = {"api-version": _COMPUTE_API}
-        found = rest.read(rest.arm(f"/computes/{quote(name)}"), f"Looking for the compute {name}", params=params)
+        found = rest.find_compute(name)
         if found is not None and (ids := _identities(found)):
             return f"compute {name}", ids
     what = f"Looking for the workspace {rest.workspace.name}"
-    workspace = rest.read(rest.arm(""), what, params={"api-version": _COMPUTE_API})
+    workspace = rest.read(rest.arm(""), what, params={"api-version": _WORKSPACES_API})
     return "workspace", [] if workspace is None else _identities(workspace)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 from aml_train.azure.names import nearest_of
 from aml_train.azure.sdk_v2 import AzureV2, brief, translate
@@ -141,7 +140,6 @@ def _same_subnet(wanted: str | None, found: str) -> bool:
     return found.lower().endswith(f"/virtualnetworks/{vnet}/subnets/{subnet}".lower())
 
 
-API: Final = "2024-10-01-preview"
 PATIENCE_SECONDS: Final = 30 * 60.0
 """How long a cluster may take until it is there: Azure takes a minute or two."""
 
@@ -182,11 +180,6 @@ def ensure_cluster(service: AzureV2, cluster: ClusterConfig, *, listener: Listen
         _settled(service, cluster, listener=listener, clock=clock, wanted=True)
 
 
-def _read(service: AzureV2, cluster: ClusterConfig) -> Answer | None:
-    what = f"Looking for the compute {cluster.name}"
-    return service.read(service.arm(f"/computes/{quote(cluster.name)}"), what, params={"api-version": API})
-
-
 def _settled(
     service: AzureV2, cluster: ClusterConfig, *, listener: Listener, clock: Clock, wanted: bool = False
 ) -> Answer | None:
@@ -201,7 +194,7 @@ def _settled(
     polls = iter(_POLLS)
     pause = _POLLS[-1]
     while True:
-        found = _read(service, cluster)
+        found = service.find_compute(cluster.name)
         state = (None if found is None else found.optional_text("properties.provisioningState")) or "Succeeded"
         if found is None and not wanted:
             return None
@@ -238,22 +231,15 @@ def _check_size(service: AzureV2, cluster: ClusterConfig) -> None:
     Raises:
         InvalidError: there is none.
     """
-    place = service.workspace
     try:
-        location = service.location()
-        address = (
-            f"{service.cloud.arm}/subscriptions/{place.subscription_id}/providers/Microsoft.MachineLearningServices"
-            f"/locations/{location}/vmSizes"
-        )
-        known = service.read(address, "Listing the sizes", params={"api-version": API})
+        names = [size.text("name") for size in service.vm_sizes()]
     except ServiceError as error:
         if error.transient:
             raise
         return
-    names = [size.text("name") for size in known.each("value")] if known is not None else []
     if names and cluster.size.lower() not in {name.lower() for name in names}:
         near = nearest_of(cluster.size.upper(), (name.upper() for name in names))
-        raise InvalidError(f"{cluster.where}: there is no VM size {cluster.size!r} in {location}. {near}")
+        raise InvalidError(f"{cluster.where}: there is no VM size {cluster.size!r} in {service.location()}. {near}")
 
 
 def _put(service: AzureV2, cluster: ClusterConfig) -> None:

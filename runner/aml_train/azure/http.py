@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
@@ -367,6 +367,20 @@ class AzureHttp:
     def arm(self, path: str) -> str:
         """Return the address of *path* below the workspace in Azure Resource Manager."""
         return f"{self.cloud.arm}{self.workspace.path}{path}"
+
+    def find_compute(self, name: str) -> Answer | None:
+        """Return the resource of the compute *name*, or None."""
+        what = f"Looking for the compute {name}"
+        return self.read(self.arm(f"/computes/{quote(name)}"), what, params={"api-version": _API})
+
+    def vm_sizes(self) -> Sequence[Answer]:
+        """Return the VM sizes of the workspace's region; none if they are not listed."""
+        address = (
+            f"{self.cloud.arm}/subscriptions/{self.workspace.subscription_id}/providers/Microsoft.MachineLearningServices"
+            f"/locations/{self.location()}/vmSizes"
+        )
+        known = self.read(address, "Listing the sizes", params={"api-version": _API})
+        return list(known.each("value")) if known is not None else []
 
     def describe(self) -> Answer:
         """Return the properties of the workspace's resource; asked once.

@@ -48,12 +48,10 @@ class AzureCatalogue:
         self._clock = clock
 
     def names(self) -> Iterator[str]:
-        """See :meth:`aml_train.models.catalogue.Catalogue.names`."""
         for item in self._rest.items(self._rest.arm("/models"), "Listing the models", params=_API):
             yield item.text("name")
 
     def version(self, name: str, version: str) -> ModelView | None:
-        """See :meth:`aml_train.models.catalogue.Catalogue.version`."""
         found = self._rest.read(self._address(name, version), f"Looking for the model {name}:{version}", params=_API)
         return None if found is None else model_view(name, found)
 
@@ -96,7 +94,6 @@ class AzureCatalogue:
             raise error_for(response, what)
 
     def environment_image(self, job: str) -> str | None:
-        """See :meth:`aml_train.models.catalogue.Catalogue.environment_image`."""
         what = f"Looking for the environment of the job {job}"
         found = self._rest.read(self._rest.arm(f"/jobs/{quote(job)}"), what, params=_JOBS_API)
         environment = "" if found is None else found.optional_text("properties.environmentId") or ""
@@ -106,7 +103,6 @@ class AzureCatalogue:
         return None if known is None else known.optional_text("properties.image") or None
 
     def has_data(self, name: str, version: str) -> bool:
-        """See :meth:`aml_train.models.catalogue.Catalogue.has_data`."""
         url = self._rest.arm(f"/data/{quote(name)}/versions/{quote(version)}")
         return self._rest.read(url, f"Looking for the data asset {name}:{version}", params=_API) is not None
 

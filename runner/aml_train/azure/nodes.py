@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-from urllib.parse import quote
-
 from aml_train.azure.http import AzureHttp
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.jobs import NodeKind, Placement
-
-_API: Final = "2024-10-01-preview"
 
 
 def node_kind(rest: AzureHttp, placement: Placement) -> NodeKind:
@@ -77,18 +72,10 @@ def _cluster(placement: Placement) -> str | None:
 
 def _inner(rest: AzureHttp, compute: str) -> Answer | None:
     """Return what AzureML says of a cluster, None where there is none."""
-    url = rest.arm(f"/computes/{quote(compute)}")
-    found = rest.read(url, f"Looking for the compute {compute}", params={"api-version": _API})
+    found = rest.find_compute(compute)
     return None if found is None else found.at("properties.properties")
 
 
 def _gpus(rest: AzureHttp, size: str) -> int | None:
-    place = rest.workspace
-    address = (
-        f"{rest.cloud.arm}/subscriptions/{place.subscription_id}/providers/Microsoft.MachineLearningServices"
-        f"/locations/{rest.location()}/vmSizes"
-    )
-    known = rest.read(address, "Listing the sizes", params={"api-version": _API})
-    sizes = known.each("value") if known is not None else ()
-    same = (one.whole("gpus") for one in sizes if (one.optional_text("name") or "").lower() == size.lower())
+    same = (one.whole("gpus") for one in rest.vm_sizes() if (one.optional_text("name") or "").lower() == size.lower())
     return next((gpus for gpus in same if gpus is not None), None)

@@ -6,13 +6,14 @@ names, then the values of one name after the other. Jobs that log by MLflow have
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
 from aml_train.azure.http import AzureHttp
-from aml_train.core.answers import Answer, Pages, clean
+from aml_train.core.answers import Answer, clean, pages_of
 from aml_train.gate import LIST, NUMBERS, SCALAR, TABLE, Logged, LoggedRow, LoggedSet, in_order, may_mean
 
 #: Names of which values are read, and rows of all of them together: what a report can show, and what memory may hold.
@@ -52,43 +53,34 @@ def _is_wanted(item: Answer, known: Collection[str]) -> bool:
 
 
 def _names(rest: AzureHttp, job: str) -> list[Answer]:
-    found: list[Answer] = []
-    body: dict[str, Any] = {}
-    pages: Pages | None = None
-    for _ in range(_MOST_PAGES):
-        page = _post(rest, job, "list", body, f"Listing what the job {job} logged")
-        if page is None:
-            return found
-        found += page.each("value")
-        token = page.optional_text("continuationToken")
-        if not token:
-            break
-        pages = pages or Pages(page.fail, _MOST_PAGES + 1)
-        body = {"continuationToken": pages.follow(token)}
-    return found
+    pages = _pages(rest, job, "list", {}, f"Listing what the job {job} logged")
+    return [item for page in pages for item in page.each("value")]
 
 
 def _values(rest: AzureHttp, job: str, item: Answer, *, most: int) -> Logged | None:
     """Return the values of one name, at most so many rows; None if it is gone."""
-    name, rows, whole = _name(item), [], False
-    body: dict[str, Any] = {"metricName": name}
+    name, rows, last = _name(item), [], None
     types = item.texts("columns")
-    pages: Pages | None = None
-    for _ in range(_MOST_PAGES):
-        page = _post(rest, job, "full", body, f"Reading the metric {name}")
-        if page is None:
-            return None
-        types |= page.texts("columns")
-        rows += [_row(value) for value in page.each("value")]
+    for last in _pages(rest, job, "full", {"metricName": name}, f"Reading the metric {name}"):
+        types |= last.texts("columns")
+        rows += [_row(value) for value in last.each("value")]
         if len(rows) > most:
             break
-        token = page.optional_text("continuationToken")
-        if not token:
-            whole = True
-            break
-        pages = pages or Pages(page.fail, _MOST_PAGES + 1)
-        body = {"metricName": name, "continuationToken": pages.follow(token)}
+    if last is None:
+        return None
+    whole = len(rows) <= most and not last.optional_text("continuationToken")
     return Logged(name=name, kind=_kind(item), columns=types, rows=in_order(rows)[:most], whole=whole)
+
+
+def _pages(rest: AzureHttp, job: str, verb: str, body: Mapping[str, str], what: str) -> Iterator[Answer]:
+    """Send a question, which changes nothing; yield its pages as far as they are read."""
+    url = rest.metrics(f"/runs/{quote(job)}/{verb}")
+
+    def ask(token: str | None) -> Answer | None:
+        more = {} if token is None else {"continuationToken": token}
+        return rest.ask("POST", url, what, body={**body, **more})
+
+    return itertools.islice(pages_of(ask, "continuationToken", _MOST_PAGES + 1), _MOST_PAGES)
 
 
 def _row(value: Answer) -> LoggedRow:
@@ -104,8 +96,3 @@ def _plain(cell: Any) -> Any:
     if isinstance(cell, str):
         return clean(cell)
     return "NaN" if isinstance(cell, float) and math.isnan(cell) else cell
-
-
-def _post(rest: AzureHttp, job: str, verb: str, body: object, what: str) -> Answer | None:
-    """Send a question, which changes nothing; None for 404."""
-    return rest.ask("POST", rest.metrics(f"/runs/{quote(job)}/{verb}"), what, body=body)

@@ -8,8 +8,9 @@ import io
 import logging
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -139,7 +140,6 @@ class AzureV2(AzureRest):
         return self._made
 
     def submit(self, job: JobSpec, submission: CancelToken) -> JobView:
-        """See :meth:`aml_train.jobs.workspace.Workspace.submit`."""
         if job.runconfig is not None:
             from aml_train.azure import sdk_v1 as azure_v1
 
@@ -161,12 +161,24 @@ class AzureV2(AzureRest):
             entity = load_job(source=text, relative_origin=str(job.directory / "job.yml"))
             self.client.jobs.create_or_update(entity)
 
-        def look() -> JobView | None:
-            found = self.find(job.name)
-            return found if found is not None and found.tags.get(TAG_FINGERPRINT) == job.fingerprint else None
+        return self._make_job(create, job.name, {TAG_FINGERPRINT: job.fingerprint}, what, submission)
 
+    def _make_job(
+        self,
+        create: Callable[[], None],
+        name: str,
+        tags: Mapping[str, str],
+        what: str,
+        submission: CancelToken,
+    ) -> JobView:
+        """Create the job *name*; one that is there must have *tags*."""
+
+        def look() -> JobView | None:
+            found = self.find(name)
+            return found if found is not None and tags.items() <= found.tags.items() else None
+
+        _LEAVING.set(submission)
         try:
-            _LEAVING.set(submission)
             return made(create, look, what, translate=translate)
         finally:
             _LEAVING.set(None)
@@ -210,21 +222,11 @@ class AzureV2(AzureRest):
             raise translate(error, what) from error
 
     def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
-        """See :meth:`aml_train.jobs.workspace.Workspace.resubmit`."""
         what = f"Submitting the job {name} again, as {new}"
-
-        def look() -> JobView | None:
-            found = self.find(new)
-            return found if found is not None and found.tags.get(TAG_RESUBMITTED) == name else None
-
-        _LEAVING.set(submission)
-        try:
-            return made(lambda: self._copy(name, new, what, tags=tags), look, what, translate=translate)
-        finally:
-            _LEAVING.set(None)
+        copy = partial(self._copy, name, new, what, tags=tags)
+        return self._make_job(copy, new, {TAG_RESUBMITTED: name}, what, submission)
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
-        """See :meth:`aml_train.jobs.workspace.Workspace.output_paths`."""
         from aml_train.azure.blob.address import JobOutput
         from aml_train.azure.blob.datastores import workspace_of
         from aml_train.azure.http import HttpWay
@@ -239,7 +241,6 @@ class AzureV2(AzureRest):
                 yield entry.name[len(base) + 1 :]
 
     def register(self, model: NewModel) -> ModelView:
-        """See :meth:`aml_train.jobs.workspace.Workspace.register`."""
         from azure.ai.ml.entities import Model
 
         def create() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 from aml_train.azure.acr import location_of, password_of, pull_doubt
 from aml_train.azure.clouds import Cloud, cloud_named
@@ -220,9 +219,7 @@ def _check_compute(rest: AzureRest, compute: str) -> None:
     name = compute.removeprefix("azureml:")
     if "/" in name or name == "serverless":
         return  # an ARM id, perhaps of another workspace: the service checks it on submission
-    what = f"Looking for the compute {name}"
-    found = rest.read(rest.arm(f"/computes/{quote(name)}"), what, params={"api-version": _WORKSPACES_API})
-    if found is None:
+    if rest.find_compute(name) is None:
         known = _known(rest, rest.arm("/computes"), "computes", name)
         raise InvalidError(
             f"There is no compute {name!r} in the workspace {rest.workspace.name}. {known}",

@@ -12,7 +12,7 @@ from urllib3.exceptions import ReadTimeoutError
 
 from aml_train.azure.http import AzureHttp, error_for
 from aml_train.core import retry as retries
-from aml_train.core.answers import Answer, Pages
+from aml_train.core.answers import Answer, pages_of
 from aml_train.core.errors import ServiceError
 from aml_train.core.http_client import exchange, host_of
 from aml_train.gate import LoggedSet, MetricPoint
@@ -130,7 +130,6 @@ class AzureRest(AzureHttp):
         return {}
 
     def find(self, name: str) -> JobView | None:
-        """See :meth:`aml_train.jobs.workspace.Workspace.find`."""
         found = self.read(
             self.arm(f"/jobs/{quote(name)}"), f"Looking for the job {name}", params={"api-version": _API["jobs"]}
         )
@@ -170,7 +169,6 @@ class AzureRest(AzureHttp):
         return None if found is None else found.literal("properties.latestVersion")
 
     def details(self, name: str) -> JobView:
-        """See :meth:`aml_train.jobs.workspace.Workspace.details`."""
         what = f"Watching the job {name}"
         # A watch polls again anyway, and reports an outage meanwhile.
         found = self.read(self.history(f"/runs/{quote(name)}/details"), what, attempts=retries.FEW)
@@ -191,7 +189,6 @@ class AzureRest(AzureHttp):
         )
 
     def cancel(self, name: str) -> bool:
-        """See :meth:`aml_train.jobs.workspace.Workspace.cancel`."""
         what = f"Cancelling the job {name}"
         url = self.arm(f"/jobs/{quote(name)}/cancel")
         version = {"api-version": _API["jobs"]}
@@ -299,19 +296,16 @@ class AzureRest(AzureHttp):
             raise LogBeganAnewError(f"the log was created again at {created}")
 
     def node_kind(self, placement: Placement) -> NodeKind:
-        """See :meth:`aml_train.jobs.workspace.Workspace.node_kind`."""
         from aml_train.azure.nodes import node_kind
 
         return node_kind(self, placement)
 
     def waiting_reason(self, placement: Placement) -> str:
-        """See :meth:`aml_train.jobs.workspace.Workspace.waiting_reason`."""
         from aml_train.azure.nodes import waiting_reason
 
         return waiting_reason(self, placement)
 
     def last_metrics(self, name: str) -> Mapping[str, float]:
-        """See :meth:`aml_train.jobs.workspace.Workspace.last_metrics`."""
         return {metric.text("key"): metric.number("value") for metric in self._run(name).at("data").each("metrics")}
 
     def _run(self, name: str) -> Answer:
@@ -323,56 +317,44 @@ class AzureRest(AzureHttp):
         return found.at("run")
 
     def metric_history(self, name: str, metric: str) -> Sequence[MetricPoint]:
-        """See :meth:`aml_train.jobs.workspace.Workspace.metric_history`."""
-        points: list[MetricPoint] = []
         params = {"run_id": name, "run_uuid": name, "metric_key": metric, "max_results": "25000"}
-        pages: Pages | None = None
-        while True:
-            found = self.read(self.mlflow("/metrics/get-history"), f"Reading the metric {metric}", params=params)
-            if found is None:
-                return points
-            points += [
-                MetricPoint(step=m.whole("step") or 0, value=m.number("value"), timestamp=m.whole("timestamp") or 0)
-                for m in found.each("metrics")
-            ]
-            token = found.optional_text("next_page_token")
-            if not token:
-                return points
-            pages = pages or Pages(found.fail, _MOST_METRIC_PAGES)
-            params["page_token"] = pages.follow(token)
+
+        def ask(token: str | None) -> Answer | None:
+            more = {} if token is None else {"page_token": token}
+            return self.read(
+                self.mlflow("/metrics/get-history"), f"Reading the metric {metric}", params=params | more
+            )
+
+        return [
+            MetricPoint(step=m.whole("step") or 0, value=m.number("value"), timestamp=m.whole("timestamp") or 0)
+            for page in pages_of(ask, "next_page_token", _MOST_METRIC_PAGES)
+            for m in page.each("metrics")
+        ]
 
     def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
-        """See :meth:`aml_train.jobs.workspace.Workspace.logged`."""
         from aml_train.azure.run_metrics import read_logged
 
         return read_logged(self, name, known=known, first=first)
 
     def artifact_paths(self, name: str, path: str) -> Iterator[str]:
-        """See :meth:`aml_train.jobs.workspace.Workspace.artifact_paths`."""
         url = self._artifacts(name)
         wanted = path.strip("/")
-        params: dict[str, str] = {}
-        pages: Pages | None = None
-        while True:
-            found = self.read(url, f"Listing what the job {name} wrote", params=params)
-            if found is None:
-                return
-            for item in found.each("value"):
+
+        def ask(token: str | None) -> Answer | None:
+            params = {} if token is None else {"continuationToken": token}
+            return self.read(url, f"Listing what the job {name} wrote", params=params)
+
+        for page in pages_of(ask, "continuationToken"):
+            for item in page.each("value"):
                 written = item.text("path").strip("/")
                 if written == wanted or written.startswith(f"{wanted}/"):
                     yield written
-            token = found.optional_text("continuationToken")
-            if not token:
-                return
-            pages = pages or Pages(found.fail)
-            params = {"continuationToken": pages.follow(token)}
 
     def _artifacts(self, name: str) -> str:
         experiment = self._run(name).text("info.experiment_id")
         return self.history(f"/experiments/{quote(experiment, safe='')}/runs/{quote(name)}/artifacts")
 
     def has_artifact(self, name: str, path: str) -> bool:
-        """See :meth:`aml_train.jobs.workspace.Workspace.has_artifact`."""
         return any(True for _ in self.artifact_paths(name, path))
 
     def read_artifact(self, name: str, path: str, *, most: int) -> bytes | None:
@@ -427,7 +409,6 @@ class AzureRest(AzureHttp):
         return bytes(content[: most + 1])
 
     def models(self, name: str) -> Sequence[ModelView]:
-        """See :meth:`aml_train.jobs.workspace.Workspace.models`."""
         params = {"api-version": _API["models"], "$orderBy": "createdtime desc"}
         found = self.items(
             self.arm(f"/models/{quote(name)}/versions"), f"Looking for the model {name}", params=params

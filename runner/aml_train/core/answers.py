@@ -298,6 +298,22 @@ class Pages:
         return mark
 
 
+def pages_of(ask: Callable[[str | None], Answer | None], key: str, most: int = MOST_PAGES) -> Iterator[Answer]:
+    """Yield the pages of a list; none if it does not exist.
+
+    Args:
+        ask: returns the first page for None, else the page of a mark; None if there is none.
+        key: names the mark of the next page.
+        most: how many pages there may be.
+    """
+    page = ask(None)
+    pages = Pages(page.fail, most) if page is not None else None
+    while page is not None and pages is not None:
+        yield page
+        mark = page.optional_text(key)
+        page = ask(pages.follow(mark)) if mark else None
+
+
 def split(url: str) -> SplitResult | None:
     """Return the parts of an address that a service named.
 

@@ -286,6 +286,11 @@ class _Stream(io.RawIOBase):
         return count
 
 
+def open_chunks(chunks: Iterator[bytes]) -> io.BufferedReader:
+    """Return *chunks*, none of them empty, as a file to read from."""
+    return io.BufferedReader(_Stream(chunks))
+
+
 @contextlib.contextmanager
 def open_archive(container: Container, path: str) -> Iterator[IO[bytes] | None]:
     """Open the tar stream of a container's path, running or not.
@@ -304,7 +309,7 @@ def open_archive(container: Container, path: str) -> Iterator[IO[bytes] | None]:
             yield None
             return
         api._raise_for_status(response)
-        yield io.BufferedReader(_Stream(response.iter_content(_CHUNK)))
+        yield open_chunks(response.iter_content(_CHUNK))
 
 
 def fetch_file(container: Container, path: str, *, limit: int = _LIMIT) -> bytes | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import io
 import shlex
 import tarfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from aml_train.config import PullPolicy
-from aml_train.core.docker import read_docker_configuration, remove_container
+from aml_train.core.docker import fetch_file, open_chunks, read_docker_configuration, remove_container
 from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.references import DOCKER_HUB, ImageRef
 from aml_train.core.threads import in_background, temporary
@@ -368,8 +367,6 @@ def read_os(base: BaseImage, *, platform: str, engine: DockerClient, registries:
 
 
 def _from_engine(image_id: str, engine: DockerClient) -> str | None:
-    from docker.errors import NotFound
-
     from aml_train.image.leftovers import container_labels
 
     create = partial(
@@ -381,16 +378,9 @@ def _from_engine(image_id: str, engine: DockerClient) -> str | None:
     )
     with temporary(create, remove_container) as container:
         for path in _PATHS:
-            try:
-                stream, _ = container.get_archive(path)
-            except NotFound:
-                continue
-            content = b"".join(stream)
-            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-                for member in archive:
-                    file = archive.extractfile(member) if member.isfile() else None
-                    if file is not None:
-                        return file.read(_LIMIT).decode(errors="replace")
+            with contextlib.suppress(ValueError):  # a link
+                if (content := fetch_file(container, path)) is not None:
+                    return content[:_LIMIT].decode(errors="replace")
     return None
 
 
@@ -415,41 +405,11 @@ def find_in_layer(chunks: Iterable[bytes]) -> str | None:
     """Return the text of os-release in a layer (tar, perhaps gzip), or None."""
     wanted = {path.lstrip("/") for path in _PATHS}
     try:
-        with tarfile.open(fileobj=_Stream(_inflated(chunks)), mode="r|") as archive:
+        with tarfile.open(fileobj=open_chunks(iter(chunks)), mode="r|*") as archive:
             for member in archive:
                 if member.isfile() and member.name.removeprefix("./") in wanted:
                     file = archive.extractfile(member)
                     return file.read(_LIMIT).decode(errors="replace") if file is not None else None
-    except (tarfile.TarError, zlib.error):  # zstd, or no layer at all: then nothing is known
+    except tarfile.TarError:  # zstd, or no layer at all: then nothing is known
         return None
     return None
-
-
-def _inflated(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    inflate = None
-    for number, chunk in enumerate(chunks):
-        if number == 0 and chunk[:2] == b"\x1f\x8b":
-            inflate = zlib.decompressobj(wbits=31)
-        yield inflate.decompress(chunk) if inflate is not None else chunk
-
-
-class _Stream(io.RawIOBase):
-    """Reads an iterator of bytes as a file."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks, self._rest = chunks, b""
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        parts, have = [self._rest], len(self._rest)
-        for chunk in self._chunks if size < 0 or have < size else ():
-            parts.append(chunk)
-            have += len(chunk)
-            if 0 <= size <= have:
-                break
-        whole = b"".join(parts)
-        end = len(whole) if size < 0 else size
-        self._rest = whole[end:]
-        return whole[:end]

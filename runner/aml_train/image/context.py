@@ -6,14 +6,14 @@ Its parameters, and the report of its steps.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
-from aml_train.core.events import Listener, Notice, Stage, StageFinished, StageStarted
+from aml_train.core.events import Listener, Notice, Stage, StageFinished, report_stage
 from aml_train.core.retry import retry
 from aml_train.core.threads import CancelToken
 from aml_train.image.push import pull_image
@@ -88,17 +88,9 @@ class ImageContext:
         """Report something to act on."""
         self.listener(Notice(text=text, level="warning"))
 
-    @contextmanager
-    def stage(self, stage: Stage, title: str) -> Iterator[Callable[[str], None]]:
-        """Report the begin of *stage* and, if it succeeds, its end.
-
-        The block passes the summary to the function that is yielded.
-        """
-        started = time.monotonic()
-        self.listener(StageStarted(stage=stage, title=title))
-        summaries: list[str] = []
-        yield summaries.append
-        self.finish(stage, summaries[-1], started)
+    def stage(self, stage: Stage, title: str) -> AbstractContextManager[list[str]]:
+        """Report the begin of *stage* and, if it succeeds, its end with the summary."""
+        return report_stage(stage, title, emit=self.listener)
 
     def finish(self, stage: Stage, summary: str, started: float, *, skipped: bool = False) -> None:
         """Report the end of *stage*."""

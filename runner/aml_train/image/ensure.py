@@ -300,7 +300,7 @@ class _Candidate:
     def push(self, image_id: str, token: CancelToken) -> Manifest:
         """Push it, and check the manifest that arrived."""
         ctx = self._ctx
-        with ctx.stage("push", f"push to {ctx.location.push_name}") as done:
+        with ctx.stage("push", f"push to {ctx.location.push_name}") as summary:
             check = partial(ctx.registry.check_push, ctx.candidates)
             check()  # the engine would take a minute to report a refusal
 
@@ -311,7 +311,7 @@ class _Candidate:
             digest = retry(push, check=check, renew=ctx.location.renew, listener=ctx.listener, token=token)
             manifest = read_back(ctx.registry, ctx.candidates, digest, image_id)
             token.raise_if_cancelled()
-            done(f"pushed {digest[:19]}")
+            summary.append(f"pushed {digest[:19]}")
         self._pushed = True
         return manifest
 

@@ -21,12 +21,12 @@ from aml_train.image.readiness.judge import probe_key
 from aml_train.image.records import load_record, store_record
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestRecord
-from aml_train.image.testing.run import TestResults, run_tests
+from aml_train.image.testing.run import run_tests
 
 
 def verify_image(
     ctx: ImageContext, image_id: str, token: CancelToken | None = None
-) -> tuple[TestResults | None, Facts]:
+) -> tuple[TestsFinished | None, Facts]:
     """Check an image that the engine has and run its tests, in parallel."""
     token = token or CancelToken()
     if ctx.tests is None:
@@ -39,7 +39,7 @@ def verify_image(
         checked.set()
         return facts
 
-    def test(token: CancelToken) -> TestResults | None:
+    def test(token: CancelToken) -> TestsFinished | None:
         try:
             return _run_tests(ctx, image_id, token)
         except TestsFailedError:
@@ -82,7 +82,7 @@ def verify_found(ctx: ImageContext, found: Manifest) -> TestRecord | None:
     return record
 
 
-def make_record(ctx: ImageContext, digest: str, results: TestResults | None, facts: Facts) -> TestRecord | None:
+def make_record(ctx: ImageContext, digest: str, results: TestsFinished | None, facts: Facts) -> TestRecord | None:
     """Return the record of tests that have passed in the image of manifest *digest*.
 
     None without tests.
@@ -108,12 +108,12 @@ def _check(ctx: ImageContext, image_id: str, token: CancelToken) -> Facts:
     return check_image(ctx.engine, image_id, ctx.spec.checks, listener=ctx.listener, token=token)
 
 
-def _run_tests(ctx: ImageContext, image_id: str, token: CancelToken) -> TestResults | None:
+def _run_tests(ctx: ImageContext, image_id: str, token: CancelToken) -> TestsFinished | None:
     if ctx.tests is None:
         return None
-    with ctx.stage("tests", f"tests in the image: {ctx.tests.command}") as done:
+    with ctx.stage("tests", f"tests in the image: {ctx.tests.command}") as summary:
         results = run_tests(image_id, ctx.tests, engine=ctx.engine, listener=ctx.listener, token=token)
-        done(f"{results.passed} passed" if results.report else "passed")
+        summary.append("passed" if results.passed is None else f"{results.passed} passed")
     return results
 
 

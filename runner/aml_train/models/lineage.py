@@ -113,11 +113,11 @@ class Tracer:
                 why = (
                     f"its tag {tag} was changed since its registration: it is {model.tags.get(tag)}, and was {fixed}"
                 )
-                return LineageStep(kind="model", name=name, state="broken", detail=why)
+                return _broken("model", name, why)
         job = model.origin
         if job is None:
             why = "no job made it: neither its tags nor AzureML name one"
-            return LineageStep(kind="model", name=name, state="broken", detail=why)
+            return _broken("model", name, why)
         view = self.service.find(job)
         parts = (self._files(model, job, view), self._job(model, job, view))
         if TAG_JOB not in model.tags:
@@ -129,29 +129,25 @@ class Tracer:
         source = model.tags.get(TAG_SOURCE, "")
         if source and not source.startswith(f"azureml://jobs/{job}/"):
             why = f"they are another job's than {job}, which the model names"
-            return LineageStep(kind="files", name=source, state="broken", detail=why)
+            return _broken("files", source, why)
         name = source.removeprefix(f"azureml://jobs/{job}/outputs/") or model.path
         if view is None or _ARTIFACTS not in source:
             return LineageStep(kind="files", name=name, state="recorded")
         path = source.partition(_ARTIFACTS)[2]
         if self.service.has_artifact(job, path):
             return LineageStep(kind="files", name=path, state="verified", detail="among the job's artefacts")
-        return LineageStep(
-            kind="files", name=path, state="broken", detail="they are not among the job's artefacts any more"
-        )
+        return _broken("files", path, "they are not among the job's artefacts any more")
 
     def _job(self, model: ModelView, job: str, view: JobView | None) -> LineageStep:
         if view is None:
-            return LineageStep(kind="job", name=job, state="broken", detail="there is no such job any more")
+            return _broken("job", job, "there is no such job any more")
         if view.status is not JobStatus.COMPLETED:
-            return LineageStep(
-                kind="job", name=job, state="broken", detail=f"it is {view.status.value}, and not Completed"
-            )
+            return _broken("job", job, f"it is {view.status.value}, and not Completed")
         for tag in (TAG_DIGEST, TAG_COMMIT) if TAG_JOB in model.tags else ():
             ours, its = model.tags.get(tag), view.tags.get(tag)
             if ours != its:
                 why = f"its tag {tag} is {its or 'missing'}, and the model's {ours or 'missing'}"
-                return LineageStep(kind="job", name=job, state="broken", detail=why)
+                return _broken("job", job, why)
         parts = (self._environment(view), *self._commit(view.tags), *self._data(view))
         return LineageStep(kind="job", name=job, state="verified", detail=_experiment(view), parts=parts)
 
@@ -165,7 +161,7 @@ class Tracer:
             )
         if found is None or not found.endswith(f"@{digest}"):
             why = f"the job's environment has {found or 'no image'}, and not {digest}"
-            return LineageStep(kind="environment", name=wanted, state="broken", detail=why)
+            return _broken("environment", wanted, why)
         return LineageStep(
             kind="environment",
             name=found,
@@ -200,7 +196,7 @@ class Tracer:
     def _manifest(self, registry: Registry, repository: str, digest: str) -> LineageStep:
         if registry.head_manifest(repository, digest) is None:
             why = f"{registry.host}/{repository} does not have it any more"
-            return LineageStep(kind="image", name=digest, state="broken", detail=why)
+            return _broken("image", digest, why)
         return LineageStep(kind="image", name=digest, state="verified", detail=f"in {registry.host}/{repository}")
 
     def _tests(self, registry: Registry, reference: ImageRef, digest: str, tags: Mapping[str, str]) -> LineageStep:
@@ -212,10 +208,10 @@ class Tracer:
         try:
             record = load_record(registry, reference.repository, digest, key)
         except ImageError as error:
-            return LineageStep(kind="tests", name=key, state="broken", detail=error.message)
+            return _broken("tests", key, error.message)
         if record is None:
             why = "the registry has no record of these tests in this image"
-            return LineageStep(kind="tests", name=key, state="broken", detail=why)
+            return _broken("tests", key, why)
         counts = "they passed" if record.passed is None else f"{record.passed} passed, {record.skipped or 0} skipped"
         return LineageStep(kind="tests", name=record.command, state="verified", detail=f"{counts}, {record.at}")
 
@@ -234,9 +230,11 @@ class Tracer:
             elif self.catalogue.has_data(asset["name"], asset["version"]):
                 yield LineageStep(kind="data", name=given, state="verified", detail="the data asset is registered")
             else:
-                yield LineageStep(
-                    kind="data", name=given, state="broken", detail="there is no such data asset any more"
-                )
+                yield _broken("data", given, "there is no such data asset any more")
+
+
+def _broken(kind: str, name: str, why: str) -> LineageStep:
+    return LineageStep(kind=kind, name=name, state="broken", detail=why)
 
 
 def _experiment(job: JobView) -> str:

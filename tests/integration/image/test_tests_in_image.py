@@ -60,7 +60,7 @@ def test_files_environment_and_output(
 
     texts = {(line.origin, line.text) for line in recorder.of(LogLine)}
     assert texts == {("stdout", "a=1 $x/workspace"), ("stderr", "wörld"), ("stdout", "last")}
-    assert (results.report, results.passed, results.failures) == (False, None, ())
+    assert (results.passed, results.failures) == (None, ())
     assert [e.passed for e in recorder.of(TestsFinished)] == [None]
 
 
@@ -286,7 +286,7 @@ def test_what_counts_as_passed(
     (project / "stale.xml").write_text(REPORT.format(""))
     spec = tests(**{"command": "pytest -q", **settings})
     if message is None:
-        assert run_tests(with_pytest, spec, engine=engine, listener=recorder).report
+        assert run_tests(with_pytest, spec, engine=engine, listener=recorder).passed is not None
         return
     with pytest.raises(TestsFailedError, match=message):
         run_tests(with_pytest, spec, engine=engine, listener=recorder)
@@ -318,7 +318,7 @@ def test_a_report_that_is_too_large_ends_the_tests_at_once(
     (project / "stand_in" / "pytest.py").write_text(STAND_IN)
     began = time.monotonic()
     if message is None:
-        assert not run_tests(BASE, tests(**settings), engine=engine, listener=recorder).report
+        assert run_tests(BASE, tests(**settings), engine=engine, listener=recorder).passed is None
         (notice,) = recorder.of(Notice)
         assert "is larger than 50 MiB: pytest's exit code decides" in notice.text
     else:

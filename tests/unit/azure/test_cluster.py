@@ -11,6 +11,7 @@ import pytest
 
 from aml_train.azure import compute as azure_compute
 from aml_train.azure.compute import differences, ensure_cluster, iso_seconds, public_key
+from aml_train.azure.http import AzureHttp
 from aml_train.config.sections.targets import ClusterConfig, SshConfig
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
 from aml_train.core.events import Event, Notice
@@ -47,6 +48,9 @@ class Compute:
 
 class Service:
     """A workspace that shows one state of the compute after another, the last one for ever."""
+
+    find_compute = AzureHttp.find_compute
+    vm_sizes = AzureHttp.vm_sizes
 
     def __init__(self, states: Sequence[Mapping[str, Any] | None], *, refuse: Exception | None = None) -> None:
         self._states: Iterator[Mapping[str, Any] | None] = iter(states)

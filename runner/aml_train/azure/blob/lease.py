@@ -83,7 +83,6 @@ class AzureLeases:
         self._wait = wait
 
     def read(self, model: str) -> bytes:
-        """See :meth:`aml_train.models.catalogue.PromotionStore.read`."""
         from azure.core.exceptions import ResourceNotFoundError
 
         def work() -> bytes:
@@ -99,7 +98,6 @@ class AzureLeases:
 
     @contextlib.contextmanager
     def hold(self, model: str) -> Iterator[_Lease]:
-        """See :meth:`aml_train.models.catalogue.PromotionStore.hold`."""
         lease = _Lease(self, model, self._acquire(model))
         try:
             yield lease

@@ -156,14 +156,12 @@ class AzureBlobs:
                 raise
 
     def walk(self, prefix: str) -> Iterator[Entry]:
-        """See :meth:`aml_train.azure.blob.storage.Storage.walk`."""
         with self._translated(f"Listing {prefix!r}"):
             for item in self._container.list_blobs(name_starts_with=prefix or None, include=["metadata"]):
                 if not (item.metadata or {}).get(_FOLDER_MARK):
                     yield _entry(item)
 
     def level(self, folder: str) -> Iterator[Entry | str]:
-        """See :meth:`aml_train.azure.blob.storage.Storage.level`."""
         from azure.storage.blob import BlobPrefix
 
         with self._translated(f"Listing {folder!r}"):
@@ -174,7 +172,6 @@ class AzureBlobs:
                     yield _entry(item)
 
     def find(self, name: str) -> Entry | None:
-        """See :meth:`aml_train.azure.blob.storage.Storage.find`."""
         from azure.core.exceptions import ResourceNotFoundError
 
         with self._translated(f"Looking for {name!r}"):
@@ -188,7 +185,6 @@ class AzureBlobs:
             return None if (found.metadata or {}).get(_FOLDER_MARK) else _entry(found)
 
     def read(self, entry: Entry, offset: int, length: int) -> bytes:
-        """See :meth:`aml_train.azure.blob.storage.Storage.read`."""
         if length == 0:
             return b""
         from azure.core import MatchConditions
@@ -212,7 +208,6 @@ class AzureBlobs:
         return data
 
     def put(self, name: str, data: bytes, *, md5: bytes) -> None:
-        """See :meth:`aml_train.azure.blob.storage.Storage.put`."""
         with self._translated(f"Writing {name!r}"):
             self._container.get_blob_client(name).upload_blob(
                 data,
@@ -224,7 +219,6 @@ class AzureBlobs:
             )
 
     def blocks(self, name: str) -> frozenset[str]:
-        """See :meth:`aml_train.azure.blob.storage.Storage.blocks`."""
         from azure.core.exceptions import ResourceNotFoundError
 
         with self._translated(f"Asking for the blocks of {name!r}"):
@@ -237,12 +231,10 @@ class AzureBlobs:
         return frozenset(str(block.id) for block in (*committed, *uncommitted))
 
     def stage(self, name: str, block: str, data: bytes, *, md5: bytes) -> None:
-        """See :meth:`aml_train.azure.blob.storage.Storage.stage`."""
         with self._translated(f"Writing {name!r}"):
             self._container.get_blob_client(name).stage_block(block, data, length=len(data), headers=_check(md5))
 
     def commit(self, name: str, blocks: list[str], *, md5: bytes) -> bool:
-        """See :meth:`aml_train.azure.blob.storage.Storage.commit`."""
         from azure.core.exceptions import HttpResponseError
         from azure.storage.blob import BlobBlock
 
@@ -258,7 +250,6 @@ class AzureBlobs:
         return True
 
     def delete(self, name: str) -> None:
-        """See :meth:`aml_train.azure.blob.storage.Storage.delete`."""
         from azure.core.exceptions import ResourceNotFoundError
 
         with self._translated(f"Deleting {name!r}"):

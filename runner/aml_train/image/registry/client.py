@@ -12,11 +12,10 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import urljoin
 
 import requests
-import requests.adapters
 
 from aml_train.core.answers import Pages, is_within, split
 from aml_train.core.errors import ImageError
@@ -101,51 +100,11 @@ class RegistryLocation:
         )
 
 
-class Registry:
+class Registry(RegistryHttp):
     """A client of one registry.
 
     Every method raises ImageError, with reason and remedy, where the registry refuses.
-
-    Args:
-        url: ``https://host[:port]``; ``http`` is accepted for loopback addresses only, and where *same_machine* says so.
-        auth: credentials, or what gives those of the moment; None for anonymous access.
-        verify, proxies: as in requests.
-        attempts: how often a request is made at most, where connection or registry fail for the moment.
-        transport: answers the requests instead of the network.
-        same_machine: the address is a container's of the engine in use, though it is not loopback.
     """
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        auth: RegistryAuth | Login | None = None,
-        verify: bool | str = True,
-        proxies: Mapping[str, str] | None = None,
-        attempts: int = 6,
-        transport: requests.adapters.BaseAdapter | None = None,
-        same_machine: bool = False,
-    ) -> None:
-        self._http = RegistryHttp(
-            url,
-            auth=auth,
-            verify=verify,
-            proxies=proxies or {},
-            attempts=attempts,
-            transport=transport,
-            same_machine=same_machine,
-        )
-        self.url, self.host = self._http.url, self._http.host
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def check_push(self, repository: str) -> None:
         """Return if a push to *repository* can begin now; else raise ImageError.
@@ -156,7 +115,7 @@ class Registry:
         where = self._location(start, repository)
         scopes = _scopes(repository, "pull", "push")
         try:
-            self._http.once("DELETE", where, scopes=scopes)
+            self.once("DELETE", where, scopes=scopes)
         except (BusyError, requests.RequestException) as error:
             logger.debug("%s keeps an empty upload until it tires of it: %r", self.host, error)
 
@@ -165,7 +124,7 @@ class Registry:
         response = self._read("HEAD", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
         if response.status_code == 404:
             return None
-        self._http.expect(response, 200, f"look up {repository}:{reference}")
+        self.expect(response, 200, f"look up {repository}:{reference}")
         digest = response.headers.get("Docker-Content-Digest")
         if digest is not None and not is_digest(digest):
             raise ImageError(
@@ -184,7 +143,7 @@ class Registry:
         response = self._read("GET", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
         if response.status_code == 404:
             return None
-        self._http.expect(response, 200, f"read {repository}:{reference}")
+        self.expect(response, 200, f"read {repository}:{reference}")
         content = response.content
         if len(content) > _MANIFEST_LIMIT:
             raise ImageError(
@@ -206,7 +165,7 @@ class Registry:
         return self._request("PUT", url, _scopes(repository, "pull", "push"), data=content, headers=headers)
 
     def _check_put(self, response: requests.Response, repository: str, reference: str, content: bytes) -> None:
-        self._http.expect(response, 201, f"write {repository}:{reference}")
+        self.expect(response, 201, f"write {repository}:{reference}")
         digest = sha256_digest(content)
         if (stored_digest := response.headers.get("Docker-Content-Digest", digest)) != digest:
             raise ImageError(f"{self.host} stored {repository}:{reference} as {stored_digest}, not as {digest}")
@@ -263,7 +222,7 @@ class Registry:
         """Return whether the blob can be read in *repository*."""
         response = self._read("HEAD", repository, f"blobs/{digest}")
         if response.status_code != 404:
-            self._http.expect(response, 200, f"look up {repository}@{digest}")
+            self.expect(response, 200, f"look up {repository}@{digest}")
         return response.status_code == 200
 
     def get_blob(self, repository: str, digest: str, *, limit: int = _MANIFEST_LIMIT) -> bytes:
@@ -279,7 +238,7 @@ class Registry:
                     contents[:] = [self._read_limited(response, f"{repository}@{digest}", limit)]
                 return response
 
-        self._http.expect(self._http.repeated(attempt), 200, f"read {repository}@{digest}")
+        self.expect(self.repeated(attempt), 200, f"read {repository}@{digest}")
         content = contents[0]
         if sha256_digest(content) != digest:
             raise ImageError(
@@ -294,10 +253,10 @@ class Registry:
         """
         try:
             with self._once("GET", repository, digest) as response:
-                self._http.expect(response, 200, f"read {repository}@{digest}")
+                self.expect(response, 200, f"read {repository}@{digest}")
                 yield from response.iter_content(_CHUNK)
         except BusyError as error:
-            self._http.expect(error.response, 200, f"read {repository}@{digest}")
+            self.expect(error.response, 200, f"read {repository}@{digest}")
         except requests.RequestException as error:
             raise ImageError(
                 f"reading {repository}@{digest} from {self.host} was interrupted: {type(error).__name__}"
@@ -317,7 +276,7 @@ class Registry:
         response = self._request("POST", url, scopes, params={"mount": digest, "from": source})
         if response.status_code == 201:
             return
-        self._http.expect(response, 202, f"mount {source}@{digest} into {repository}")
+        self.expect(response, 202, f"mount {source}@{digest} into {repository}")
         if self.has_blob(repository, digest):
             return
         with tempfile.TemporaryFile() as file:
@@ -330,7 +289,7 @@ class Registry:
                         file.write(chunk)
                     return blob
 
-            self._http.expect(self._http.repeated(fetch), 200, f"read {source}@{digest}")
+            self.expect(self.repeated(fetch), 200, f"read {source}@{digest}")
 
             def rewound() -> Any:
                 file.seek(0)
@@ -351,7 +310,7 @@ class Registry:
             response = self._request("GET", url, _scopes(repository, "pull"))
             if response.status_code == 404:
                 break
-            self._http.expect(response, 200, f"list the tags of {repository}")
+            self.expect(response, 200, f"list the tags of {repository}")
             found += answer_of(response, fail, fail).list_of_texts("tags")
             link = response.links.get("next", {}).get("url")
             url = pages.follow(self._joined(response, link, fail)) if link else None
@@ -388,7 +347,7 @@ class Registry:
     def _begin_upload(self, repository: str) -> requests.Response:
         scopes = _scopes(repository, "pull", "push")
         start = self._request("POST", f"{self.url}/v2/{repository}/blobs/uploads/", scopes)
-        self._http.expect(start, 202, f"upload to {repository}")
+        self.expect(start, 202, f"upload to {repository}")
         return start
 
     def _upload(self, repository: str, digest: str, body: Callable[[], Any]) -> None:
@@ -399,7 +358,7 @@ class Registry:
 
         def attempt() -> requests.Response:
             start = self._begin_upload(repository)
-            return self._http.once(
+            return self.once(
                 "PUT",
                 self._location(start, repository),
                 scopes=_scopes(repository, "pull", "push"),
@@ -408,7 +367,7 @@ class Registry:
                 headers={"Content-Type": "application/octet-stream"},
             )
 
-        self._http.expect(self._http.repeated(attempt), 201, f"upload {digest} to {repository}")
+        self.expect(self.repeated(attempt), 201, f"upload {digest} to {repository}")
 
     def _once(self, method: str, repository: str, digest: str) -> requests.Response:
         """Begin to read a blob.
@@ -416,7 +375,7 @@ class Registry:
         The caller repeats a read that is interrupted.
         """
         url = f"{self.url}/v2/{repository}/blobs/{digest}"
-        return self._http.once(method, url, scopes=_scopes(repository, "pull"), stream=True)
+        return self.once(method, url, scopes=_scopes(repository, "pull"), stream=True)
 
     def _read_limited(self, response: requests.Response, name: str, limit: int) -> bytes:
         content = b""
@@ -431,7 +390,7 @@ class Registry:
 
     def _request(self, method: str, url: str, scopes: Sequence[str], **options: Any) -> requests.Response:
         """Make a request, again where it makes sense."""
-        return self._http.repeated(lambda: self._http.once(method, url, scopes=scopes, **options))
+        return self.repeated(lambda: self.once(method, url, scopes=scopes, **options))
 
 
 def _scopes(repository: str, *actions: str) -> list[str]:

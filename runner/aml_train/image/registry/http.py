@@ -6,7 +6,7 @@ Signed in, with retries if they make sense, and refusals in plain words.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 import requests
@@ -29,19 +29,25 @@ _MOST_REASONS: Final = 10
 class RegistryHttp:
     """Makes the requests of one client. Raises ImageError, with reason and remedy.
 
-    Args: as for :class:`aml_train.image.registry.client.Registry`.
+    Args:
+        url: ``https://host[:port]``; ``http`` is accepted for loopback addresses only, and where *same_machine* says so.
+        auth: credentials, or what gives those of the moment; None for anonymous access.
+        verify, proxies: as in requests.
+        attempts: how often a request is made at most, where connection or registry fail for the moment.
+        transport: answers the requests instead of the network.
+        same_machine: the address is a container's of the engine in use, though it is not loopback.
     """
 
     def __init__(
         self,
         url: str,
         *,
-        auth: RegistryAuth | Login | None,
-        verify: bool | str,
-        proxies: Mapping[str, str],
-        attempts: int,
-        transport: requests.adapters.BaseAdapter | None,
-        same_machine: bool,
+        auth: RegistryAuth | Login | None = None,
+        verify: bool | str = True,
+        proxies: Mapping[str, str] | None = None,
+        attempts: int = 6,
+        transport: requests.adapters.BaseAdapter | None = None,
+        same_machine: bool = False,
     ) -> None:
         parts = urlsplit(url)
         direct = same_machine or is_loopback(parts.hostname or "")
@@ -58,10 +64,13 @@ class RegistryHttp:
         if transport is not None:
             self._session.mount("https://", transport)
             self._session.mount("http://", transport)
-        self._session.proxies = {} if direct else dict(proxies)
+        self._session.proxies = {} if direct else dict(proxies or {})
         self._authenticator = Authenticator(self._session, self.host, auth)
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
         """Close the connections."""
         self._session.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,32 +53,9 @@ _EXIT_CODES: Final[Mapping[int, tuple[str, str]]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class TestResults:
-    """How tests that passed ended.
-
-    Counts are None where no report was written (*report* is False).
-
-    Attributes:
-        seconds: how long the container ran.
-        failures: what failed or could not run.
-        slowest: name → seconds of the slowest few.
-    """
-
-    __test__ = False
-    passed: int | None
-    failed: int | None
-    skipped: int | None
-    errors: int | None
-    seconds: float
-    failures: tuple[TestFailure, ...]
-    slowest: tuple[tuple[str, float], ...]
-    report: bool
-
-
 def run_tests(
     image: str, spec: TestSpec, *, engine: DockerClient, listener: Listener, token: CancelToken | None = None
-) -> TestResults:
+) -> TestsFinished:
     """Run *spec* in a container of *image*, which is removed unless kept.
 
     The image's entrypoint is left out. Files are copied into :data:`WORKSPACE`; without ``network`` there is none.
@@ -90,6 +66,9 @@ def run_tests(
         engine: the engine that has the image.
         listener: receives each line as it comes, and the result.
         token: ends the tests at once.
+
+    Returns:
+        the result of tests that passed; counts are None if no report was written.
 
     Raises:
         WorkCancelledError: if *token* was cancelled meanwhile.
@@ -113,17 +92,16 @@ def run_tests(
     finally:
         if spec.keep and container is not None:
             report_kept(container, spec, listener)
-    listener(
-        TestsFinished(
-            passed=report.passed if report else None,
-            failed=report.failed + report.errors if report else None,
-            skipped=report.skipped if report else None,
-            seconds=seconds,
-            cached=False,
-            failures=report.failures if report else (),
-            slowest=report.slowest if report else (),
-        )
+    finished = TestsFinished(
+        passed=report.passed if report else None,
+        failed=report.failed + report.errors if report else None,
+        skipped=report.skipped if report else None,
+        seconds=seconds,
+        cached=False,
+        failures=report.failures if report else (),
+        slowest=report.slowest if report else (),
     )
+    listener(finished)
     failure = judge(
         exit_code=state["ExitCode"],
         oom_killed=bool(state.get("OOMKilled")),
@@ -140,16 +118,7 @@ def run_tests(
                 text=f"{damage}: pytest's exit code decides, and nothing is known of single tests.", level="warning"
             )
         )
-    return TestResults(
-        passed=report.passed if report else None,
-        failed=report.failed if report else None,
-        skipped=report.skipped if report else None,
-        errors=report.errors if report else None,
-        seconds=seconds,
-        failures=report.failures if report else (),
-        slowest=report.slowest if report else (),
-        report=report is not None,
-    )
+    return finished
 
 
 def judge(

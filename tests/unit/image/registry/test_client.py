@@ -82,7 +82,8 @@ def test_loopback(host: str, expected: bool) -> None:
 
 
 def test_plain_http_is_for_loopback_only() -> None:
-    Registry("http://localhost:5000").close()
+    with Registry("http://localhost:5000"):
+        pass
     with pytest.raises(ImageError, match=r"the registry http://registry\.test is not reached by https"):
         Registry("http://registry.test")
 
