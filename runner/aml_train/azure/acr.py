@@ -212,9 +212,7 @@ def location_of(
 def logins_by_identity(
     sign_in: Callable[[], SignIn], scope: str, *, outer: Mapping[str, str], fetched: Fetched
 ) -> Callable[[str], Login | None]:
-    """Return a function that gives the credentials of a registry, for base images.
-
-    The identity's, for a registry of Azure.
+    """Return a function that gives the identity's credentials of Azure's registries.
 
     None for every other registry, and for one that ``docker login`` keeps credentials of: who signed in there meant it.
 

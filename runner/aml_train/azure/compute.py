@@ -183,9 +183,7 @@ def ensure_cluster(service: AzureV2, cluster: ClusterConfig, *, listener: Listen
 def _settled(
     service: AzureV2, cluster: ClusterConfig, *, listener: Listener, clock: Clock, wanted: bool = False
 ) -> Answer | None:
-    """Return the compute once Azure is done with it; None without one.
-
-    *wanted*: it was just created.
+    """Return the compute, *wanted* if it was just created, once Azure is done with it.
 
     Raises:
         ServiceError: it failed, or takes too long.

@@ -311,9 +311,7 @@ class AzureHttp:
     def once(
         self, method: str, url: str, what: str, *, params: Mapping[str, str] | None = None, body: object = None
     ) -> requests.Response:
-        """Send one request with short time-outs, again after a refused token.
-
-        Returns any answer.
+        """Send one request with short time-outs, again after a refused token; any answer.
 
         Raises:
             ServiceError: if there is no answer.

@@ -50,9 +50,7 @@ def prepare() -> None:
 
 
 def submit(rest: AzureRest, job: JobSpec, submission: CancelToken) -> JobView:
-    """Submit a run configuration as the run *job*.
-
-    See :meth:`aml_train.jobs.workspace.Workspace.submit`.
+    """Submit a run configuration as the run *job*, as ``Workspace.submit`` demands.
 
     Its code is copied first, so that exactly the files are sent that the job's name stands for.
     """

@@ -109,10 +109,7 @@ class InEngine:
     digests: frozenset[str] = frozenset()
 
     def at(self, digest: str) -> BaseImage:
-        """Return the base at *digest*, which the registry has.
-
-        Another one than the engine's has no image id.
-        """
+        """Return the base at *digest*; another one than the engine's has no image id."""
         same = digest in self.digests
         return BaseImage(reference=self.base.reference, digest=digest, image_id=self.base.image_id if same else None)
 
@@ -268,10 +265,7 @@ def docker_registries(
 
 
 def registry_url(host: str) -> str:
-    """Return the address of the interface of the registry *host*.
-
-    Https, but for loopback.
-    """
+    """Return the address of a registry's interface: https, but for loopback."""
     return f"http://{host}" if is_loopback(host.rsplit(":", 1)[0]) else f"https://{host}"
 
 
@@ -320,10 +314,7 @@ _LEASE: Final = 120.0
 
 
 def parse_os_release(text: str) -> str | None:
-    """Return distribution and version in NVIDIA's words; None without them.
-
-    Such as ``ubuntu22.04`` or ``debian12``.
-    """
+    """Return the distribution, such as ``ubuntu22.04``, in NVIDIA's words; or None."""
     fields: dict[str, str] = {}
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")

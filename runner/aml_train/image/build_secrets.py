@@ -1,6 +1,4 @@
-"""The secrets of a build.
-
-Which files and variables it may read, and how they reach its steps.
+"""The files and variables that a build reads as secrets, and how steps get them.
 
 A secret reaches a build step as a file that BuildKit mounts (``RUN --mount=type=secret``): it is in no layer, no history and no
 cache key. The arguments of the ``docker`` command name variables, never a value.
@@ -129,9 +127,7 @@ def _judge(path: Path, real: Path, access: SecretAccess, name: str, where: str) 
 
 
 def _read(real: Path) -> bytes | None:
-    """Return the contents of *real*, at most a byte more than :data:`_LARGEST`.
-
-    None for what is no regular file.
+    """Return what *real* holds, up to ``_LARGEST`` + 1 bytes; None if no regular file.
 
     Raises:
         OSError: if a part of the path is a link now, or it cannot be read.

@@ -1,7 +1,4 @@
-"""Read what an image is made of in addition to its configuration.
-
-Files of the project, the base's distribution, other images. Nothing is changed.
-"""
+"""Read an image's inputs: project files, the base's distribution, other images."""
 
 from __future__ import annotations
 
@@ -110,20 +107,14 @@ def collect_inputs(
 
 
 def unresolved_base(reference: ImageRef, _platform: str) -> BaseImage:
-    """Return *reference* as a base that is not looked up.
-
-    Its name stays as it is written. For display only.
-    """
+    """Return *reference*, not looked up, as a base for display only."""
     if reference.digest is not None:
         return BaseImage(reference=reference, digest=reference.digest)
     return BaseImage(reference=reference, image_id=f"sha256:{'0' * 64}", local_only=True)
 
 
 def refreshed(period: float | None, now: datetime.datetime) -> str | None:
-    """Return the start of the current period of *period* seconds; None for no period.
-
-    In UTC, to the minute.
-    """
+    """Return when the current *period* (seconds) began, in UTC to the minute."""
     if period is None:
         return None
     start = now.timestamp() // period * period
@@ -143,9 +134,7 @@ def read_file(path: Path) -> bytes:
 
 
 def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]:
-    """Return a requirements file's place in the context, and all files of it.
-
-    These are the file and those that it includes.
+    """Return the place in the context of a requirements file, and all files of it.
 
     The contents are normalised (:mod:`aml_train.image.requirements_file`): the build gets what the address covers. Next to them is a file of the large packages that they pin, if there are any.
 
@@ -244,10 +233,7 @@ def _own(
 
 
 def _without_ignore_files(context: FileSet, config: DockerfileConfig) -> tuple[FileSet, dict[str, bytes]]:
-    """Return *context* without its ignore files, and these normalised.
-
-    Their comments are no part of an image.
-    """
+    """Return *context* without its ignore files, and these without their comments."""
     names = {".dockerignore", f"{os.path.relpath(config.file, config.context)}.dockerignore"}
     ours = {entry.path for entry in context.entries if entry.path in names and entry.link is None}
     files = {name: normalised_ignore_file(read_file(context.root / name)) for name in sorted(ours)}
@@ -255,9 +241,7 @@ def _without_ignore_files(context: FileSet, config: DockerfileConfig) -> tuple[F
 
 
 def collect_context(config: DockerfileConfig, own: Collection[FileId] = ()) -> FileSet:
-    """Return what Docker would send of the context.
-
-    Everything but what its ignore file leaves out, and never ``.git`` or *own*.
+    """Return what Docker would send of the context, never ``.git`` or *own*.
 
     The ignore file is ``NAME.dockerignore`` next to the Dockerfile, else ``.dockerignore`` in the context.
 

@@ -1,7 +1,4 @@
-"""The context of one run of the image stage.
-
-Its parameters, and the report of its steps.
-"""
+"""The parameters of one run of the image stage, and the report of its steps."""
 
 from __future__ import annotations
 

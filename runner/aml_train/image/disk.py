@@ -58,10 +58,7 @@ class Need:
 
     @property
     def peak(self) -> int:
-        """Bytes that are taken during the pull.
-
-        Pulled layers are deleted only after they are unpacked.
-        """
+        """Bytes during the pull: layers are deleted only after they are unpacked."""
         return self.compressed + self.unpacked
 
 
@@ -132,10 +129,7 @@ def _need(registry: Registry, base: BaseImage, platform: str, engine: DockerClie
 
 
 def _chains(engine: DockerClient) -> Iterator[list[str]]:
-    """Yield the layers of each image that the engine has.
-
-    Others may remove images meanwhile.
-    """
+    """Yield the layers of each image of the engine, which others may remove meanwhile."""
     from docker.errors import ImageNotFound
 
     for entry in engine.api.images(all=True):
@@ -165,9 +159,7 @@ def child_for(index: Manifest, platform: str) -> str:
 
 
 def missing(sizes: Sequence[int], diff_ids: Sequence[str], chains: Iterable[Sequence[str]]) -> Need:
-    """Return what is to be pulled.
-
-    The layers above the longest beginning that one of *chains* shares. Pure.
+    """Return the layers above the longest beginning that one of *chains* shares. Pure.
 
     Engines keep a layer together with all that is below it, so a layer counts as there only with what is below.
 
@@ -188,10 +180,7 @@ def missing(sizes: Sequence[int], diff_ids: Sequence[str], chains: Iterable[Sequ
 
 
 def _builder_has(engine: DockerClient, base: BaseImage) -> bool:
-    """Return whether BuildKit has pulled the base earlier.
-
-    Its cache is separate from the engine's images.
-    """
+    """Return whether BuildKit's cache, which is separate, has the base."""
     return any(f"@{base.digest}" in str(entry.get("Description")) for entry in build_cache(engine))
 
 
@@ -272,9 +261,7 @@ def _store(info: Mapping[str, Any]) -> str:
 
 
 def _has_images(engine: DockerClient, info: Mapping[str, Any]) -> bool:
-    """Return whether the folder that the engine names is the engine's in here, too.
-
-    Its images are in it.
+    """Return whether the engine's folder, with its images, is visible in here.
 
     moby (image/fs.go) keeps the configuration of each image in a file named by the image id.
     """
@@ -300,10 +287,7 @@ def _mounts() -> str:
 
 
 def upper_folder(mounts: str) -> str:
-    """Return the folder that an overlay at ``/`` writes to, or "". Pure.
-
-    *mounts* is the text of ``/proc/self/mountinfo``.
-    """
+    """Return the folder that an overlay at ``/`` in mountinfo writes to, or "". Pure."""
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         if before.split()[4:5] == ["/"] and after.startswith("overlay "):
@@ -345,10 +329,7 @@ def _ask_container(engine: DockerClient, path: str) -> Room:
 
 
 def parse_df(text: str) -> int | None:
-    """Read the free bytes in what ``df -Pk`` wrote (POSIX).
-
-    The fourth column of the second line. Pure.
-    """
+    """Return the free bytes of ``df -Pk`` (POSIX): line 2, column 4. Pure."""
     lines = text.splitlines()
     columns = lines[1].split() if len(lines) > 1 else []
     return int(columns[3]) * 1024 if len(columns) > 3 and columns[3].isdigit() else None

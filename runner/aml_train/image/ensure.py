@@ -109,9 +109,7 @@ def ensure_image(
 
 
 def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:
-    """Return the image of *spec* as it is in the registry, or None.
-
-    Nothing is built, run or pulled.
+    """Return the image of *spec* in the registry, or None; build and pull nothing.
 
     Its tests are not looked up: to know which job ran in it, they are not needed.
 
@@ -128,9 +126,7 @@ def find_image(spec: ImageSpec, *, location: RegistryLocation) -> Tested | None:
 def build_and_probe(
     spec: ImageSpec, *, engine: DockerClient, cli: BuildCli, environ: Mapping[str, str], listener: Listener
 ) -> Facts:
-    """Build the image of *spec* in the engine only, and return its facts.
-
-    The engine keeps it only in its build cache.
+    """Build *spec* in the engine only, which caches the build; return the facts.
 
     Raises:
         ImageError: if it cannot be built, or the probe has no result.
@@ -240,10 +236,7 @@ def _build_and_verify(
 
 
 def _release(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, facts: Facts) -> None:
-    """Put the image under its tags, with what is known of it.
-
-    The address comes last: a reader that finds it finds everything.
-    """
+    """Put the image under its tags; the address, by which readers find all, is last."""
     tags = (_digest_tag(manifest.digest), *ctx.release_tags)
     release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
     _lock(ctx, manifest)
@@ -259,10 +252,7 @@ def _release(ctx: ImageContext, manifest: Manifest, record: TestRecord | None, f
 
 
 def _lock(ctx: ImageContext, manifest: Manifest) -> None:
-    """Make the tag of the digest immutable, if the registry can.
-
-    A refusal is only reported.
-    """
+    """Make the digest's tag immutable if the registry can; a refusal is only reported."""
     tag = _digest_tag(manifest.digest)
     if not ctx.spec.release.lock or not ctx.registry.can_lock or ctx.registry.lock_tag(ctx.repository, tag):
         return
@@ -273,10 +263,7 @@ def _lock(ctx: ImageContext, manifest: Manifest) -> None:
 
 
 def _cache(ctx: ImageContext, cli: BuildCli) -> Cache:
-    """Return where the build finds earlier ones.
-
-    The image that was released last, or the layers that a build left.
-    """
+    """Return where the build finds earlier ones: last release, or a build's layers."""
     kind = engine_cache_kind(ctx.engine, buildx=cli.buildx)
     tag = CACHE_TAG if kind == "inline" else LAYERS_TAG
     return Cache(
@@ -316,10 +303,7 @@ class _Candidate:
         return manifest
 
     def remove(self) -> None:
-        """Remove its tag from the engine and, if it was pushed, from the registry.
-
-        A failure is only reported.
-        """
+        """Remove its tag from engine and registry; a failure is only reported."""
         from docker.errors import APIError
 
         try:
@@ -334,10 +318,7 @@ class _Candidate:
             self._untag()
 
     def _untag(self) -> None:
-        """Remove its tag from the registry.
-
-        If the identity lacks a role for it, one notice names the role.
-        """
+        """Remove its tag from the registry; one notice names a missing role."""
         import requests
 
         ctx = self._ctx

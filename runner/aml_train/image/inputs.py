@@ -20,9 +20,7 @@ PROTECT: Final = "protect.py"
 
 @dataclass(frozen=True, kw_only=True)
 class BaseImage:
-    """The image to build FROM, resolved.
-
-    Made by :func:`aml_train.image.base.resolve_base`.
+    """The image to build FROM, resolved by :func:`aml_train.image.base.resolve_base`.
 
     Attributes:
         reference: the reference as the user wrote it.
@@ -52,20 +50,14 @@ class BaseImage:
 
     @property
     def pinned(self) -> str:
-        """The name for ``FROM``.
-
-        ``name@sha256:…``, or the tag of an image that only this engine has.
-        """
+        """The name for ``FROM``: pinned, or the tag of an image that only the engine has."""
         if self.digest is not None:
             return self.reference.with_digest(self.digest).familiar
         return self.reference.familiar
 
     @property
     def identity(self) -> str:
-        """The part of the base that the content address covers.
-
-        The manifest's digest, or the image id where there is none.
-        """
+        """The base in the content address: the manifest's digest, else the image id."""
         identity = self.digest or self.image_id
         if identity is None:  # pragma: no cover - excluded by __post_init__
             raise ValueError(f"the base {self.reference.familiar} has no identity")
@@ -108,10 +100,7 @@ class ImageInputs:
     own: OwnDockerfile | None = None
 
     def digests(self) -> dict[str, list[str]]:
-        """Return what the content address covers of the files: path → mode and SHA-256.
-
-        Reads the trees.
-        """
+        """Read the trees; return what the address covers: path → mode and SHA-256."""
         return {
             **{name: ["100644", hashlib.sha256(content).hexdigest()] for name, content in self.files.items()},
             **{name: ["tree", tree.digest()] for name, tree in self.trees.items()},

@@ -1,6 +1,4 @@
-"""Remove what killed runs left on the engine.
-
-Test containers and candidate images.
+"""Remove test containers and candidates that killed runs left on the engine.
 
 Containers carry owner and lease in labels, candidate images in their tag. The owner is a process
 (:mod:`aml_train.core.temporary`); the lease is the time after which no process can be using the thing.
@@ -65,19 +63,13 @@ def container_labels(engine: DockerClient, kind: str, seconds: float) -> dict[st
 
 
 def candidate_tag(engine: DockerClient, seconds: float) -> str:
-    """Return a new tag for a candidate image, which holds its owner and lease.
-
-    *seconds* as in :func:`container_labels`.
-    """
+    """Return a new tag with owner and lease, as :func:`container_labels` has them."""
     return f"candidate-{this_owner(engine)}.{int(time.time() + seconds)}.{secrets.token_hex(6)}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lease:
-    """The claim on a temporary thing.
-
-    Whose it is (None where that cannot be read), and until when (seconds since 1970).
-    """
+    """A claim: its owner, None if unreadable, and its end in seconds since 1970."""
 
     owner: Owner | None
     until: int

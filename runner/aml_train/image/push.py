@@ -130,9 +130,7 @@ def follow_push(stream: Iterable[Mapping[str, Any]], name: str, listener: Listen
 def pull_image(
     engine: DockerClient, repository: str, digest: str, *, auth: RegistryAuth | None, listener: Listener
 ) -> str:
-    """Have ``repository@digest`` in the engine; return its image id.
-
-    The registry is not queried if the engine holds the image.
+    """Pull ``repository@digest`` unless it is in the engine; return the image id.
 
     Raises:
         BrokenOffError: if it cannot be pulled.
@@ -158,9 +156,7 @@ def pull_image(
 
 
 def _engine_login(auth: RegistryAuth | None) -> dict[str, str] | None:
-    """Return credentials as the engine takes them with one request.
-
-    It keeps none of them.
+    """Return credentials for one request to the engine, which keeps none of them.
 
     Source: https://docs.docker.com/reference/api/engine/#section/Authentication (``X-Registry-Auth``).
     """
@@ -198,10 +194,7 @@ def read_back(registry: Registry, repository: str, digest: str, image_id: str) -
 
 
 def release(registry: Registry, manifest: Manifest, *, source: str, repository: str, tags: Sequence[str]) -> None:
-    """Put *manifest* of the repository *source* into *repository* under *tags*.
-
-    An index's manifests go first, each with its blobs.
-    """
+    """Put *manifest* of *source*, an index's children first, under *tags*."""
     for digest in manifest.children:
         child = registry.get_manifest(source, digest)
         if child is None:
@@ -245,10 +238,7 @@ def lost_part(registry: Registry, repository: str, manifest: Manifest) -> str | 
 def _each(
     pool: ThreadPoolExecutor, ask: Callable[[_Item], _Answer], items: Iterable[_Item]
 ) -> Iterable[tuple[_Item, _Answer]]:
-    """Yield each item with its answer, as they come.
-
-    Calls that have not begun are cancelled when the caller has enough.
-    """
+    """Yield items with answers as they come; cancel the rest if the caller stops."""
     asked: dict[Future[_Answer], _Item] = {pool.submit(ask, item): item for item in items}
     try:
         for future in as_completed(asked):

@@ -1,6 +1,4 @@
-"""Requirements files and ignore files.
-
-Their normal form, and the large packages that requirements pin. Pure.
+"""The normal form of requirements and ignore files; large pinned packages. Pure.
 
 The build gets the normalised bytes, and the content address covers them: two files with one address are one file to pip and to
 Docker.
@@ -23,9 +21,7 @@ _BEFORE_HASH: Final = re.compile(r"\s+(?=--hash[=\s])")
 
 
 def logical_lines(text: str) -> Iterator[str]:
-    """Yield the lines that pip reads.
-
-    Continued ones joined, without comments, surrounding space and empty lines.
+    """Yield the lines that pip reads: joined, trimmed, without comments.
 
     Source: pip's ``req_file.py``, ``join_lines`` and ``ignore_comments`` (24.2), whose order of steps decides what a comment after
     a continued line is.
@@ -48,9 +44,7 @@ def _cleaned(line: str) -> Iterator[str]:
 
 
 def normalised_requirements(content: bytes) -> bytes:
-    """Return a requirements file of the same meaning.
-
-    Options in their order, then requirements in the order of their text.
+    """Return the same requirements: options in order, then the rest sorted.
 
     pip reads all of a file before it looks for any package, so an option's place among requirements means nothing. Among
     options it does: a later ``--index-url`` replaces an earlier one, and ``-r`` and ``-c`` bring further options. Requirements
@@ -70,9 +64,7 @@ def normalised_requirements(content: bytes) -> bytes:
 
 
 def ignore_patterns(content: bytes) -> dict[int, str]:
-    """Return the patterns of an ignore file of Docker's, in order.
-
-    Line number → pattern.
+    """Return the patterns of Docker's ignore file in order: line number → pattern.
 
     Source: https://docs.docker.com/build/concepts/context/#dockerignore-files; a ``#`` makes a comment in the first column only, and
     space around a pattern is cut off.
@@ -82,10 +74,7 @@ def ignore_patterns(content: bytes) -> dict[int, str]:
 
 
 def normalised_ignore_file(content: bytes) -> bytes:
-    """Return an ignore file with the same patterns, without comments and empty lines.
-
-    One that is not UTF-8 as it is.
-    """
+    """Return the patterns alone of an ignore file; one that is not UTF-8 as it is."""
     try:
         content.decode()
     except UnicodeDecodeError:

@@ -31,9 +31,7 @@ TEST_FORMAT: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class CheckPolicy:
-    """The requirements of an image beyond a successful build.
-
-    See :mod:`aml_train.image.readiness.judge`. Enters no address.
+    """The requirements of an image beyond a successful build. Enters no address.
 
     Attributes:
         ignore: names of checks whose errors and warnings are allowed.
@@ -109,17 +107,12 @@ class ImageSpec:
         return f"addr-{self.address[:40]}"
 
     def proposed(self) -> ImageSpec:
-        """Return the same image for a commit that is only proposed.
-
-        Its build reads only secrets that ``--set`` names.
-        """
+        """Return the image of a proposed commit: it reads only secrets of ``--set``."""
         return dataclasses.replace(self, secret_access=dataclasses.replace(self.secret_access, proposed=True))
 
 
 def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None, platform: str) -> ImageSpec:
-    """Describe the image that *config* asks for, on *base*.
-
-    Changes nothing; reads the files of the inputs' trees.
+    """Describe the image of *config* on *base*; read only the files of the trees.
 
     Args:
         config: the ``image:`` of the configuration.
@@ -247,9 +240,7 @@ class TestSpec:
     keep: bool = False
 
     def key(self, digest: str) -> str:
-        """Return the key of the record of these tests in the image of manifest *digest*.
-
-        64 hexadecimal digits.
+        """Return the record's key, 64 hexadecimal digits, for the image *digest*.
 
         It covers the digest, the command, paths, contents and modes of the files, the settings, and
         :data:`TEST_FORMAT`. Reads the files.
@@ -272,9 +263,7 @@ class TestSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class TestRecord:
-    """That tests passed in an image.
-
-    Kept in the registry with it, see :mod:`aml_train.image.records`.
+    """That tests passed in an image; see :mod:`aml_train.image.records`.
 
     Attributes:
         digest: manifest digest of the image.
@@ -305,10 +294,7 @@ class TestRecord:
 
     @property
     def packages(self) -> dict[str, str]:
-        """The versions that were installed: ``pip:name`` or ``apt:name`` → version.
-
-        ``apt`` stands for rpm, too.
-        """
+        """The installed versions: ``pip:name`` or ``apt:name`` (rpm, too) → version."""
         kinds = {"pip": "python_packages", "apt": "system_packages"}
         return {
             f"{kind}:{name}": version
@@ -340,9 +326,7 @@ class Tested:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """No image of ours.
-
-    The job's own environment is submitted unchanged, and reported as given, not tested.
+    """No image of ours: the job's own environment, reported as given, not tested.
 
     Attributes:
         environment: what the job's document says: ``azureml:name:version``, a mapping, or None where it says nothing.

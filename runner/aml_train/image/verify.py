@@ -1,7 +1,4 @@
-"""Verify an image before it is released.
-
-Readiness checks and tests, run in it or known from an earlier run.
-"""
+"""Check and test an image before its release, or use what earlier runs recorded."""
 
 from __future__ import annotations
 
@@ -83,10 +80,7 @@ def verify_found(ctx: ImageContext, found: Manifest) -> TestRecord | None:
 
 
 def make_record(ctx: ImageContext, digest: str, results: TestsFinished | None, facts: Facts) -> TestRecord | None:
-    """Return the record of tests that have passed in the image of manifest *digest*.
-
-    None without tests.
-    """
+    """Return the record of tests that passed in the image *digest*; None without any."""
     if results is None or ctx.tests is None:
         return None
     return TestRecord(

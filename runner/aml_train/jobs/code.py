@@ -100,10 +100,7 @@ def _tree(entries: Iterable[FileEntry]) -> _Item:
 
 
 def _offenders(root: _Item, weight: Callable[[_Item], int]) -> list[_Item]:
-    """Return the heaviest items, heaviest first.
-
-    A folder is replaced by the item in it that makes up most of it.
-    """
+    """Return the heaviest items; an item that is most of its folder stands for it."""
     found: list[_Item] = []
     for item in root.below.values():
         narrow = item
@@ -157,10 +154,7 @@ class _Module:
 
 
 def unsent_metrics(code: FileSet) -> str | None:
-    """Return the ``file:line`` at which *code* logs first by azureml-core's ``Run``.
-
-    None if it sends the values that are held, or logs none.
-    """
+    """Return ``file:line`` of the first log by a ``Run`` that no call flushes."""
     modules = [module for entry in code.entries if (module := _module(code, entry)) is not None]
     runs = {name for module in modules if module.azureml for name in _runs(module.tree)}
     if not any(module.azureml for module in modules):
@@ -232,10 +226,7 @@ def _last_name(node: ast.AST) -> str:
 
 
 def _calls(module: _Module, runs: set[str]) -> Iterator[tuple[str, int]]:
-    """Yield each call of a run that logs or sends, by name and line.
-
-    A run in a ``with`` sends at its end.
-    """
+    """Yield calls of runs that log or send; a run in a ``with`` sends at its end."""
     for node in sorted((one for one in ast.walk(module.tree) if hasattr(one, "lineno")), key=lambda one: one.lineno):
         if isinstance(node, ast.With) and any(_is_run(item.context_expr, module, runs) for item in node.items):
             yield "flush", node.lineno

@@ -54,10 +54,7 @@ def pin_data(template: JobTemplate, service: Workspace) -> JobTemplate:
 
 
 def data_to_be(template: JobTemplate) -> dict[str, str] | None:
-    """Return the data that a job will read, by input, after :func:`pin_data`.
-
-    None if its tags have no room for all of them.
-    """
+    """Return a job's data by input, after :func:`pin_data`; None if tags lack room."""
     inputs = template.document.get("inputs") or {}
     paths = {
         name for name, given in inputs.items() if isinstance(given, Mapping) and isinstance(given.get("path"), str)

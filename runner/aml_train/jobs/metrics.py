@@ -105,10 +105,7 @@ def read_tables(service: Logged, job: str, found: LoggedSet) -> tuple[tuple[Tabl
 
 
 def tables_of_job(service: Logged, name: str, metrics: Mapping[str, float]) -> tuple[tuple[Table, ...], int, str]:
-    """Return a job's tables, how many more exist, and a remark on what is not shown.
-
-    *metrics* are the numbers that it logged, which need no table.
-    """
+    """Return tables besides *metrics*, how many more there are, and what is not shown."""
     try:
         found = service.logged(name, known=metrics)
     except ServiceError as error:

@@ -121,10 +121,7 @@ def _folded(parts: Mapping[str, str], groups: Iterable[str]) -> dict[str, str]:
 
 
 def read_parts(tags: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the parts that a job's tags keep.
-
-    None if none can be read: tags can be changed by hand.
-    """
+    """Return the parts that a job's tags keep; None if unreadable, as by hand."""
     text = tags.get(TAG_PARTS, "")
     if not text.startswith(_FORMAT):
         return None

@@ -72,10 +72,7 @@ class JobTemplate:
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
-    """A job ready to be submitted under *name*, with the files of its *code*.
-
-    With *runconfig* the SDK v1 submits it, else the SDK v2.
-    """
+    """A job to submit, by the SDK v1 if it has a *runconfig*, else by the SDK v2."""
 
     name: str
     document: Mapping[str, Any]

@@ -124,10 +124,7 @@ class Watch:
         return view
 
     def _read_logs(self, view: JobView) -> None:
-        """Read the job's logs; their ends are tried a few times.
-
-        They are in separate storage: whatever happens to it, the status is known.
-        """
+        """Try a few times to read the logs' ends; whatever happens, the status is known."""
         final = view.status.terminal and self._is_over(view)
         for pause in (*_LAST_READS, 0.0):
             if self._logs.read(view, final=final) or not final:

@@ -17,10 +17,7 @@ from aml_train.jobs.states import JobStatus
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """The nodes that a job requests: so many *nodes* of *compute*.
-
-    Serverless jobs name a VM *size* instead, and may request *spot* nodes.
-    """
+    """The nodes that a job requests, of a compute or (serverless) of a VM *size*."""
 
     compute: str | None = None
     nodes: int = 1
@@ -30,10 +27,7 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeKind:
-    """The nodes that a job runs on: VM *size*, number of *gpus*, tier.
-
-    None for unknown values; *problem* says why.
-    """
+    """The nodes that a job runs on; None for unknown values, and *problem* says why."""
 
     size: str | None = None
     gpus: int | None = None
@@ -97,10 +91,7 @@ class ModelView:
 
     @property
     def origin(self) -> str | None:
-        """The job that made it: our tag's, else the one that AzureML names; None for none.
-
-        AzureML names the job of a model that azureml-core registered.
-        """
+        """The job that made it: our tag's, else AzureML's (set by azureml-core), or None."""
         return self.tags.get(TAG_JOB) or self.job
 
     @property
@@ -128,10 +119,7 @@ class StorageUnreachableError(ServiceError):
 
 
 class LogBeganAnewError(Exception):
-    """A log is another blob than before, or shorter than what was read of it.
-
-    Its job may have been restarted.
-    """
+    """A log is another blob or shorter than before: its job may have restarted."""
 
 
 class Jobs(Protocol):
@@ -159,10 +147,7 @@ class Jobs(Protocol):
         """
 
     def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
-        """Submit the job *name* again as *new*, with *tags* added.
-
-        Otherwise as :meth:`submit`.
-        """
+        """Submit the job *name* again as *new* with *tags*, as :meth:`submit` does."""
 
     def cancel(self, name: str) -> bool:
         """Request the job's cancellation once, with short time-outs.
@@ -179,9 +164,7 @@ class Jobs(Protocol):
         """
 
     def read_log_by_service(self, name: str, path: str, offset: int) -> Iterator[bytes]:
-        """Yield the bytes of the job's log *path* from *offset* on, through AzureML.
-
-        For logs in storage that cannot be reached.
+        """Yield a log's bytes from *offset* on, through AzureML if storage is unreachable.
 
         A log that is shorter than *offset* has nothing more. It costs more than :meth:`read_log`.
         """
@@ -197,9 +180,7 @@ class Metrics(Protocol):
         """Return every recorded value of one metric, in the service's order."""
 
     def logged(self, name: str, *, known: Collection[str], first: Sequence[str] = ()) -> LoggedSet:
-        """Return what the job logged besides *known* metrics, as azureml-core logs it.
-
-        These are rows, tables, lists, texts and files.
+        """Return what azureml-core logged besides *known* metrics, such as tables.
 
         Names that *first* means, or columns of, are read before the others: there is a bound to what is read.
         """
@@ -212,10 +193,7 @@ class Files(Protocol):
         """Yield the files at or below *path* among the job's artefacts, on demand."""
 
     def output_paths(self, name: str, output: str) -> Iterator[str]:
-        """Yield the files of a named output of the job, relative to it, on demand.
-
-        A single file is its own name.
-        """
+        """Yield a named output's files, relative to it; a single file is its own name."""
 
     def has_artifact(self, name: str, path: str) -> bool:
         """Return whether the job wrote *path*, a file or a folder, among its artefacts."""

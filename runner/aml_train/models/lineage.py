@@ -1,7 +1,4 @@
-"""A model's lineage: model → job → image → tests → base, commit, data.
-
-Each step is looked up in the place that must still have it.
-"""
+"""A model's lineage, looked up: model → job → image → tests → base, commit, data."""
 
 from __future__ import annotations
 

@@ -95,9 +95,7 @@ class ModelSpec:
 
 
 def lineage_tags(job: JobView, *, metrics: Mapping[str, float], decision: Decision) -> dict[str, str]:
-    """Return a model's lineage as tags: image, sources, gate.
-
-    The most important are first.
+    """Return a model's lineage as tags, the most important first.
 
     They have no secrets: of a parameter that is called like one, only that it was given.
 
@@ -140,10 +138,7 @@ def _number(value: float | None) -> float | str | None:
 
 
 def fitting(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return *tags* as far as AzureML's bounds allow, the first ones first.
-
-    The others are counted in a tag.
-    """
+    """Return *tags* in order, as far as AzureML's bounds allow; others are counted."""
     kept: dict[str, str] = {}
     left: Counter[str] = Counter()
     for name, value in tags.items():

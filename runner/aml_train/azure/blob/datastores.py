@@ -148,10 +148,7 @@ class DataWorkspace:
         return self._rest.read(url, f"Looking for the data asset {name}:{version}", params=_API) is not None
 
     def next_version(self, name: str) -> str:
-        """Return the version that the next registration of *name* takes.
-
-        It is chosen as azure-ai-ml chooses it.
-        """
+        """Return the version that the next registration takes, as azure-ai-ml chooses it."""
         found = self._container(name)
         return (None if found is None else found.literal("nextVersion")) or "1"
 

@@ -57,10 +57,7 @@ class Storage(Protocol):
         """Yield the blobs whose names begin with *prefix*, without markers of folders."""
 
     def level(self, folder: str) -> Iterator[Entry | str]:
-        """Yield the blobs and the names of folders directly in *folder*.
-
-        *folder* has a trailing slash, or is empty.
-        """
+        """Yield blobs and folders directly in *folder*: empty, or with a slash at its end."""
 
     def find(self, name: str) -> Entry | None:
         """Return the blob of exactly that name, or None."""

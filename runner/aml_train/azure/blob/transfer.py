@@ -125,10 +125,7 @@ def block_id(index: int, md5: bytes) -> str:
 
 @dataclass(kw_only=True)
 class Tally:
-    """The progress so far, counted from several threads.
-
-    *files* and *size* (bytes) are the total, as far as it is known.
-    """
+    """The progress, counted from several threads; *files* and *size* as far as known."""
 
     files: int = 0
     size: int = 0
@@ -222,10 +219,7 @@ def copy_blob(
 
 
 def is_copy(entry: Entry, there: Entry) -> bool:
-    """Return whether *there* is a copy of *entry*, by size and checksum.
-
-    Without a checksum, by size and being newer.
-    """
+    """Return whether *there* has *entry*'s size and checksum; without one, is newer."""
     if entry.size != there.size:
         return False
     if entry.md5 is not None and there.md5 is not None:

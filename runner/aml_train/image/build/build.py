@@ -101,9 +101,7 @@ def build_image(
     cache: Cache = Cache(),  # noqa: B008 - frozen
     timeout: float = BUILD_TIMEOUT,
 ) -> str:
-    """Build *spec* in the engine under *tag*.
-
-    Return the image id as the engine knows it.
+    """Build *spec* in the engine under *tag*; return the engine's image id.
 
     Args:
         spec: the image.
@@ -202,10 +200,7 @@ class _Run:
 
 
 def _remove(engine: DockerClient, image_id: str) -> None:
-    """Remove the image of a check, which has no name.
-
-    It may be the very image that was checked.
-    """
+    """Remove a check's unnamed image, unless it is the very image that was checked."""
     from docker.errors import APIError, ImageNotFound
 
     try:
@@ -216,9 +211,7 @@ def _remove(engine: DockerClient, image_id: str) -> None:
 
 
 def _built(engine: DockerClient, image_id: str, tag: str) -> Image:
-    """Return the image that was built.
-
-    By the id that the build reported, else by its tag, which no other build has.
+    """Return the built image, by its reported id or by its tag, which is unique.
 
     On the containerd store buildx reports the digest of the configuration, while the engine knows images by their manifest's.
     """
@@ -310,10 +303,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def write_context(folder: Path, files: Mapping[str, bytes], trees: Mapping[str, FileSet]) -> None:
-    """Write the build context into *folder*, which is made.
-
-    The files with mode 0644, the trees with their own modes.
-    """
+    """Write *files* with mode 0644, and *trees* with their own modes, into *folder*."""
     for name, tree in trees.items():
         tree.copy_to(folder / name)
     folder.mkdir(exist_ok=True)
@@ -325,9 +315,7 @@ def write_context(folder: Path, files: Mapping[str, bytes], trees: Mapping[str, 
 
 
 def docker_config(folder: Path, environ: Mapping[str, str], logins: Mapping[str, RegistryAuth]) -> Path:
-    """Write a configuration folder for the ``docker`` command.
-
-    The user's own, and *logins* by registry; return it.
+    """Write the user's ``docker`` configuration plus *logins*; return its folder.
 
     The user's plugins and credential helpers stay in force, but for these, whose credentials are in the file itself. Only
     the owner may read it, and it is gone with the build's folder.

@@ -1,7 +1,4 @@
-"""The cache of builds in the registry.
-
-An engine without any images continues from the builds of another.
-"""
+"""The cache of builds in the registry, for engines without any images."""
 
 from __future__ import annotations
 
@@ -51,9 +48,7 @@ class Cache:
 
 
 def cache_kind(buildx: bool, driver_status: Sequence[Sequence[Any]] | None) -> Literal["inline", "registry"]:
-    """Return what a builder can leave.
-
-    Docker's own exports to a registry only on containerd's image store, through buildx.
+    """Return the cache that a builder can leave: inline, or in a registry.
 
     Args:
         buildx: whether the buildx plugin builds.

@@ -53,10 +53,7 @@ class PlainProgress:
         self._own: defaultdict[str, dict[str, list[str]]] = defaultdict(lambda: {_ERROR: [], _REMEDY: []})
 
     def feed(self, line: str, *, more: bool = False) -> Iterator[Event]:
-        """Yield the events that one line means, and the line itself.
-
-        *more* if it continues in the next call.
-        """
+        """Yield the events of a line, and the line; *more* if the next call continues it."""
         going_on, self._going_on = self._going_on, more
         if going_on:
             yield from _shown(line if more else line.rstrip(), self._origin, more=more)

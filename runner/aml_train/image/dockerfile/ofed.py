@@ -1,6 +1,4 @@
-"""The user-space part of the InfiniBand drivers.
-
-Which source can serve which base, and where its files are. Pure.
+"""The user-space InfiniBand drivers: which source serves which base. Pure.
 
 Sources of facts: file names and the options of ``mlnxofedinstall`` are those of NVIDIA's MLNX_OFED documentation and of the NAG
 tutorial; the layout of DOCA's apt repository and its meta-package ``doca-ofed-userspace`` those of NVIDIA's "DOCA Installation
@@ -98,10 +96,7 @@ class Tarball:
 
 @dataclass(frozen=True, kw_only=True)
 class AptRepository:
-    """DOCA's repository for one distribution.
-
-    Its address, which ends with ``/``, and the fingerprint of its key.
-    """
+    """DOCA's repository for a distribution: URL with a last ``/``, key's fingerprint."""
 
     url: str
     fingerprint: str

@@ -1,6 +1,4 @@
-"""A Dockerfile of the user's own.
-
-Which images it names, and the same text with each of them pinned. Pure.
+"""A Dockerfile of the user's own: the images that it names, and their pins. Pure.
 
 The syntax is that of the Dockerfile reference (https://docs.docker.com/reference/dockerfile/): escape directive, continued lines,
 comments between them, here-documents, and variables of global ARG in FROM.
@@ -36,10 +34,7 @@ class Instruction:
 
 @dataclass(frozen=True, kw_only=True)
 class NamedImage:
-    """An image that a Dockerfile names.
-
-    The instruction, the word in it, and the reference that it means.
-    """
+    """An image in a Dockerfile: the instruction, the word in it, and its meaning."""
 
     instruction: Instruction
     word: str
@@ -134,10 +129,7 @@ def parse_dockerfile(text: str, *, args: Mapping[str, str], target: str | None, 
 
 
 def instructions(text: str) -> Iterator[Instruction]:
-    """Yield the instructions of a Dockerfile.
-
-    The bodies of here-documents belong to none.
-    """
+    """Yield a Dockerfile's instructions, without the bodies of here-documents."""
     lines = text.split("\n")
     escape = _escape(lines)
     number = 0
@@ -169,10 +161,7 @@ def instructions(text: str) -> Iterator[Instruction]:
 
 
 def _escape(lines: list[str]) -> str:
-    """Return what continues a line.
-
-    A backslash, unless a directive at the top says otherwise.
-    """
+    """Return what continues a line: a backslash, unless a directive changes it."""
     for line in lines:
         match = _DIRECTIVE.fullmatch(line.strip())
         if match is None:

@@ -102,10 +102,7 @@ def render_dockerfile(
 
 
 def _labels(base: str) -> str:
-    """The base's name and digest, and nothing of the commit.
-
-    OCI image specification, "Pre-Defined Annotation Keys".
-    """
+    """The base's name and digest (OCI image specification, annotations); no commit."""
     name, _, digest = base.partition("@")
     labels = {"org.opencontainers.image.created-by": "aml-train", "org.opencontainers.image.base.name": name}
     if digest:
@@ -114,10 +111,7 @@ def _labels(base: str) -> str:
 
 
 def _since(refreshed: str | None) -> str:
-    """A command that does nothing.
-
-    Its text changes when what is installed has become too old.
-    """
+    """A command that does nothing, and changes when what is installed is too old."""
     return "" if refreshed is None else f'    : "installed since {refreshed}" && \\\n'
 
 
@@ -188,10 +182,7 @@ def _ofed(plan: OfedPlan, refreshed: str | None) -> str:
 
 
 def _tarball(plan: Tarball) -> str:
-    """Download, check, install and remove in one layer.
-
-    The tarball never is in an image.
-    """
+    """Download, check, install and remove in one layer: the file is in no image."""
     only = "=https" if plan.url.startswith("https:") else "=http,https"
     return f"""{_apt_run(_TARBALL_NEEDS)} \\
     && mkdir -p {_WORK}/ofed \\
@@ -213,10 +204,7 @@ def _tarball(plan: Tarball) -> str:
 
 
 def _repository(plan: AptRepository, refreshed: str | None) -> str:
-    """Install from NVIDIA's repository.
-
-    The keyring that apt is given holds the key of the pinned fingerprint and no other.
-    """
+    """Install from NVIDIA's repository; the keyring holds only the pinned key."""
     key, source = f"{_WORK}/doca.key", "/etc/apt/sources.list.d/aml-train-doca.list"
     keyring = "/usr/share/keyrings/aml-train-doca.gpg"
     return f"""{_apt_run(("ca-certificates", "curl", "gnupg"), refreshed)} \\
@@ -238,10 +226,7 @@ def _repository(plan: AptRepository, refreshed: str | None) -> str:
 
 
 def _conda(inputs: ImageInputs) -> str:
-    """Make the environment in a separate stage.
-
-    Neither micromamba nor its packages get into the image.
-    """
+    """Make the environment in a separate stage: micromamba stays out of the image."""
     return f"""RUN --mount=type=bind,from={inputs.micromamba},source=/bin/micromamba,target={_WORK}/micromamba \\
     --mount=type=bind,source={ENVIRONMENT},target={_WORK}/{ENVIRONMENT} \\
     --mount=type=cache,target=/var/cache/aml-train-conda,sharing=locked \\
@@ -264,10 +249,7 @@ def _azureml(name: str, version: str | None) -> list[str]:
 
 
 def _pip(config: ImageConfig, inputs: ImageInputs) -> list[str]:
-    """Return the steps of pip.
-
-    Azure's packages, large ones of the requirements file, all of it, the packages.
-    """
+    """Return pip's steps: Azure's packages, large requirements, all of them, packages."""
     steps = []
     azureml = [
         *_azureml("azureml-mlflow", config.azureml_mlflow),
@@ -323,10 +305,7 @@ def _pip_run(pip: PipConfig, inputs: ImageInputs, arguments: list[str], mounts: 
 
 
 def _with_secrets(url: str) -> str:
-    """Return *url* for double quotes of the shell, which reads the secrets.
-
-    Their values are in no argument and no text.
-    """
+    """Return *url* for double quotes; the shell reads secrets, so no text has them."""
     check(url)
     parts = SECRET_IN_URL.split(url)
     escaped = [

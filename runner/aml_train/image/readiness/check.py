@@ -1,7 +1,4 @@
-"""The readiness checks as a step.
-
-Run the probe in a container, keep the facts with the image, judge them at each run.
-"""
+"""Probe an image in a container, keep its facts, and judge them at each run."""
 
 from __future__ import annotations
 
@@ -129,9 +126,7 @@ printf '{"format": 1, "bash": %s, "python": null, "old_python": "%s"}' "$bash" "
 def probe_image(
     engine: DockerClient, image: str, *, timeout: float = TIMEOUT, token: CancelToken | None = None
 ) -> Facts:
-    """Return the facts of an image that the engine has.
-
-    It gets no network, and its entrypoint is left out.
+    """Return an image's facts; it gets no network, and its entrypoint is left out.
 
     Args:
         engine: the engine.
@@ -172,10 +167,7 @@ def probe_image(
 
 
 def _not_started(error: Any) -> dict[str, Any]:
-    """Return the facts of an image without a shell.
-
-    Raise ImageError where something else is the matter.
-    """
+    """Return the facts of an image without a shell; else raise ImageError."""
     reason = str(error.explanation or error)
     if "/bin/sh" in reason and "no such file" in reason:
         return {"format": 1, "shell": False, "bash": None, "python": None}

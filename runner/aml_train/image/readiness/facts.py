@@ -1,7 +1,4 @@
-"""The facts that the probe reports of an image: their form, and access to them.
-
-Pure.
-"""
+"""The facts that the probe reports of an image: form and access. Pure."""
 
 from __future__ import annotations
 

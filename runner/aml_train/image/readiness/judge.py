@@ -1,6 +1,4 @@
-"""Judge whether an image is ready for AzureML and InfiniBand.
-
-The probe's facts → findings. Pure.
+"""Judge the probe's facts: is an image ready for AzureML and InfiniBand? Pure.
 
 The facts are kept with the image, not the verdict: rules and the user's exceptions may change without the image being looked into
 again.
@@ -34,10 +32,7 @@ def probe_script() -> bytes:
 
 @functools.cache
 def probe_key() -> str:
-    """Return what names this probe: facts of another one do not count.
-
-    16 hexadecimal digits.
-    """
+    """Return this probe's name, 16 hexadecimal digits: facts of others do not count."""
     return hashlib.sha256(probe_script()).hexdigest()[:16]
 
 

@@ -131,10 +131,7 @@ def _imports(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
 
 
 def _conflicts(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
-    """Conflicts among what the AzureML packages need are errors.
-
-    Others are warnings: many bases come with some.
-    """
+    """Conflicts of the AzureML packages are errors; many bases come with others."""
     if facts["pip_check"] is None:
         yield Finding(
             check="pip-conflicts", level="info", what="the image's Python has no pip to check its packages with"

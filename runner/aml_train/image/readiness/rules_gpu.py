@@ -1,7 +1,4 @@
-"""The requirements of GPUs and of communication between them.
-
-Pure rules: facts → findings.
-"""
+"""The requirements of GPUs and of their communication. Pure: facts → findings."""
 
 from __future__ import annotations
 
@@ -44,10 +41,7 @@ def _plugin(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
 
 
 def _sockets(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
-    """Variables by NCCL's documentation, "Environment Variables".
-
-    NCCL_IB_DISABLE, NCCL_NET.
-    """
+    """NCCL_IB_DISABLE and NCCL_NET (NCCL's documentation, "Environment Variables")."""
     variables = facts["environment"]
     forcing = []
     if variables.get("NCCL_IB_DISABLE", "0") not in ("", "0"):

@@ -21,10 +21,7 @@ _REINSTALL: Final = "install the drivers again, from one source: image.ofed, or 
 
 
 def _absent(policy: CheckPolicy) -> Level:
-    """How bad it is that drivers are not there.
-
-    They are configured, several nodes will want them, or no job does.
-    """
+    """How bad missing drivers are: configured, needed by several nodes, or neither."""
     return "error" if policy.infiniband else "warning" if policy.several_nodes else "info"
 
 

@@ -68,10 +68,7 @@ class RenewableLogin(Protocol):
 
 
 def renew(auth: RegistryAuth | Login | None) -> bool:
-    """Have *auth* fetch its credentials again, because they were refused.
-
-    False where it has nothing else to give.
-    """
+    """Have *auth* fetch refused credentials again; False if it has no others."""
     if isinstance(auth, RenewableLogin):
         auth.renew()
         return True

@@ -1,6 +1,4 @@
-"""A small client of the registry API.
-
-OCI distribution specification 1.1, Docker registry v2.
+"""A small client of the registry API (OCI distribution 1.1, Docker registry v2).
 
 Only what the pipeline needs: manifests, blobs, mounts, tags. Proxies, certificates and credentials are passed in; the process's
 environment is not read.
@@ -44,9 +42,7 @@ _CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryLocation:
-    """The registry that images are released to.
-
-    A registry has two names: the engine's and the jobs'.
+    """The registry that images are released to; engine and jobs name it differently.
 
     Attributes:
         push_name: host and port as the engine names it, such as ``localhost:7381``.
@@ -70,17 +66,11 @@ class RegistryLocation:
     engine_runs_jobs: bool = False
 
     def credentials(self) -> RegistryAuth | None:
-        """Return the credentials of the moment, for the engine.
-
-        They are not kept: ask again for the next push or pull.
-        """
+        """Return the engine's credentials for one push or pull; ask again for the next."""
         return self.auth() if callable(self.auth) else self.auth
 
     def logins(self, base: str) -> dict[str, RegistryAuth]:
-        """Return the credentials of the moment for a build, by registry.
-
-        Of this one, and of *base*, the one that the base is in.
-        """
+        """Return a build's credentials by registry: of this one, and of the base's."""
         there = self.elsewhere(base) if base != self.push_name else None
         found = {base: there() if callable(there) else there, self.push_name: self.credentials()}
         return {registry: auth for registry, auth in found.items() if auth is not None}
@@ -136,10 +126,7 @@ class Registry(RegistryHttp):
         return ManifestHead(digest=digest, media_type=_media_type(response))
 
     def get_manifest(self, repository: str, reference: str) -> Manifest | None:
-        """Return a manifest byte for byte, its digest computed here.
-
-        None where there is nothing.
-        """
+        """Return a manifest byte for byte, its digest computed here; None if missing."""
         response = self._read("GET", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
         if response.status_code == 404:
             return None
@@ -171,10 +158,7 @@ class Registry(RegistryHttp):
             raise ImageError(f"{self.host} stored {repository}:{reference} as {stored_digest}, not as {digest}")
 
     def put_tag(self, repository: str, tag: str, manifest: Manifest) -> None:
-        """Put *manifest* under *tag*.
-
-        A tag that may not be written any more is left, if it names that manifest already.
-        """
+        """Put *manifest* under *tag*, unless that is locked and names it already."""
         response = self._put(repository, tag, manifest.content, manifest.media_type)
         if response.status_code in (
             400,
@@ -188,10 +172,7 @@ class Registry(RegistryHttp):
         self._check_put(response, repository, tag, manifest.content)
 
     def untag(self, repository: str, tag: str) -> bool:
-        """Remove a tag and leave what it named.
-
-        False where this registry cannot (distribution before 3.0), or may not.
-        """
+        """Remove only the tag; False if this registry cannot (before 3.0), or may not."""
         scopes = _scopes(repository, "pull", "push", "delete")
         path = f"/acr/v1/{repository}/_tags/{tag}" if is_acr(self.host) else f"/v2/{repository}/manifests/{tag}"
         response = self._request("DELETE", f"{self.url}{path}", scopes)
@@ -203,9 +184,7 @@ class Registry(RegistryHttp):
         return is_acr(self.host)
 
     def lock_tag(self, repository: str, tag: str) -> bool:
-        """Have an Azure Container Registry refuse to move or remove *tag*.
-
-        False where it does not let us.
+        """Have an Azure Container Registry lock *tag*; False if it does not let us.
 
         Source: https://learn.microsoft.com/azure/container-registry/container-registry-image-lock.
         """
@@ -226,10 +205,7 @@ class Registry(RegistryHttp):
         return response.status_code == 200
 
     def get_blob(self, repository: str, digest: str, *, limit: int = _MANIFEST_LIMIT) -> bytes:
-        """Return a small blob, verified.
-
-        ImageError if it is not there, larger than *limit*, or not what it says.
-        """
+        """Return a small blob, verified; ImageError if missing, too large or damaged."""
         contents: list[bytes] = []
 
         def attempt() -> requests.Response:
@@ -247,10 +223,7 @@ class Registry(RegistryHttp):
         return content
 
     def stream_blob(self, repository: str, digest: str) -> Iterator[bytes]:
-        """Yield a blob's contents as they arrive, unverified.
-
-        The connection ends with the iterator.
-        """
+        """Yield a blob's contents as they arrive, unverified; the connection ends with it."""
         try:
             with self._once("GET", repository, digest) as response:
                 self.expect(response, 200, f"read {repository}@{digest}")
@@ -298,10 +271,7 @@ class Registry(RegistryHttp):
             self._upload(repository, digest, rewound)
 
     def tags(self, repository: str) -> list[str]:
-        """Return the tags of *repository*, in the registry's order.
-
-        None where it does not exist.
-        """
+        """Return a repository's tags in the registry's order; none if it does not exist."""
         found: list[str] = []
         url: str | None = f"{self.url}/v2/{repository}/tags/list"
         fail = self._fail(f"list the tags of {repository}")
@@ -370,10 +340,7 @@ class Registry(RegistryHttp):
         self.expect(self.repeated(attempt), 201, f"upload {digest} to {repository}")
 
     def _once(self, method: str, repository: str, digest: str) -> requests.Response:
-        """Begin to read a blob.
-
-        The caller repeats a read that is interrupted.
-        """
+        """Begin to read a blob; the caller repeats a read that is interrupted."""
         url = f"{self.url}/v2/{repository}/blobs/{digest}"
         return self.once(method, url, scopes=_scopes(repository, "pull"), stream=True)
 

@@ -18,9 +18,7 @@ _SUBJECT: Final = "org.aml-train.subject"
 def store_document(
     registry: Registry, repository: str, tag: str, *, media_type: str, content: bytes, subject: str
 ) -> str:
-    """Write *content* into *repository* under *tag*.
-
-    Return the digest of its manifest.
+    """Write *content* into *repository* under *tag*; return its manifest's digest.
 
     Args:
         media_type: what *content* is.

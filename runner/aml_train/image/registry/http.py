@@ -1,7 +1,4 @@
-"""Requests to a registry.
-
-Signed in, with retries if they make sense, and refusals in plain words.
-"""
+"""Requests to a registry: sign-in, useful retries, refusals in plain words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Manifests of images and indexes, byte for byte.
-
-OCI image specification 1.1; Docker image manifest version 2, schema 2.
-"""
+"""Manifests, byte for byte (OCI image specification 1.1; Docker's version 2, 2)."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ class Manifest:
 
     @property
     def answer(self) -> Answer:
-        """The parsed contents, to be read with care.
-
-        Anyone who may push can write anything into it.
-        """
+        """The parsed contents, which anyone who may push can have written."""
 
         def fail(problem: str) -> ImageError:
             return ImageError(f"the manifest {self.digest} cannot be used: it {problem}")
@@ -60,18 +54,12 @@ class Manifest:
 
     @property
     def config_digest(self) -> str | None:
-        """Digest of the image's configuration, which classic engines call the image id.
-
-        None for an index.
-        """
+        """Digest of the configuration, the classic image id; None for an index."""
         return None if self.is_index else self._entries()[0].text("digest")
 
     @property
     def blobs(self) -> list[str]:
-        """Digests of configuration and layers that the registry keeps.
-
-        Layers kept elsewhere (``urls``) are left out.
-        """
+        """Digests of configuration and layers, but not of layers elsewhere (``urls``)."""
         return (
             [] if self.is_index else [one.text("digest") for one in self._entries() if not one.list_of_texts("urls")]
         )
@@ -92,10 +80,7 @@ class Manifest:
         return [] if self.is_index else [one.whole("size") or 0 for one in self._entries()[1:]]
 
     def _entries(self) -> list[Answer]:
-        """Return what is listed.
-
-        An index's manifests, or an image's configuration and then its layers.
-        """
+        """Return an index's manifests, or an image's configuration and then its layers."""
         document = self.answer
         wanted = ("manifests",) if self.is_index else ("config", "layers")
         if missing := [key for key in wanted if not document.has(key)]:

@@ -1,7 +1,4 @@
-"""The container that tests run in.
-
-Made with its limits, run to its end, removed or kept.
-"""
+"""The container of the tests: made with limits, run to its end, removed or kept."""
 
 from __future__ import annotations
 
@@ -69,10 +66,7 @@ def report_path(spec: TestSpec) -> ReportPath:
 
 
 def tests_entrypoint(spec: TestSpec, report: ReportPath) -> list[str]:
-    """Return the container's entrypoint.
-
-    The command, after a report of the user's own path was removed. Pure.
-    """
+    """Return the entrypoint: remove an old report of the user's path, run. Pure."""
     if report.folder is not None:
         return ["/bin/sh", "-c", spec.command]
     return ["/bin/sh", "-c", _WITHOUT_REPORT, report.path, spec.command]
@@ -186,10 +180,7 @@ def _refused(error: Any) -> TestsFailedError:
 def run_container(
     container: Container, timeout: float, engine: DockerClient, listener: Listener
 ) -> tuple[float, bool]:
-    """Run the container to its end.
-
-    Return seconds and whether it had to be killed for the time.
-    """
+    """Run it to its end; return seconds, and whether it was killed for the time."""
     from docker.errors import APIError
     from docker.utils import socket as docker_socket
 
@@ -222,10 +213,7 @@ def run_container(
 
 
 def split_lines(frames: Iterable[tuple[int, bytes]]) -> Iterator[LogLine]:
-    """Turn the frames of a container's output (1 is stdout, 2 stderr) into lines.
-
-    See :class:`aml_train.core.text.LineSplitter`.
-    """
+    """Turn frames of output (1 is stdout, 2 stderr) into lines."""
     splitters = {number: LineSplitter() for number in _STREAMS}
     for number, chunk in frames:
         yield from _log_lines(number, splitters[number].feed(chunk))
@@ -239,10 +227,7 @@ def _log_lines(number: int, pieces: Iterable[Piece]) -> Iterator[LogLine]:
 
 
 def end_container(container: Container, spec: TestSpec) -> None:
-    """Remove the container, or stop it where it is kept.
-
-    May be called again, and from another thread.
-    """
+    """Remove the container, or stop a kept one; repeatable, from any thread."""
     from docker.errors import APIError, NotFound
 
     if not spec.keep:
@@ -258,10 +243,7 @@ def end_container(container: Container, spec: TestSpec) -> None:
 
 
 def report_kept(container: Container, spec: TestSpec, listener: Listener) -> None:
-    """Say how to look into a kept container.
-
-    It has ended, so an image is made of it, as the tests left it.
-    """
+    """Report how to enter a kept container: an image of it is as the tests left it."""
     name = container.name
     network = "" if spec.network else " --network none"
     enter = (

@@ -1,7 +1,4 @@
-"""Whether a shell command line runs pytest.
-
-Pure: the text alone is read, as a shell would cut it into words.
-"""
+"""Whether a command line runs pytest, from its words as a shell sees them. Pure."""
 
 from __future__ import annotations
 
@@ -46,10 +43,7 @@ class Line:
 
 
 def split_line(command: str) -> Line:
-    """Cut *command* into simple commands (POSIX 2.9.1).
-
-    Quotes that do not close make one command of all words.
-    """
+    """Cut into simple commands (POSIX 2.9.1); unclosed quotes make one of all words."""
     lexer = shlex.shlex(command.replace("\\\n", " "), posix=True, punctuation_chars=";&|()<>\n")
     lexer.whitespace, lexer.whitespace_split = " \t\r", True
     try:
@@ -68,18 +62,12 @@ def split_line(command: str) -> Line:
 
 
 def runs_pytest(command: str) -> bool:
-    """Return whether *command* names pytest as a program to run.
-
-    One that a script or a Makefile runs is not seen.
-    """
+    """Return whether *command* names pytest as a program, not through a script."""
     return any(_is_pytest(words) or _shell_runs_pytest(words) for words in split_line(command).commands)
 
 
 def ends_as_pytest(command: str) -> bool:
-    """Return whether a zero exit status of *command* is pytest's own.
-
-    Pytest comes last, joined by ``&&`` alone.
-    """
+    """Return whether pytest is last, joined by ``&&`` alone: its status counts."""
     line = split_line(command)
     last = line.commands[-1] if line.commands else ()
     return _is_pytest(last) and not _SHELL_WORDS & set(last) and set(line.separators) <= {"&&"}

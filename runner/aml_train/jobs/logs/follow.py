@@ -50,10 +50,7 @@ class LogReader:
         return self._problem is None
 
     def know(self, logs: Iterable[LogAddress], *, final: bool) -> None:
-        """Take the addresses of logs.
-
-        From a *final* reading on, an unreachable source is not retried.
-        """
+        """Take the addresses of logs; from a *final* reading on, no source is retried."""
         # Each look has new signatures: those of the one before are not kept.
         self._paths = {url: name.path for name, url in logs}
         self._final = final

@@ -105,10 +105,7 @@ class JobLogs:
         return (*busy, others[self._turns % len(others)]) if others else tuple(busy)
 
     def read_some(self, logs: Sequence[LogAddress]) -> bool:
-        """Read the new lines of *logs* between two polls; return whether that succeeded.
-
-        Failures are not reported.
-        """
+        """Read new lines between two polls; return whether that succeeded, unreported."""
         return self._read(logs, final=False) is None
 
     def _read(self, logs: Sequence[LogAddress], *, final: bool) -> ServiceError | None:
@@ -133,10 +130,7 @@ class JobLogs:
         return grew
 
     def end(self, reason: str | None = None) -> LogsEnded:
-        """Report and return the last lines and tracebacks.
-
-        *reason* is AzureML's explanation, which may name the rank that failed.
-        """
+        """Report and return last lines and tracebacks; *reason* may name the failed rank."""
         self._follower.finish()
         tails = self._follower.tails() or self._last_resort()
         found = best(self._tracebacks.found(), failed=failed_rank(reason))
@@ -146,10 +140,7 @@ class JobLogs:
         return ended
 
     def _last_resort(self) -> tuple[LogTail, ...]:
-        """Return the ends of AzureML's own logs if a job failed before it wrote any.
-
-        Its nodes or its image may be the cause.
-        """
+        """Return the ends of AzureML's own logs if a job failed before it wrote any."""
         view = self._view
         if view is None or self._every or view.status not in (JobStatus.FAILED, JobStatus.NOT_RESPONDING):
             return ()
@@ -195,10 +186,7 @@ class JobLogs:
 
 
 def failed_rank(reason: str | None) -> str | None:
-    """Return the rank that AzureML's explanation names first.
-
-    The end of a log, which the explanation may hold as well, comes after that.
-    """
+    """Return the rank that AzureML's explanation names first, before any log's end."""
     match = _RANK.search(reason or "")
     return match[1] if match else None
 

@@ -35,9 +35,7 @@ def title(model: ModelView) -> str:
 
 
 def apply(service: Workspace, catalogue: Catalogue, held: LockedRecord, model: str, change: Change) -> None:
-    """Change the tags as *change* says; repeating this is safe.
-
-    The lock is renewed before each write.
+    """Change the tags as *change* says, renewing the lock before each; repeatable.
 
     Raises:
         ServiceError: the lock was lost, the service refuses or does not answer, or something else changes the stage at the same time.
@@ -78,10 +76,7 @@ def apply(service: Workspace, catalogue: Catalogue, held: LockedRecord, model: s
 def finish(
     service: Workspace, catalogue: Catalogue, held: LockedRecord, request: PromotionRequest, listener: Listener
 ) -> None:
-    """Finish the pending change, or drop it if the stage has changed since.
-
-    Raises what :func:`apply` raises.
-    """
+    """Finish the pending change, or drop it if the stage changed; as :func:`apply`."""
     record = decoded(held.read(), request.model)
     change = record.pending
     if change is None:

@@ -62,9 +62,7 @@ def wanted_stage(request: PromotionRequest) -> str:
 
 
 def choose(request: PromotionRequest, state: StageState, listener: Listener) -> ModelView:
-    """Return the named version, else the newest candidate that passed its run's gate.
-
-    A notice reports such a candidate.
+    """Return the named version, else the newest passed candidate, which is reported.
 
     Raises:
         ServiceError: there is no such version.
@@ -105,10 +103,7 @@ def check_expected(request: PromotionRequest, state: StageState) -> None:
 
 
 def moved(state: StageState, before: str, word: str) -> GateFailedError:
-    """Return the error for a stage that holds something else than *before*.
-
-    *word* is how that was known.
-    """
+    """Return the error for a stage that does not hold *before*, known by *word*."""
     now = f"version {' and '.join(state.names)}" if state.names else "nothing"
     last = next((one for one in reversed(state.record.history) if one.stage == state.stage), None)
     who = f" ({last.action} by {last.actor}, {last.at})" if last and last.version in state.names else ""

@@ -92,9 +92,7 @@ class Record:
         return dataclasses.replace(self, pending=None)
 
     def predecessor(self, stage: str, present: str) -> str | None:
-        """Return the version that was in *stage* before *present*; None for none.
-
-        Versions that a rollback has taken out of it do not count.
+        """Return the version in *stage* before *present*, not counting rolled-back ones.
 
         A rollback takes the newest promotion back, so that a second one goes a step further and not forward again.
 
