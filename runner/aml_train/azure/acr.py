@@ -175,7 +175,6 @@ def location_of(
 
     Args:
         host: the registry, as jobs name it.
-        settings: the target.
         password: of its ``registry-user``.
         sign_in, scope: the identity, and the scope of its tokens for registries.
         outer: names proxies, certificates and Docker's configuration.

@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import quote
 
+from aml_train.azure.http import JOBS_API
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 from aml_train.core.tags import TAG_FILES
 from aml_train.jobs import JobStatus, parse_status
 
-_API: Final = "2024-01-01-preview"
 _SETUP: Final = re.compile(r"\A# By aml-train: .*?^\) \|\| exit\n", re.DOTALL | re.MULTILINE)
 
 
@@ -42,8 +41,6 @@ class JobFilter:
     """Which jobs are wanted; everything that is given must hold.
 
     Attributes:
-        statuses: one of these.
-        experiment: exactly this one.
         name: a pattern with ``*`` and ``?`` that the name or the display name matches.
         tags: all of these, with these values; None for any value.
         archived: also jobs that were archived.
@@ -74,7 +71,7 @@ def list_jobs(rest: AzureRest, wanted: JobFilter) -> Iterator[JobRow]:
     Raises:
         ServiceError: the service refuses, or reports an unknown status.
     """
-    params = {"api-version": _API, "listViewType": "All" if wanted.archived else "ActiveOnly"}
+    params = {"api-version": JOBS_API, "listViewType": "All" if wanted.archived else "ActiveOnly"}
     if wanted.tags:
         # The service looks for one tag; the rest is looked at here.
         params["tag"] = next(iter(wanted.tags))
@@ -104,7 +101,7 @@ def read_job(rest: AzureRest, name: str) -> Answer:
     Raises:
         ServiceError: there is no such job.
     """
-    found = rest.read(rest.arm(f"/jobs/{quote(name)}"), f"Looking for the job {name}", params={"api-version": _API})
+    found = rest.find_job(name)
     if found is None:
         raise ServiceError(
             f"There is no job {name} in the workspace {rest.workspace.name}.", hint="See: aml-train jobs list"

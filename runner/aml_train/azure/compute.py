@@ -151,12 +151,6 @@ _QUOTAS: Final = "https://learn.microsoft.com/azure/machine-learning/how-to-mana
 def ensure_cluster(service: AzureV2, cluster: ClusterConfig, *, listener: Listener, clock: Clock) -> None:
     """Have the cluster there.
 
-    Args:
-        service: the workspace.
-        cluster: what it is to be.
-        listener: receives what is created, changed, and left as it is.
-        clock: time.
-
     Raises:
         InvalidError: there is no such size, or a cluster of that name cannot become what is said.
         ServiceError: the quota does not hold it, Azure refuses it, or it does not get ready.

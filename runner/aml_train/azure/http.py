@@ -65,6 +65,7 @@ class HttpWay:
 
 
 _API: Final = "2024-10-01-preview"
+JOBS_API: Final = "2024-01-01-preview"
 TIMEOUT: Final = (10.0, 60.0)
 """Seconds for connecting, and between two pieces of an answer."""
 #: A workflow that is cancelled has ten seconds, all in all: https://docs.github.com/actions/reference/workflows-and-actions/workflow-cancellation
@@ -327,9 +328,6 @@ class AzureHttp:
     ) -> Answer | None:
         """GET *url* and return its JSON; None for 404.
 
-        Args:
-            attempts: see :meth:`call`.
-
         Raises:
             ServiceError: for any other answer that is not a success.
         """
@@ -365,6 +363,11 @@ class AzureHttp:
     def arm(self, path: str) -> str:
         """Return the address of *path* below the workspace in Azure Resource Manager."""
         return f"{self.cloud.arm}{self.workspace.path}{path}"
+
+    def find_job(self, name: str) -> Answer | None:
+        """Return the resource of the job *name*, or None."""
+        what = f"Looking for the job {name}"
+        return self.read(self.arm(f"/jobs/{quote(name)}"), what, params={"api-version": JOBS_API})
 
     def find_compute(self, name: str) -> Answer | None:
         """Return the resource of the compute *name*, or None."""

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
-from aml_train.azure.http import error_for
+from aml_train.azure.http import JOBS_API, error_for
 from aml_train.azure.workspace import AzureRest, model_view
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.jobs import ModelView
 
 _API: Final = {"api-version": "2023-08-01-preview"}
-_JOBS_API: Final = {"api-version": "2024-01-01-preview"}
 #: What a PUT of a model's version holds (azure-ai-ml 1.34.1, ``_restclient/v2023_08_01_preview``, ModelVersionProperties),
 #: without ``provisioningState``, which is read-only.
 _WRITTEN: Final = (
@@ -36,12 +35,7 @@ _ENVIRONMENT: Final = re.compile(r"/subscriptions/.+/environments/[^/]+/versions
 
 
 class AzureCatalogue:
-    """See :class:`aml_train.models.catalogue.Catalogue`.
-
-    Args:
-        rest: the workspace.
-        clock: time.
-    """
+    """See :class:`aml_train.models.catalogue.Catalogue`."""
 
     def __init__(self, rest: AzureRest, clock: Clock) -> None:
         self._rest = rest
@@ -95,7 +89,7 @@ class AzureCatalogue:
 
     def environment_image(self, job: str) -> str | None:
         what = f"Looking for the environment of the job {job}"
-        found = self._rest.read(self._rest.arm(f"/jobs/{quote(job)}"), what, params=_JOBS_API)
+        found = self._rest.read(self._rest.arm(f"/jobs/{quote(job)}"), what, params={"api-version": JOBS_API})
         environment = "" if found is None else found.optional_text("properties.environmentId") or ""
         if not _ENVIRONMENT.fullmatch(environment):
             return None

@@ -52,10 +52,6 @@ class _PutOffError(Exception):
     """A refusal that asks for a longer wait than a run's limit.
 
     It is no AzureError: azure-core would send the request again.
-
-    Attributes:
-        refusal: the same as azure-core's error.
-        status_code: of the answer.
     """
 
     def __init__(self, refusal: HttpResponseError) -> None:
@@ -185,9 +181,6 @@ class AzureV2(AzureRest):
 
     def copy_job(self, name: str, new: str, *, compute: str | None = None) -> JobView:
         """Submit a copy of the job *name* as *new*: same code, environment and inputs.
-
-        Args:
-            compute: another compute than the job's.
 
         Raises:
             InvalidError: there is a job named *new*, or the job is of a kind that cannot be submitted again.

@@ -133,8 +133,6 @@ def open_azure(
     """Sign in, and find that workspace and compute are there.
 
     Args:
-        settings: the target's configuration.
-        workspace: the workspace's name.
         compute: what the job will run on, as in its document; None for a serverless job.
         engine: gives the engine that builds images and runs their tests.
         outer: the process's environment; chooses the sign-in (:mod:`aml_train.azure.sign_in`) and the cloud

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 import requests
 from urllib3.exceptions import ReadTimeoutError
 
-from aml_train.azure.http import AzureHttp, error_for
+from aml_train.azure.http import JOBS_API, AzureHttp, error_for
 from aml_train.core import retry as retries
 from aml_train.core.answers import Answer, pages_of
 from aml_train.core.errors import ServiceError
@@ -80,10 +80,7 @@ def model_view(name: str, item: Answer) -> ModelView:
     )
 
 
-_API: Final = {
-    "jobs": "2024-01-01-preview",
-    "models": "2023-08-01-preview",
-}
+_MODELS_API: Final = "2023-08-01-preview"
 _CHUNK: Final = 256 * 1024
 #: Seconds for connecting to storage, and between two pieces of its answer: the status or the gate waits meanwhile.
 _STORAGE_TIMEOUT: Final = (5.0, 20.0)
@@ -130,9 +127,7 @@ class AzureRest(AzureHttp):
         return {}
 
     def find(self, name: str) -> JobView | None:
-        found = self.read(
-            self.arm(f"/jobs/{quote(name)}"), f"Looking for the job {name}", params={"api-version": _API["jobs"]}
-        )
+        found = self.find_job(name)
         return None if found is None else job_view(name, found.at("properties"))
 
     def live_jobs(self, tag: str) -> Sequence[JobView]:
@@ -142,7 +137,7 @@ class AzureRest(AzureHttp):
     def tagged_jobs(self, tag: str, *, most_pages: int | None = None) -> Iterator[JobView]:
         """See :meth:`Workspace.tagged_jobs`; at most *most_pages* pages are read."""
         what = f"Listing the jobs with the tag {tag}"
-        params = {"api-version": _API["jobs"], "jobType": "Command", "tag": tag}
+        params = {"api-version": JOBS_API, "jobType": "Command", "tag": tag}
         for item in self.items(self.arm("/jobs"), what, params=params, most_pages=most_pages):
             view = job_view(item.text("name"), item.at("properties"))
             if tag in view.tags:
@@ -165,7 +160,7 @@ class AzureRest(AzureHttp):
         azure-ai-ml 1.34.1 takes the same for ``@latest`` (``_utils/_asset_utils.py``, ``_get_latest_version_from_container``).
         """
         what = f"Looking for the latest version of {name}"
-        found = self.read(self.arm(f"/{kind}/{quote(name)}"), what, params={"api-version": _API["models"]})
+        found = self.read(self.arm(f"/{kind}/{quote(name)}"), what, params={"api-version": _MODELS_API})
         return None if found is None else found.literal("properties.latestVersion")
 
     def details(self, name: str) -> JobView:
@@ -191,7 +186,7 @@ class AzureRest(AzureHttp):
     def cancel(self, name: str) -> bool:
         what = f"Cancelling the job {name}"
         url = self.arm(f"/jobs/{quote(name)}/cancel")
-        version = {"api-version": _API["jobs"]}
+        version = {"api-version": JOBS_API}
         response = self.once("POST", url, what, params=version)
         if response.ok:
             return True
@@ -409,7 +404,7 @@ class AzureRest(AzureHttp):
         return bytes(content[: most + 1])
 
     def models(self, name: str) -> Sequence[ModelView]:
-        params = {"api-version": _API["models"], "$orderBy": "createdtime desc"}
+        params = {"api-version": _MODELS_API, "$orderBy": "createdtime desc"}
         found = self.items(
             self.arm(f"/models/{quote(name)}/versions"), f"Looking for the model {name}", params=params
         )

@@ -66,3 +66,18 @@ class Finding:
         tail = "; ".join(part for part in (self.why, self.remedy) if part)
         allowed = " (ignored)" if self.ignored else ""
         return f"{self.check}: {self.what}{allowed}" + (f": {tail}" if tail else "")
+
+
+def error(check: str, what: str, *, why: str, remedy: str) -> Finding:
+    """Return a finding that ends the run."""
+    return Finding(check=check, level="error", what=what, why=why, remedy=remedy)
+
+
+def warning(check: str, what: str, *, why: str, remedy: str) -> Finding:
+    """Return a finding to be acted on."""
+    return Finding(check=check, level="warning", what=what, why=why, remedy=remedy)
+
+
+def info(check: str, what: str, *, why: str = "", remedy: str = "") -> Finding:
+    """Return a finding that is good to know."""
+    return Finding(check=check, level="info", what=what, why=why, remedy=remedy)

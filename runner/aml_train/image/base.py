@@ -200,8 +200,6 @@ class BaseImages:
     """Looks up base images in the engine and in their registries.
 
     Attributes:
-        engine: connects to the engine.
-        environ: the process's environment.
         where: ``file:line`` of the base, or its key, for messages.
         pull: when the registry is queried.
         logins: gives the credentials for a registry that Docker's configuration lacks, or None.

@@ -59,10 +59,7 @@ def collect_inputs(
     """Return the resolved base of *config*, and what its build needs.
 
     Args:
-        config: the ``image:`` of the configuration.
         project: the project folder, which reported paths are relative to.
-        platform: what is built for.
-        resolve_base: finds the digests of base and other images.
         read_os: finds the base's distribution; None where it must have been given.
         now: the time, for ``refresh``.
         own: files that this process writes to, which are no part of the image.

@@ -27,14 +27,8 @@ class ImageContext:
     """The parameters of one run of the image stage.
 
     Attributes:
-        spec: the image.
         tests: the tests, or None if none are configured.
-        engine: the engine that builds and runs the tests.
         cli: finds the command to build with.
-        location: the registry's names.
-        registry: the registry's client.
-        listener: receives the events.
-        commit: recorded with the tests.
         release_tags: every tag that the released image gets in addition to those of its address and its digest.
         damaged: digest of the image at this address of which the registry has lost a part; None for no such image.
     """

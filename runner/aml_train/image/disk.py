@@ -70,9 +70,6 @@ def check_disk(
     Nothing is queried if the engine has the base.
 
     Args:
-        base: what is built FROM.
-        platform: what is built for.
-        engine: the engine that builds.
         environ: Docker's variables, for the engine's place and the registry's credentials.
         listener: receives a warning if room is short, or a notice if it is unknown.
     """
@@ -188,10 +185,6 @@ def build_cache(engine: DockerClient, *, sleep: Callable[[float], None] = time.s
     """Return what the engine says of its build cache, waiting for others who ask.
 
     Until version 23.0 an engine answers one at a time, and 500 to all others (moby 20.10, ``daemon/disk_usage.go``).
-
-    Args:
-        engine: the engine.
-        sleep: waits so many seconds.
 
     Raises:
         docker.errors.APIError: the engine refuses, or others have asked all the time.

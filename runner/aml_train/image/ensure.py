@@ -67,16 +67,11 @@ def ensure_image(
     lacks the image or a part of it, the image is built, pushed as a candidate while it is verified, and released.
 
     Args:
-        spec: the image.
         tests: the tests, or None if none are configured.
-        engine: the engine that builds and runs the tests.
         cli: finds the command to build with; called only if an image is built.
-        location: the registry.
         listener: receives the events; called from two threads, one at a time only if it sees to that
             (:class:`aml_train.core.events.Broadcast` does).
         force: build without the engine's build cache, and test again.
-        commit: recorded with the tests.
-        release_tags: more tags for the released image.
 
     Raises:
         ImageError: if it cannot be built, pushed, found or verified, or a readiness check fails; nothing is released then.

@@ -47,12 +47,9 @@ def push_image(
     this process, however it comes. docker-py's own ``push`` gives no access to the connection.
 
     Args:
-        engine: the engine with the image.
         repository: with the registry's name as the engine knows it.
-        tag: the tag.
         auth: credentials, or None for what the engine's client is configured with.
         listener: receives the number of bytes sent.
-        token: aborts the push.
 
     Raises:
         BrokenOffError: if the push fails: the engine reports that in the stream, not as an exception.

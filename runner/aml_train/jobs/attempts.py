@@ -68,10 +68,7 @@ def may_follow(
     """Return whether an ended job is followed by another attempt.
 
     Args:
-        view: the job as it ended.
-        failure: what it ended with.
         cancelled: whether a request to cancel it was seen.
-        tags: its tags.
         most: how many preemptions are allowed.
     """
     preempted = isinstance(failure, PreemptedError) and view.status is JobStatus.FAILED

@@ -85,9 +85,6 @@ class LiveJob:
     """One job, and what an interruption of the run does to it.
 
     Args:
-        name: the job's name.
-        service: the workspace.
-        clock: time.
         listener: receives the job's name as soon as such a job may exist.
     """
 

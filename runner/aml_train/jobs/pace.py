@@ -54,10 +54,6 @@ class Cadence:
 
     Three things announce an end: the state Finalizing, which AzureML passes through while it stores outputs; a cancellation; and a log that falls
     silent for longer than it ever was. The job is then asked for at once, and again as the silence doubles.
-
-    Args:
-        pace: see :class:`Pace`.
-        now: seconds of a monotonic clock.
     """
 
     def __init__(self, pace: Pace, now: float) -> None:

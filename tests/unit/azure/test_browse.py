@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from aml_train.azure.browse import JobFilter, describe_job, list_jobs
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.http import AzureHttp, WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.cli.jobs import _filter, _table
 from aml_train.config.sections.code import SetupCommand
@@ -30,6 +30,8 @@ def item(name: str, status: str = "Completed", **properties: Any) -> dict[str, A
 
 class FakeRest:
     """A workspace with given jobs."""
+
+    find_job = AzureHttp.find_job
 
     def __init__(self, *items: dict[str, Any]) -> None:
         self.jobs = items

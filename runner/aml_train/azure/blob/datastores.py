@@ -16,7 +16,6 @@ from aml_train.core.answers import Answer, split
 from aml_train.core.errors import InvalidError, ServiceError
 
 _API: Final = {"api-version": "2024-10-01-preview"}
-_JOBS_API: Final = {"api-version": "2024-01-01-preview"}
 _ARTIFACTS: Final = frozenset({"default", "artifacts"})
 _TYPES: Final = ("uri_folder", "uri_file", "mltable")
 
@@ -60,13 +59,7 @@ OpenStorage = Callable[[Access], Storage]
 
 
 class DataWorkspace:
-    """A target's data.
-
-    Args:
-        rest: the workspace.
-        open_storage: opens a container.
-        target: the target's name, for messages.
-    """
+    """A target's data."""
 
     def __init__(self, rest: AzureRest, open_storage: OpenStorage, target: str) -> None:
         self.target = target
@@ -188,8 +181,7 @@ class DataWorkspace:
         return None if found is None else found.at("properties")
 
     def _job_output(self, address: JobOutput) -> DatastorePath:
-        url = self._rest.arm(f"/jobs/{quote(address.job)}")
-        found = self._rest.read(url, f"Looking for the job {address.job}", params=_JOBS_API)
+        found = self._rest.find_job(address.job)
         if found is None:
             raise ServiceError(f"There is no job {address.job} in the workspace {self._rest.workspace.name}.")
         outputs = dict(found.members("properties.outputs"))

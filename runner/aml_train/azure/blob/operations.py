@@ -24,10 +24,6 @@ class Lookup:
 
     The listing is read along with the names, so that nothing but its current page is held. If it comes in another order, as in
     accounts with a hierarchical namespace, names are looked up one by one.
-
-    Args:
-        storage: where to look.
-        prefix: what all names begin with.
     """
 
     def __init__(self, storage: Storage, prefix: str) -> None:

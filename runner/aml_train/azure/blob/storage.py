@@ -98,7 +98,6 @@ class AzureBlobs:
         container: the container's name.
         credential: an account key, or who signs in; or *sas* instead.
         sas: a shared access signature.
-        way: how HTTP gets there.
     """
 
     def __init__(

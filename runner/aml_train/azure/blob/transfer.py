@@ -29,10 +29,6 @@ class Workers(Generic[_Item]):
     """Threads that do *work* with each thing that they are given.
 
     They are daemons: an interrupted process ends without them, and the next run resumes their work.
-
-    Args:
-        work: what to do with one thing.
-        count: how many threads.
     """
 
     def __init__(self, work: Callable[[_Item], None], count: int) -> None:

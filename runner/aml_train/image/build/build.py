@@ -104,14 +104,8 @@ def build_image(
     """Build *spec* in the engine under *tag*; return the engine's image id.
 
     Args:
-        spec: the image.
-        cli: the command that builds.
-        engine: its engine.
-        tag: the name to give the image.
         listener: receives the progress, with no secret's value in it.
-        no_cache: build every step again.
         cache: where earlier builds are in a registry.
-        timeout: seconds.
 
     Raises:
         InvalidError: if a secret may not be read.
@@ -130,9 +124,7 @@ def build_image(
     run = _Run(
         cli=cli, listener=listener, masker=secret_masker(secrets.values), timeout=timeout, platform=spec.platform
     )
-    with temporary_folder("build") as folder:
-        run.build(folder, spec.dockerfile, spec.files, spec, tag, options)
-        image_id = run.image_id(folder)
+    image_id = run.build(spec.dockerfile, spec.files, spec.trees, tag, options)
     image = _built(engine, image_id, tag)
     if spec.base.local_only:
         verify_base(image.attrs, spec.base, engine)
@@ -140,9 +132,8 @@ def build_image(
         check = (
             f"FROM {spec.base.pinned} AS base\n\nFROM {tag}\n\nUSER root\n\n{render_protect(spec.protect, 'base')}\n"
         )
-        with temporary_folder("check") as folder:
-            run.build(folder, check, {PROTECT: protect_script()}, None, None, BuildOptions(no_cache=no_cache))
-            _remove(engine, run.image_id(folder))
+        checked = run.build(check, {PROTECT: protect_script()}, {}, None, BuildOptions(no_cache=no_cache))
+        _remove(engine, checked)
     return str(image.id)
 
 
@@ -156,7 +147,7 @@ def secret_masker(values: Iterable[str]) -> Masker:
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:
-    """Runs builds, each in a separate folder."""
+    """Runs builds, each in a separate folder, and returns their image ids."""
 
     cli: BuildCli
     listener: Listener
@@ -166,34 +157,30 @@ class _Run:
 
     def build(
         self,
-        folder: Path,
         dockerfile: str,
         files: Mapping[str, bytes],
-        spec: ImageSpec | None,
+        trees: Mapping[str, FileSet],
         tag: str | None,
         options: BuildOptions,
-    ) -> None:
-        context = folder / "context"
-        write_context(context, files, spec.trees if spec is not None else {})
-        (folder / "Dockerfile").write_text(dockerfile, encoding="utf-8")
-        argv = build_argv(
-            self.cli,
-            context=context,
-            dockerfile=folder / "Dockerfile",
-            tag=tag,
-            iidfile=folder / "image-id",
-            platform=self.platform,
-            options=options,
-        )
-        environ = {**self.cli.environ, **options.secrets.variables}
-        if options.cache.logins:
-            environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, options.cache.logins))
-        _run(argv, environ, self.masker, self.listener, self.timeout)
-
-    @staticmethod
-    def image_id(folder: Path) -> str:
-        file = folder / "image-id"
-        found = file.read_text(encoding="ascii").strip() if file.exists() else ""
+    ) -> str:
+        with temporary_folder("build") as folder:
+            write_context(folder / "context", files, trees)
+            (folder / "Dockerfile").write_text(dockerfile, encoding="utf-8")
+            argv = build_argv(
+                self.cli,
+                context=folder / "context",
+                dockerfile=folder / "Dockerfile",
+                tag=tag,
+                iidfile=folder / "image-id",
+                platform=self.platform,
+                options=options,
+            )
+            environ = {**self.cli.environ, **options.secrets.variables}
+            if options.cache.logins:
+                environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, options.cache.logins))
+            _run(argv, environ, self.masker, self.listener, self.timeout)
+            file = folder / "image-id"
+            found = file.read_text(encoding="ascii").strip() if file.exists() else ""
         if not is_digest(found):
             raise ImageError(f"the build ended well but wrote no image id: {found!r}")
         return found

@@ -74,10 +74,7 @@ def parse_dockerfile(text: str, *, args: Mapping[str, str], target: str | None, 
     """Read a Dockerfile.
 
     Args:
-        text: its contents.
-        args: build arguments.
         target: the stage to build; None for the last.
-        name: the file's name, for errors.
 
     Raises:
         InvalidError: if the text alone does not name an image, there is no such stage, or it starts from nothing.

@@ -128,12 +128,6 @@ def probe_image(
 ) -> Facts:
     """Return an image's facts; it gets no network, and its entrypoint is left out.
 
-    Args:
-        engine: the engine.
-        image: image id or name.
-        timeout: seconds.
-        token: ends it at once.
-
     Raises:
         WorkCancelledError: if *token* was cancelled meanwhile.
         ImageError: if the image cannot be run or the probe came to no result: that is never taken for "ready".

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from aml_train.core.checks import Finding
+from aml_train.core.checks import Finding, error, info, warning
 from aml_train.core.text import size
 from aml_train.image.readiness.facts import Facts, Rule, python_version
 from aml_train.image.spec import CheckPolicy
@@ -21,18 +21,16 @@ _UNFIT = re.compile(r"(?P<name>\S+) (?P<version>\S+) has requirement (?P<need>.+
 
 def _shell(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     if not facts.get("shell", True):
-        yield Finding(
-            check="shell",
-            level="error",
-            what="the image has no /bin/sh",
+        yield error(
+            "shell",
+            "the image has no /bin/sh",
             why="AzureML runs a job's command by a shell",
             remedy="build from a base with a shell, not from a distroless one",
         )
     elif facts["bash"] is None:
-        yield Finding(
-            check="shell",
-            level="error",
-            what="the image has no bash",
+        yield error(
+            "shell",
+            "the image has no bash",
             why="AzureML runs a job's command by bash",
             remedy="add bash to image.apt",
         )
@@ -42,30 +40,27 @@ def _python(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     version = python_version(facts)
     if version is None:
         old = facts.get("old_python")
-        yield Finding(
-            check="python",
-            level="error",
-            what=f"the image's Python is {old}" if old else "the image has no Python on PATH",
+        yield error(
+            "python",
+            f"the image's Python is {old}" if old else "the image has no Python on PATH",
             why="the AzureML packages need Python 3, and this check needs 3.6",
             remedy="build from an image with Python, or add python3 and python3-pip to image.apt",
         )
         return
     text = f"Python {facts['python']['version']} at {facts['python']['path']}, {facts['system']['name'] or 'unknown system'}"
     if version < _OLDEST_PYTHON:
-        yield Finding(
-            check="python",
-            level="warning",
-            what=text,
+        yield warning(
+            "python",
+            text,
             why="the AzureML packages of today need Python 3.8 or newer",
             remedy="use a newer base, or pin versions that still support it",
         )
     else:
-        yield Finding(check="python", level="info", what=text)
+        yield info("python", text)
     if facts["commands"].get("python") is None:
-        yield Finding(
-            check="python-command",
-            level="warning",
-            what="the image has python3, but no command python",
+        yield warning(
+            "python-command",
+            "the image has python3, but no command python",
             why="a job whose command starts with `python` ends with exit code 127",
             remedy="write python3 in the job's command, or add python-is-python3 to image.apt",
         )
@@ -73,18 +68,16 @@ def _python(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
 
 def _platform(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     if facts["system"]["libc"] is None:
-        yield Finding(
-            check="platform",
-            level="warning",
-            what="the image's C library is not glibc",
+        yield warning(
+            "platform",
+            "the image's C library is not glibc",
             why="some AzureML packages (azureml-dataprep-rslex) and NVIDIA's libraries exist for glibc only",
             remedy="build from Debian, Ubuntu or another image with glibc rather than Alpine",
         )
     if facts["python"]["bits"] != 64:
-        yield Finding(
-            check="platform",
-            level="error",
-            what="the image's Python is a 32-bit program",
+        yield error(
+            "platform",
+            "the image's Python is a 32-bit program",
             why="the AzureML packages exist for 64 bits only",
             remedy="use a 64-bit base",
         )
@@ -94,10 +87,9 @@ def _packages(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
     installed = facts["python_packages"]
     missing = [name for name in policy.packages if name not in installed]
     if missing:
-        yield Finding(
-            check="azureml-packages",
-            level="error",
-            what=f"the image lacks {', '.join(missing)}",
+        yield error(
+            "azureml-packages",
+            f"the image lacks {', '.join(missing)}",
             why="the configuration asks for it, so a later step removed it or another Python has the package",
             remedy=f"see whether image.pip or the base removes it, and that `{facts['python']['path']} -m pip list` shows it",
         )
@@ -107,24 +99,22 @@ def _packages(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
         if name in installed
     ]
     if not missing and not any(name in installed for name in ("azureml-mlflow", "azureml-defaults", "azureml-core")):
-        yield Finding(
-            check="azureml-packages",
-            level="warning",
-            what="the image has neither azureml-mlflow nor azureml-defaults",
+        yield warning(
+            "azureml-packages",
+            "the image has neither azureml-mlflow nor azureml-defaults",
             why="a job cannot log metrics to AzureML with MLflow, so a gate would find none",
             remedy="write azureml-mlflow: true (or a version) under image",
         )
     elif found:
-        yield Finding(check="azureml-packages", level="info", what=", ".join(found))
+        yield info("azureml-packages", ", ".join(found))
 
 
 def _imports(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     broken = {name: why for name, why in facts["imports"].items() if why is not None}
     for name, why in broken.items():
-        yield Finding(
-            check="azureml-import",
-            level="error",
-            what=f"`import {name}` fails: {why}",
+        yield error(
+            "azureml-import",
+            f"`import {name}` fails: {why}",
             why="what a job logs or reads through it would fail in the same way",
             remedy="look for a missing or unfit package, such as those under azureml-conflicts",
         )
@@ -133,9 +123,7 @@ def _imports(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
 def _conflicts(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     """Conflicts of the AzureML packages are errors; many bases come with others."""
     if facts["pip_check"] is None:
-        yield Finding(
-            check="pip-conflicts", level="info", what="the image's Python has no pip to check its packages with"
-        )
+        yield info("pip-conflicts", "the image's Python has no pip to check its packages with")
         return
     ours: list[str] = []
     others: list[str] = []
@@ -144,18 +132,16 @@ def _conflicts(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
         name = re.sub(r"[-_.]+", "-", match["name"]).lower() if match else ""
         (ours if name in facts["azureml"] else others).append(line.rstrip("."))
     if ours:
-        yield Finding(
-            check="azureml-conflicts",
-            level="error",
-            what=_listed(ours),
+        yield error(
+            "azureml-conflicts",
+            _listed(ours),
             why="the AzureML packages were not made to work with this",
             remedy="pin versions that fit together under image.pip; `pip install` of one requirements file resolves them at once",
         )
     if others:
-        yield Finding(
-            check="pip-conflicts",
-            level="warning",
-            what=_listed(others),
+        yield warning(
+            "pip-conflicts",
+            _listed(others),
             why="a package runs with versions that it was not made for",
             remedy="pin fitting versions under image.pip, unless the base comes like this and you know it",
         )
@@ -168,28 +154,25 @@ def _listed(lines: Sequence[str]) -> str:
 
 def _certificates(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     for entry in facts["missing_files"]:
-        yield Finding(
-            check="certificates",
-            level="error",
-            what=f"the image sets {entry}, which is not there",
+        yield error(
+            "certificates",
+            f"the image sets {entry}, which is not there",
             why="https fails with every service, AzureML's included",
             remedy="add the file, or do not set the variable",
         )
     certificates = facts["certificates"]
     if not certificates["count"]:
         reason = f" ({certificates['error']})" if certificates.get("error") else ""
-        yield Finding(
-            check="certificates",
-            level="error",
-            what=f"Python finds no certificate authorities{reason}",
+        yield error(
+            "certificates",
+            f"Python finds no certificate authorities{reason}",
             why="https fails with whatever does not bring its own, AzureML's services included",
             remedy="add ca-certificates to image.apt",
         )
     elif certificates["bundle"] is None:
-        yield Finding(
-            check="certificates",
-            level="warning",
-            what="there is no bundle of certificates under /etc/ssl or /etc/pki",
+        yield warning(
+            "certificates",
+            "there is no bundle of certificates under /etc/ssl or /etc/pki",
             why="programs other than Python (curl, git, AzureML's data runtime) look there",
             remedy="add ca-certificates to image.apt",
         )
@@ -215,10 +198,9 @@ def _fuse(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
 def _user(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     user = facts["user"]
     if not user["tmp_writable"]:
-        yield Finding(
-            check="user",
-            level="error",
-            what=f"the image's user (uid {user['uid']}) may not write to /tmp",
+        yield error(
+            "user",
+            f"the image's user (uid {user['uid']}) may not write to /tmp",
             why="Python, torch and AzureML keep files there",
             remedy="give /tmp the mode 1777",
         )
@@ -230,43 +212,39 @@ def _user(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     if not user["home_writable"]:
         faults.append(f"may not write to its home {user['home']}")
     if faults:
-        yield Finding(
-            check="user",
-            level="warning",
-            what=f"the image's user (uid {user['uid']}) {' and '.join(faults)}",
+        yield warning(
+            "user",
+            f"the image's user (uid {user['uid']}) {' and '.join(faults)}",
             why="getpass, torch's compiler, matplotlib and caches of models need both",
             remedy="create the user with useradd --create-home, or set HOME to a folder that it owns",
         )
     else:
-        yield Finding(
-            check="user",
-            level="info",
-            what=f"the image runs as {user['name']} (uid {user['uid']}), who must be able to write to the job's outputs",
+        yield info(
+            "user",
+            f"the image runs as {user['name']} (uid {user['uid']}), who must be able to write to the job's outputs",
         )
 
 
 def _entrypoint(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     entrypoint = facts["image"]["entrypoint"]
     if entrypoint:
-        yield Finding(
-            check="entrypoint",
-            level="info",
-            what=f"the entrypoint {' '.join(entrypoint)} is left out in tests and checks; in a job it must run what it is given",
+        yield info(
+            "entrypoint",
+            f"the entrypoint {' '.join(entrypoint)} is left out in tests and checks; in a job it must run what it is given",
         )
 
 
 def _size(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     count = facts["image"]["size"]
     if count > _LARGE:
-        yield Finding(
-            check="size",
-            level="warning",
-            what=f"the image is {size(count)} large, unpacked",
+        yield warning(
+            "size",
+            f"the image is {size(count)} large, unpacked",
             why="each node of the compute pulls and unpacks all of it before a job starts",
             remedy="use a smaller base, and leave out what training does not need",
         )
     else:
-        yield Finding(check="size", level="info", what=f"{size(count)} unpacked")
+        yield info("size", f"{size(count)} unpacked")
 
 
 ALWAYS_RULES: Final[tuple[Rule, ...]] = (_shell, _python, _entrypoint, _size)

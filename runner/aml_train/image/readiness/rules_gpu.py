@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from aml_train.core.checks import Finding
+from aml_train.core.checks import Finding, error, info, warning
 from aml_train.image.readiness.facts import Facts, Rule
 from aml_train.image.spec import CheckPolicy
 
@@ -13,14 +13,11 @@ from aml_train.image.spec import CheckPolicy
 def _nccl(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     library = facts["nccl"]["library"]
     if library["status"] == "ok":
-        yield Finding(
-            check="nccl", level="info", what=f"NCCL {library['version'] or '(unknown version)'}: {library['path']}"
-        )
+        yield info("nccl", f"NCCL {library['version'] or '(unknown version)'}: {library['path']}")
     elif library["status"] == "broken":
-        yield Finding(
-            check="nccl",
-            level="error",
-            what=f"NCCL is there and does not load: {library['error']}",
+        yield error(
+            "nccl",
+            f"NCCL is there and does not load: {library['error']}",
             why="training on several GPUs would fail",
             remedy="install NCCL again, in the version that the image's torch or CUDA needs",
         )
@@ -29,12 +26,11 @@ def _nccl(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
 def _plugin(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     plugin, wanted = facts["nccl"]["plugin"], facts["environment"].get("NCCL_NET_PLUGIN", "")
     if plugin["status"] == "ok":
-        yield Finding(check="nccl-plugin", level="info", what=f"NCCL's network plugin loads: {plugin['path']}")
+        yield info("nccl-plugin", f"NCCL's network plugin loads: {plugin['path']}")
     elif plugin["status"] == "broken" or wanted not in ("", "none"):
-        yield Finding(
-            check="nccl-plugin",
-            level="warning",
-            what=f"NCCL's network plugin {plugin['name']} does not load: {plugin['error']}",
+        yield warning(
+            "nccl-plugin",
+            f"NCCL's network plugin {plugin['name']} does not load: {plugin['error']}",
             why="NCCL then continues without it, at less than the network's speed",
             remedy="install what it needs (UCX, SHARP, libibverbs), check LD_LIBRARY_PATH, or remove the plugin",
         )
@@ -69,22 +65,20 @@ def _cuda(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
         f"{name} {packages[name]}" for name in ("tensorflow", "jax", "horovod", "deepspeed") if name in packages
     ]
     if found:
-        yield Finding(check="cuda", level="info", what=", ".join(found))
+        yield info("cuda", ", ".join(found))
     stubs = [one for one in variables.get("LD_LIBRARY_PATH", "").split(":") if one.rstrip("/").endswith("/stubs")]
     if stubs:
-        yield Finding(
-            check="cuda",
-            level="warning",
-            what=f"LD_LIBRARY_PATH has {', '.join(stubs)}",
+        yield warning(
+            "cuda",
+            f"LD_LIBRARY_PATH has {', '.join(stubs)}",
             why="the empty libcuda there hides the GPU's driver, and CUDA finds no device",
             remedy="leave it out of the image's LD_LIBRARY_PATH; it is for linking only",
         )
     capabilities = variables.get("NVIDIA_DRIVER_CAPABILITIES")
     if capabilities is not None and facts["cuda"] and not {"all", "compute"} & set(capabilities.split(",")):
-        yield Finding(
-            check="cuda",
-            level="warning",
-            what=f"the image sets NVIDIA_DRIVER_CAPABILITIES={capabilities}",
+        yield warning(
+            "cuda",
+            f"the image sets NVIDIA_DRIVER_CAPABILITIES={capabilities}",
             why="without `compute` the container gets no CUDA driver",
             remedy="set it to compute,utility",
         )
@@ -95,14 +89,13 @@ def _mpi(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
     if facts["commands"].get("mpirun") is None:
         if policy.mpi:
             remedy = "install Open MPI, such as `image.apt: [openmpi-bin]`, or take a base with it"
-            yield Finding(check="mpi", level="error", what="the image has no mpirun", why=why, remedy=remedy)
+            yield error("mpi", "the image has no mpirun", why=why, remedy=remedy)
     elif facts["mpi"]:
-        yield Finding(check="mpi", level="info", what=f"{facts['mpi']}, {facts['commands']['mpirun']}")
+        yield info("mpi", f"{facts['mpi']}, {facts['commands']['mpirun']}")
     else:
-        yield Finding(
-            check="mpi",
-            level="warning",
-            what="mpirun is there and does not report its version",
+        yield warning(
+            "mpi",
+            "mpirun is there and does not report its version",
             why=why,
             remedy="run `mpirun --version` in the image and install what it asks for",
         )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from aml_train.core.checks import Finding, Level
+from aml_train.core.checks import Finding, Level, error, info, warning
 from aml_train.image.readiness.facts import Facts, Rule
 from aml_train.image.spec import CheckPolicy
 
@@ -36,19 +36,14 @@ def _verbs(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
             remedy=_DRIVERS if _absent(policy) != "info" else "",
         )
     elif library["status"] == "broken":
-        yield Finding(
-            check="libibverbs",
-            level="error",
-            what=f"libibverbs.so.1 is there and does not load: {library['error']}",
+        yield error(
+            "libibverbs",
+            f"libibverbs.so.1 is there and does not load: {library['error']}",
             why=_SOCKETS,
             remedy=_REINSTALL,
         )
     else:
-        yield Finding(
-            check="libibverbs",
-            level="info",
-            what=f"libibverbs loads: {library['path']}{_version(facts, 'libibverbs1')}",
-        )
+        yield info("libibverbs", f"libibverbs loads: {library['path']}{_version(facts, 'libibverbs1')}")
 
 
 def _version(facts: Facts, package: str) -> str:
@@ -64,18 +59,16 @@ def _mlx5(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
     library, wanted, others = mlx5["library"], mlx5["wanted"], mlx5["others"]
     absent: Level = "error" if policy.infiniband else "warning"
     if library is not None and library["status"] != "ok":
-        yield Finding(
-            check="mlx5",
-            level="error",
-            what=f"the provider {wanted} is there and does not load: {library['error']}",
+        yield error(
+            "mlx5",
+            f"the provider {wanted} is there and does not load: {library['error']}",
             why=_SOCKETS,
             remedy=_REINSTALL,
         )
     elif library is None and others:
-        yield Finding(
-            check="mlx5",
-            level="error",
-            what=f"libibverbs looks for the provider {wanted or 'mlx5'}, but the image has {', '.join(others)}",
+        yield error(
+            "mlx5",
+            f"libibverbs looks for the provider {wanted or 'mlx5'}, but the image has {', '.join(others)}",
             why=f"library and provider come from different releases, so the adapter is not found and {_SOCKETS}",
             remedy=_REINSTALL,
         )
@@ -96,20 +89,15 @@ def _mlx5(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
             remedy="put back /etc/libibverbs.d/mlx5.driver with the line `driver mlx5`",
         )
     else:
-        yield Finding(
-            check="mlx5",
-            level="info",
-            what=f"the mlx5 provider loads: {library['path']}{_version(facts, 'ibverbs-providers')}",
-        )
+        yield info("mlx5", f"the mlx5 provider loads: {library['path']}{_version(facts, 'ibverbs-providers')}")
 
 
 def _rdmacm(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
     library = facts["libraries"]["librdmacm.so.1"]
     if library["status"] == "broken":
-        yield Finding(
-            check="librdmacm",
-            level="error",
-            what=f"librdmacm.so.1 is there and does not load: {library['error']}",
+        yield error(
+            "librdmacm",
+            f"librdmacm.so.1 is there and does not load: {library['error']}",
             why="UCX and MPI set up connections by it",
             remedy=_REINSTALL,
         )
@@ -129,33 +117,26 @@ def _device(facts: Facts, _: CheckPolicy) -> Iterator[Finding]:
     devices = facts["devices"]
     seen = devices["seen"]
     if seen is None:
-        yield Finding(
-            check="infiniband-device",
-            level="error",
-            what="listing the InfiniBand devices crashed",
+        yield error(
+            "infiniband-device",
+            "listing the InfiniBand devices crashed",
             why="the same would happen to NCCL and MPI",
             remedy=_REINSTALL,
         )
     elif seen["count"]:
-        yield Finding(
-            check="infiniband-device",
-            level="info",
-            what=f"{seen['count']} devices here: {', '.join(devices['kernel'])}",
-        )
+        yield info("infiniband-device", f"{seen['count']} devices here: {', '.join(devices['kernel'])}")
     elif devices["kernel"] and devices["nodes"]:
-        yield Finding(
-            check="infiniband-device",
-            level="error",
-            what=f"the kernel has {', '.join(devices['kernel'])}, and the libraries see no device",
+        yield error(
+            "infiniband-device",
+            f"the kernel has {', '.join(devices['kernel'])}, and the libraries see no device",
             why=_SOCKETS,
             remedy=_REINSTALL,
         )
     else:
         word = "" if seen["errno"] in (0, errno.ENOSYS) else f" ({errno.errorcode.get(seen['errno'], seen['errno'])})"
-        yield Finding(
-            check="infiniband-device",
-            level="info",
-            what=f"no device here{word}: nothing is broken, a machine without InfiniBand shows no more",
+        yield info(
+            "infiniband-device",
+            f"no device here{word}: nothing is broken, a machine without InfiniBand shows no more",
         )
 
 
@@ -166,10 +147,9 @@ def _tools(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
         and (policy.infiniband or policy.several_nodes)
         and facts["libraries"]["libibverbs.so.1"]["status"] == "ok"
     ):
-        yield Finding(
-            check="infiniband-tools",
-            level="info",
-            what=f"the image lacks {', '.join(missing)}",
+        yield info(
+            "infiniband-tools",
+            f"the image lacks {', '.join(missing)}",
             why="nothing needs them, but in a job they show what is wrong with InfiniBand",
             remedy="add ibverbs-utils and infiniband-diags to image.apt",
         )
@@ -185,18 +165,16 @@ def _ofed(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
     installed = _numbers(facts["ofed"])
     wanted = () if rdma_core else _numbers(facts["environment"].get("MOFED_VERSION"))
     if rdma_core and policy.installs_ofed:
-        yield Finding(
-            check="ofed-version",
-            level="warning",
-            what=f"`image.ofed` installs drivers on a base that brings rdma-core {rdma_core}",
+        yield warning(
+            "ofed-version",
+            f"`image.ofed` installs drivers on a base that brings rdma-core {rdma_core}",
             why="the base's UCX, NCCL plugin and MPI were built for its own, and two releases in one image may not fit together",
             remedy="delete `image.ofed`, or write `ofed: none`",
         )
     elif installed and wanted and installed[: len(wanted)] < wanted[: len(installed)]:
-        yield Finding(
-            check="ofed-version",
-            level="warning",
-            what=f"MLNX_OFED {_text(installed)} is older than {_text(wanted)}, for which the base was made (MOFED_VERSION)",
+        yield warning(
+            "ofed-version",
+            f"MLNX_OFED {_text(installed)} is older than {_text(wanted)}, for which the base was made (MOFED_VERSION)",
             why="the base's UCX, NCCL plugin and MPI may want newer libraries",
             remedy=f"install {_text(wanted)} or newer, or leave the base's own drivers",
         )
@@ -208,7 +186,7 @@ def _ofed(facts: Facts, policy: CheckPolicy) -> Iterator[Finding]:
         )
         made_for = f"rdma-core {rdma_core}" if rdma_core else _text(wanted) if wanted else ""
         base = f"; the base was made for {made_for}" if made_for else ""
-        yield Finding(check="ofed-version", level="info", what=drivers + base)
+        yield info("ofed-version", drivers + base)
 
 
 def _rdma_core(environment: Mapping[str, str]) -> str | None:

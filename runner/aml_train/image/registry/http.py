@@ -107,8 +107,6 @@ class RegistryHttp:
         Args:
             method, url: the request; an address of another host never gets our credentials.
             scopes: what a token must allow.
-            headers: more headers.
-            options: as in requests.
 
         Raises:
             BusyError: 429 or 5xx.

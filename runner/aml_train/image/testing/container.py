@@ -113,12 +113,6 @@ def container_options(spec: TestSpec, *, gpus: bool) -> dict[str, Any]:
 def create_container(image: str, spec: TestSpec, report: ReportPath, engine: DockerClient) -> Container:
     """Create the container; nothing runs yet.
 
-    Args:
-        image: image id or name, in the engine.
-        spec: the tests.
-        report: where their report is to appear.
-        engine: the engine that has the image.
-
     Raises:
         TestsFailedError: if the engine refuses the limits.
     """
@@ -150,20 +144,6 @@ def create_container(image: str, spec: TestSpec, report: ReportPath, engine: Doc
         raise _refused(error) from error
 
 
-def start_container(container: Container) -> None:
-    """Start it.
-
-    Raises:
-        TestsFailedError: if the engine cannot: no shell, no such GPUs, limits that do not fit.
-    """
-    from docker.errors import APIError
-
-    try:
-        container.start()
-    except APIError as error:
-        raise _refused(error) from error
-
-
 def _refused(error: Any) -> TestsFailedError:
     reason = str(error.explanation or error)
     if any(words in reason for words in _NO_GPU):
@@ -180,7 +160,11 @@ def _refused(error: Any) -> TestsFailedError:
 def run_container(
     container: Container, timeout: float, engine: DockerClient, listener: Listener
 ) -> tuple[float, bool]:
-    """Run it to its end; return seconds, and whether it was killed for the time."""
+    """Run it to its end; return seconds, and whether it was killed for the time.
+
+    Raises:
+        TestsFailedError: if the engine cannot: no shell, no such GPUs, limits that do not fit.
+    """
     from docker.errors import APIError
     from docker.utils import socket as docker_socket
 
@@ -201,7 +185,10 @@ def run_container(
     timer.daemon = True
     started = time.monotonic()
     try:
-        start_container(container)
+        try:
+            container.start()
+        except APIError as error:
+            raise _refused(error) from error
         timer.start()
         for line in split_lines(frames_iter(stream, tty=False)):
             listener(line)

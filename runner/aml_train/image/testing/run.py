@@ -61,11 +61,7 @@ def run_tests(
     The image's entrypoint is left out. Files are copied into :data:`WORKSPACE`; without ``network`` there is none.
 
     Args:
-        image: image id or name, in the engine.
-        spec: the tests.
-        engine: the engine that has the image.
         listener: receives each line as it comes, and the result.
-        token: ends the tests at once.
 
     Returns:
         the result of tests that passed; counts are None if no report was written.

@@ -36,11 +36,8 @@ class JobLogs:
     """The logs of one job.
 
     Args:
-        service: reads them.
-        job: the job's name.
         listener: receives the lines, and at the end the last lines and tracebacks.
         every: report AzureML's own logs as well.
-        masker: knows the secrets.
         now: seconds of a clock that only grows.
     """
 

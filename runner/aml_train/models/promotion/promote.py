@@ -63,17 +63,7 @@ class Evaluate(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Promoter:
-    """Promotes and rolls back in one workspace.
-
-    Attributes:
-        service: the workspace's jobs and models.
-        catalogue: changes tags.
-        store: locks, and keeps the records.
-        tracer: looks lineages up.
-        evaluate: evaluates a job against a baseline.
-        clock: time.
-        listener: receives every event.
-    """
+    """Promotes and rolls back in one workspace."""
 
     service: Workspace
     catalogue: Catalogue

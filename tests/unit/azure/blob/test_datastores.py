@@ -11,7 +11,7 @@ import pytest
 from aml_train.azure.blob.address import Asset, DatastorePath, Scope, parse_address
 from aml_train.azure.blob.datastores import Access, DataWorkspace, asset_type
 from aml_train.azure.blob.storage import Storage
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.http import AzureHttp, WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import InvalidError, ServiceError
 from tests.support.memory_storage import MemoryStorage
@@ -32,6 +32,8 @@ class Answer:
 @dataclass
 class FakeRest:
     """The part of AzureRest that is used, over answers by path."""
+
+    find_job = AzureHttp.find_job
 
     answers: dict[str, Any]
     workspace: WorkspaceId = field(
