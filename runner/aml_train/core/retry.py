@@ -36,6 +36,9 @@ PAUSES: Final = (1.0, 3.0, 9.0, 20.0)
 #: Statuses of answers that may be different in a moment.
 TRANSIENT_STATUS: Final = frozenset({408, 429, 500, 502, 503, 504})
 
+# stamina logs each repetition as a warning, which Python writes to stderr if no handler takes it.
+logging.getLogger("stamina").addHandler(logging.NullHandler())
+
 
 def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
     """Return the seconds that ``Retry-After`` asks to wait, None if it cannot be read.
@@ -80,8 +83,6 @@ def repeated(
 
     import stamina  # slow to import, and not every command sends requests
 
-    # stamina logs each repetition as a warning, which Python writes to stderr if no handler takes it.
-    logging.getLogger("stamina").addHandler(logging.NullHandler())
     return stamina.retry_context(
         on=repeat, attempts=attempts, timeout=PATIENCE_SECONDS, wait_initial=0.2, wait_max=5.0
     )
