@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -37,9 +38,7 @@ from aml_train.core.text import duration, size, slowest
 from aml_train.jobs import headline
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as ProgressBars
-    from rich.progress import TaskID
-
+    from aml_train.cli.live import LiveStages
     from aml_train.core.comparison import Comparison
     from aml_train.core.tables import Table
 
@@ -47,6 +46,8 @@ _PROGRESS_EVERY: Final = datetime.timedelta(seconds=15)
 _NAME_WIDTH: Final = 9
 _LABEL: Final = 80
 _MOST_METRICS: Final = 20
+#: Lines of a build that are shown if it fails.
+_FOLDED: Final = 200
 _FINDINGS: Final = {"error": ("✗", "red"), "warning": ("!", "yellow"), "info": ("·", "cyan")}
 _RULES: Final = {
     "met": ("✓", "green"),
@@ -56,23 +57,28 @@ _RULES: Final = {
 }
 _VERDICTS: Final = {0: "green", 6: "yellow", 7: "yellow"}
 
+Verbosity = Literal["quiet", "normal", "verbose"]
+"""``quiet`` shows warnings and the result only, ``verbose`` all output of a build on terminals, too."""
+
 
 class ConsoleListener:
     """Shows events on *file*.
 
     Args:
-        file: where to write; a terminal gets colours and progress bars.
+        file: where to write; a terminal gets colours, a line for each running stage, and the output of a build only if it fails.
         color: None decides by the terminal (and NO_COLOR); False never colours.
+        verbosity: how much is shown.
     """
 
-    def __init__(self, file: TextIO, *, color: bool | None = None) -> None:
+    def __init__(self, file: TextIO, *, color: bool | None = None, verbosity: Verbosity = "normal") -> None:
         self._console = Console(
             file=file, no_color=color is False or None, highlight=False, soft_wrap=True, emoji=False
         )
-        self._bars: ProgressBars | None = None
-        self._tasks: dict[tuple[str, str], TaskID] = {}
+        self._verbosity = verbosity
+        self._live: LiveStages | None = None
+        self._folded: deque[str] = deque(maxlen=_FOLDED)
         self._shown: dict[str, datetime.datetime] = {}
-        self._rows: list[tuple[str, str, float]] = []
+        self._rows: list[tuple[str, float]] = []
         self._facts: dict[str, str] = {}
         self._metrics: Mapping[str, float] = {}
         self._tables: tuple[Table, ...] = ()
@@ -84,36 +90,57 @@ class ConsoleListener:
     def __call__(self, event: Event) -> None:
         """Show one event."""
         match event:
+            case Notice() if event.level == "warning":
+                self._say("!", "", event.text, "yellow")
+            case RunFinished():
+                self._finish(event)
+            case _ if self._verbosity == "quiet":
+                self._remember(event)
             case StageStarted():
-                self._say("▸", event.stage, event.title, "bold")
+                self._start(event)
             case StageFinished():
-                self._end_bars(event.stage)
-                self._rows.append((event.stage, event.summary, event.seconds))
+                if self._live is not None:
+                    self._live.end(event.stage)
+                if event.stage == "image":
+                    self._folded.clear()
+                self._rows.append((event.stage, event.seconds))
                 self._say("✓", event.stage, f"{event.summary}  ({duration(event.seconds)})", "green")
             case Progress():
                 self._progress(event)
             case LogLine():
-                self._say("│", event.source, event.text, "dim")
+                self._line(event)
             case LogLines():
                 self._lines(event)
             case Notice():
-                warning = event.level == "warning"
-                self._say("!" if warning else "·", "", event.text, "yellow" if warning else "cyan")
+                self._say("·", "", event.text, "cyan")
             case JobStatusChanged():
                 self._say("·", "job", event.status, "cyan")
             case RuleDecided():
                 sign, color = _RULES[event.verdict]
                 self._say(sign, "gate", event.reason, color)
-            case RunFinished():
-                self._finish(event)
             case _:
                 self._remember(event)
 
     def close(self) -> None:
-        """Remove progress bars from the terminal."""
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
+        """Remove the lines of running stages from the terminal."""
+        if self._live is not None:
+            self._live.close()
+
+    def _start(self, event: StageStarted) -> None:
+        if not self._console.is_terminal:
+            self._say("▸", event.stage, event.title, "bold")
+            return
+        if self._live is None:
+            from aml_train.cli.live import LiveStages
+
+            self._live = LiveStages(self._console, _NAME_WIDTH)
+        self._live.start(event.stage, printable_line(event.title))
+
+    def _line(self, event: LogLine) -> None:
+        if event.source == "build" and self._live is not None and self._verbosity == "normal":
+            self._folded.append(event.text)
+            return
+        self._say("│", event.source, event.text, "dim")
 
     def _lines(self, event: LogLines) -> None:
         """Show many lines of a log at a time: rendering each takes longer than the job."""
@@ -121,9 +148,12 @@ class ConsoleListener:
         label = f"{printable(event.label)}: " if event.label else ""
         # An escape sequence without an end must not swallow the next lines.
         text = printable_lines(event.text) if "\x1b" in event.text else printable(event.text)
-        if self._bars is not None:
+        if self._live is not None:
+            # The console keeps the lines of running stages below; as one text, many lines take one rendering.
+            lines = Text(no_wrap=True)
             for line in text.split("\n"):
-                self._say("│", event.source, label + line, "dim")
+                lines.append(f"│ {event.source:<{_NAME_WIDTH}}", "dim").append(f"{label}{line}\n")
+            self._console.print(lines, end="")
             return
         with self._console.capture() as capture:
             self._console.print(Text(f"│ {event.source:<{_NAME_WIDTH}}", style="dim"), end="")
@@ -133,6 +163,8 @@ class ConsoleListener:
         file.flush()
 
     def _say(self, mark: str, name: str, text: str, style: str) -> None:
+        if mark == "·" and self._verbosity == "quiet":
+            return
         # Text objects are never read as markup: foreign output cannot style itself.
         line = Text.assemble((f"{mark} ", style), (f"{name:<{_NAME_WIDTH}}", style if mark != "│" else "dim"))
         line.append(printable(text), style=style if mark in "✗!" else "")
@@ -142,8 +174,7 @@ class ConsoleListener:
         match event:
             case ImageReady():
                 extra = f", {size(event.compressed_bytes)} compressed" if event.compressed_bytes else ""
-                self._facts["image"] = f"{event.reference}"
-                self._facts["digest"] = f"{event.digest} ({event.how}{extra})"
+                self._facts["image"] = f"{event.reference} ({event.how}{extra})"
             case ImageChecked():
                 self._checks(event)
             case TestsFinished():
@@ -198,17 +229,14 @@ class ConsoleListener:
                 self._shown[event.stage] = event.at
                 self._say("·", event.stage, f"{event.label[:_LABEL]}: {self._amount(event)}", "cyan")
             return
-        if self._bars is None:
-            from rich.progress import BarColumn, TextColumn
-            from rich.progress import Progress as Bars
-
-            columns = (TextColumn("  {task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"))
-            self._bars = Bars(*columns, console=self._console, transient=True)
-            self._bars.start()
-        key = (event.stage, event.label)
-        if key not in self._tasks:
-            self._tasks[key] = self._bars.add_task(printable(event.label)[:_LABEL], total=event.total, amount="")
-        self._bars.update(self._tasks[key], completed=event.done, total=event.total, amount=self._amount(event))
+        if self._live is not None:
+            self._live.advance(
+                event.stage,
+                printable_line(event.label),
+                done=event.done,
+                total=event.total,
+                amount=self._amount(event),
+            )
 
     @staticmethod
     def _amount(event: Progress) -> str:
@@ -216,18 +244,13 @@ class ConsoleListener:
             return size(event.done) + (f" of {size(event.total)}" if event.total else "")
         return f"{event.done}" + (f" of {event.total}" if event.total else "") + f" {event.unit}"
 
-    def _end_bars(self, stage: str) -> None:
-        if self._bars is not None:
-            for key in [key for key in self._tasks if key[0] == stage]:
-                self._bars.remove_task(self._tasks.pop(key))
-            if not self._tasks:
-                self.close()
-
     def _finish(self, event: RunFinished) -> None:
         self.close()
+        for text in self._folded:
+            self._say("│", "build", text, "dim")
         self._console.print()
-        for name, summary, seconds in self._rows:
-            self._row(name, f"{duration(seconds):>12}  {summary}")
+        if self._rows:
+            self._row("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in self._rows))
         for name, value in self._facts.items():
             self._row(name, value)
         if self._metrics:

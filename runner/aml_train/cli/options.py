@@ -153,6 +153,8 @@ class OutputOptions:
 
     json_file: Path | None
     no_color: bool
+    verbose: bool
+    quiet: bool
 
     @contextlib.contextmanager
     def listeners(self) -> Iterator[tuple[Listener, ...]]:
@@ -161,7 +163,13 @@ class OutputOptions:
         from aml_train.core.streams import lasting_output
         from aml_train.pipeline import json_listener
 
-        console = ConsoleListener(lasting_output(sys.stdout, sys.stderr), color=False if self.no_color else None)
+        if self.verbose and self.quiet:
+            raise click.UsageError("--verbose and --quiet exclude each other.")
+        console = ConsoleListener(
+            lasting_output(sys.stdout, sys.stderr),
+            color=False if self.no_color else None,
+            verbosity="quiet" if self.quiet else "verbose" if self.verbose else "normal",
+        )
         with json_listener(self.json_file) as recorders, contextlib.closing(console):
             yield (console, *recorders)
 
@@ -183,6 +191,10 @@ def output_options(command: _Command) -> _Command:
             help="Write every event as a line of JSON.",
         ),
         "no_color": click.option("--no-color", is_flag=True, help="No colours on a terminal.  [also: NO_COLOR=1]"),
+        "verbose": click.option(
+            "-v", "--verbose", is_flag=True, help="Show the build's output on a terminal, even if it succeeds."
+        ),
+        "quiet": click.option("-q", "--quiet", is_flag=True, help="Show warnings and the result only."),
     }
     return gather(command, "output", OutputOptions, options)
 

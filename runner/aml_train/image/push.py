@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 from aml_train.core.errors import ImageError
-from aml_train.core.events import Event, Listener, Progress
+from aml_train.core.events import Event, Listener, Progress, Stage
 from aml_train.core.references import is_digest
 from aml_train.core.retry import TransferInterruptedError
 from aml_train.core.threads import CancelToken
@@ -103,22 +103,15 @@ def _push_failed(name: str, reason: object) -> TransferInterruptedError:
 
 def follow_push(stream: Iterable[Mapping[str, Any]], name: str, listener: Listener) -> str:
     """Read the engine's messages on a push of *name* to the end; return the digest."""
-    layers: dict[str, tuple[int, int]] = {}
+    layers = _Layers("push", name, listener)
     digest: str | None = None
-    reported = 0.0
     for message in stream:
         if error := message.get("error") or (message.get("errorDetail") or {}).get("message"):
             raise _push_failed(name, error)
         aux = message.get("aux") or {}
         digest = aux.get("Digest", digest)
-        detail = message.get("progressDetail") or {}
-        if "id" in message and "current" in detail:
-            layers[message["id"]] = (detail["current"], max(detail.get("total", 0), detail["current"]))
-            if (now := time.monotonic()) - reported >= _INTERVAL:
-                reported = now
-                _report(layers, name, listener)
-    if layers:
-        _report({key: (total, total) for key, (_, total) in layers.items()}, name, listener)
+        layers.read(message)
+    layers.finish()
     if digest is None or not is_digest(digest):
         raise _push_failed(name, "the engine reported no digest")
     return digest
@@ -139,13 +132,16 @@ def pull_image(
     try:
         return str(engine.images.get(name).id)
     except ImageNotFound:
-        listener(Progress(stage="image", label=f"pull {name}", done=0, total=None, unit="bytes"))
+        layers = _Layers("image", f"pull {name}", listener)
     login = _engine_login(auth)
     hint = "Check that the registry runs and that you may pull from it; see the engine's log (journalctl -u docker)."
     try:
         for message in engine.api.pull(repository, tag=digest, stream=True, decode=True, auth_config=login):
             if error := message.get("error"):
                 raise TransferInterruptedError(f"the pull of {name} failed: {error}", hint=hint)
+            if message.get("status") == "Downloading":  # what is extracted afterwards is reported in the same way
+                layers.read(message)
+        layers.finish()
         return str(engine.images.get(name).id)
     except (APIError, requests.RequestException) as error:
         reason = error.explanation or error if isinstance(error, APIError) else error
@@ -164,9 +160,33 @@ def _engine_login(auth: RegistryAuth | None) -> dict[str, str] | None:
     return {"identitytoken": auth.identity_token or ""}
 
 
-def _report(layers: Mapping[str, tuple[int, int]], name: str, listener: Listener) -> None:
-    done, total = (sum(values) for values in zip(*layers.values(), strict=True))
-    listener(Progress(stage="push", label=name, done=done, total=total, unit="bytes"))
+class _Layers:
+    """The progress of a push or pull: the bytes of all layers that the engine reports."""
+
+    def __init__(self, stage: Stage, label: str, listener: Listener) -> None:
+        self._stage, self._label, self._listener = stage, label, listener
+        self._layers: dict[str, tuple[int, int]] = {}
+        self._reported = 0.0
+
+    def read(self, message: Mapping[str, Any]) -> None:
+        """Take a message of the engine, and report every :data:`_INTERVAL` seconds."""
+        detail = message.get("progressDetail") or {}
+        if "id" not in message or "current" not in detail:
+            return
+        self._layers[message["id"]] = (detail["current"], max(detail.get("total", 0), detail["current"]))
+        if (now := time.monotonic()) - self._reported >= _INTERVAL:
+            self._reported = now
+            self._report()
+
+    def finish(self) -> None:
+        """Report that all is there, if anything was reported."""
+        if self._layers:
+            self._layers = {key: (total, total) for key, (_, total) in self._layers.items()}
+            self._report()
+
+    def _report(self) -> None:
+        done, total = (sum(values) for values in zip(*self._layers.values(), strict=True))
+        self._listener(Progress(stage=self._stage, label=self._label, done=done, total=total, unit="bytes"))
 
 
 def read_back(registry: Registry, repository: str, digest: str, image_id: str) -> Manifest:

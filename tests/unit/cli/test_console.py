@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from aml_train.cli.console import ConsoleListener
-from aml_train.cli.text import printable
+from aml_train.cli.console import ConsoleListener, Verbosity
+from aml_train.cli.live import LiveStages
+from aml_train.cli.text import printable, printable_lines
 from aml_train.core.checks import Finding
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.events import (
@@ -239,6 +241,83 @@ def test_every_listener_hears_every_event_in_order() -> None:
     for event in events:
         broadcast(event)
     assert heard == [(n, event) for event in events for n in (1, 2)]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def on_a_terminal(*events: Event, verbosity: Verbosity = "normal") -> str:
+    """Return what is left on a terminal of 80 columns, its escape sequences removed."""
+    file = _Terminal()
+    console = ConsoleListener(file, verbosity=verbosity)
+    console._console = Console(file=file, force_terminal=True, width=80, color_system=None, soft_wrap=True)
+    for event in events:
+        console(event)
+    console.close()
+    return printable_lines(file.getvalue())
+
+
+BUILD = (
+    StageStarted(stage="image", title="image digits"),
+    LogLine(source="build", text="#7 RUN pip install"),
+)
+BUILT = StageFinished(stage="image", summary="built", seconds=12.34)
+FAILED = RunFinished(status="image-failed", exit_code=3, message="the build failed")
+
+
+@pytest.mark.parametrize(
+    ("end", "verbosity", "is_shown"),
+    [(BUILT, "normal", False), (BUILT, "verbose", True), (FAILED, "normal", True), (FAILED, "verbose", True)],
+)
+def test_the_output_of_a_build_is_shown_on_a_terminal_if_it_fails(
+    end: Event, verbosity: Verbosity, is_shown: bool
+) -> None:
+    text = on_a_terminal(*BUILD, end, verbosity=verbosity)
+    assert text.count("│ build    #7 RUN pip install") == is_shown
+
+
+def test_lines_of_the_job_stay_above_those_of_the_running_stages() -> None:
+    lines = LogLines(text="epoch 1\nepoch [red]2", origin="std_log.txt")
+    text = on_a_terminal(StageStarted(stage="watch", title="Follow the job"), lines)
+    assert "│ job      epoch 1\n" in text
+    assert "│ job      epoch [red]2\n" in text
+
+
+def test_a_running_stage_has_one_line_that_fits_the_terminal() -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=80, color_system=None)
+    live = LiveStages(console, 9)
+    live.start("push", "push " + "a-long-name/" * 20)
+    live.advance(
+        "push", "push [bold]" + "a-long-name/" * 20, done=25_000_000, total=50_000_000, amount="25.0 MB of 50.0 MB"
+    )
+    live.start("tests", "pytest -q")
+    with console.capture() as capture:
+        console.print(live._progress.get_renderable())
+    live.close()
+    rows = [row for row in printable_lines(capture.get()).split("\n") if "▸" in row][-2:]
+    assert len(rows) == 2
+    assert all(len(row.rstrip()) <= 80 for row in rows)
+    assert re.fullmatch(r"▸ push {6}push \[bold\]a-long-.*… ━+.* 25\.0 MB of 50\.0 MB 0:00", rows[0].rstrip())
+    assert re.fullmatch(r"▸ tests {5}pytest -q +0:00", rows[1].rstrip())
+
+
+def test_quiet_shows_warnings_and_the_result() -> None:
+    file = io.StringIO()
+    console = ConsoleListener(file, verbosity="quiet")
+    warning = Notice(text="the record is missing", level="warning")
+    for event in (*BUILD, BUILT, Notice(text="found"), warning, ModelRegistered(model="m", version="1", found=False)):
+        console(event)
+    console(RunFinished(status="passed", exit_code=0, message="The job completed."))
+    shown = [line for line in file.getvalue().splitlines() if line]
+    assert shown == [
+        "!          the record is missing",
+        "model      m version 1",
+        "passed (exit code 0)",
+        "The job completed.",
+    ]
 
 
 def test_findings_are_shown_and_what_is_merely_good_to_know_only_once() -> None:

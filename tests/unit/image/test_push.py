@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import requests
+from docker.errors import ImageNotFound
 
 from aml_train.core.errors import ImageError
-from aml_train.image.push import CONNECTIONS, lost_part
+from aml_train.core.events import Event, Progress
+from aml_train.image.push import CONNECTIONS, lost_part, pull_image
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 from tests.unit.image.registry.fake_registry import FakeRegistry
@@ -107,3 +110,37 @@ def test_a_registry_that_refuses_is_an_error() -> None:
     registry = FakeRegistry(fail_first=[403])
     with pytest.raises(ImageError, match=r"refused to look up team/digits@sha256:"):
         lost_part(client(registry), REPOSITORY, image(config=b"{}"))
+
+
+class _Engine:
+    """An engine without the image, which a pull brings."""
+
+    def __init__(self, *messages: dict[str, Any]) -> None:
+        self._messages = messages
+        self._pulled = False
+        self.images = self.api = self
+
+    def get(self, name: str) -> Any:
+        if not self._pulled:
+            raise ImageNotFound(name)
+        return SimpleNamespace(id="sha256:1")
+
+    def pull(self, _repository: str, **_options: Any) -> Iterator[dict[str, Any]]:
+        yield from self._messages
+        self._pulled = True
+
+
+@pytest.mark.parametrize("sizes", [(), (30, 12)])
+def test_a_pull_reports_what_is_downloaded_and_its_end(sizes: tuple[int, ...]) -> None:
+    events: list[Event] = []
+    messages = [
+        {"id": f"{number}", "status": status, "progressDetail": {"current": current, "total": size}}
+        for number, size in enumerate(sizes)
+        for status, current in (("Downloading", size // 2), ("Extracting", 1))
+    ]
+    engine = _Engine({"status": "Pulling"}, *messages, {"status": "Digest"})
+    pull_image(engine, "r/digits", "sha256:2", auth=None, listener=events.append)  # type: ignore[arg-type]
+    reports = [event for event in events if isinstance(event, Progress)]
+    assert bool(reports) == bool(sizes)
+    if sizes:
+        assert (reports[-1].done, reports[-1].total, reports[-1].label) == (42, 42, "pull r/digits@sha256:2")
