@@ -41,7 +41,6 @@ class Context(Workspace):
 
     Attributes:
         unsupported: the unsupported operations that were requested.
-        requests: the latest requests.
         faults: what fails on purpose.
         recorder: where answers are recorded; None for nowhere.
         page_address: where a browser finds the page, without a slash at its end.

@@ -76,7 +76,6 @@ async def serve(
     When it is ready, one line of JSON is written to stdout: ``{"event": "ready", "port", "registry_port", ...}``.
 
     Args:
-        settings: see there.
         clock: seconds since the epoch: what tokens, signed addresses and records are dated by.
         make_runner: gives what executes jobs.
 

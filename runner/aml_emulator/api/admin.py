@@ -36,9 +36,6 @@ class Admin:
     """Answers ``/_emulator/...``.
 
     Args:
-        context: what handlers share.
-        jobs: the life of jobs.
-        version: the emulator's version.
         ca_pem: the authority that clients are to trust.
         registry_engine_name: what the container engine calls the registry.
         max_jobs: at most so many jobs run at once.

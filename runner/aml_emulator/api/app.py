@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
@@ -49,18 +50,12 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
 class App:
-    """The ASGI application.
-
-    Args:
-        context: what handlers share.
-        job_service: the life of jobs.
-    """
+    """The ASGI application."""
 
     def __init__(self, context: Context, job_service: JobService) -> None:
         self._context = context
         self._login = Router(login.routes(context))
-        found: list[Route] = []
-        modules: Iterable[Iterable[Route]] = (
+        modules: tuple[Iterable[Route], ...] = (
             workspaces.routes(context),
             datastores.routes(context),
             computes.routes(context, job_service),
@@ -83,9 +78,7 @@ class App:
             v1_datastores.routes(context),
             v1_datasets.routes(context),
         )
-        for routes in modules:
-            found.extend(routes)
-        self._routes = Router(found)
+        self._routes = Router(chain(*modules))
 
     @property
     def routes(self) -> Sequence[Route]:

@@ -23,7 +23,6 @@ class ArtifactAnswers:
     """Answers for the artifacts of one container.
 
     Args:
-        context: what handlers share.
         artifacts_of: gives the artifacts that a request names.
         path_of: gives the path that a request names, empty for none.
     """

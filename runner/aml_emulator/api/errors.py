@@ -25,7 +25,6 @@ class ServiceError(Exception):
     """A request that is answered with an error.
 
     Args:
-        status: the HTTP status.
         code: Azure's word for the cause, for example ``UserError``.
         message: what is wrong, for the user of the client.
         inner: the chain of narrower codes that AzureML nests, outermost first; may be empty.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qs, quote
 
-from aml_emulator.api.routing import Call, Reply, Route
+from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.context import Context
 from aml_emulator.domain import NotSupportedError
 from aml_emulator.identity import LIFETIME_SECONDS, TokenError, decode_token
@@ -35,11 +35,8 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-class Login:
+class Login(Answers):
     """Answers for the one tenant and the one service principal."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def configuration(self, call: Call) -> dict[str, Any]:
         """Return the OpenID configuration of the tenant."""

@@ -25,12 +25,7 @@ Answer = tuple[int, dict[str, Any]]
 
 
 class Provoked:
-    """Answers ``POST /_emulator/jobs/NAME/WHAT``.
-
-    Args:
-        workspace: the state of the workspace.
-        jobs: the life of jobs.
-    """
+    """Answers ``POST /_emulator/jobs/NAME/WHAT``."""
 
     def __init__(self, workspace: Workspace, jobs: JobService) -> None:
         self._workspace = workspace

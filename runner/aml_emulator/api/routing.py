@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from starlette.datastructures import Headers, QueryParams
 
 from aml_emulator.api.errors import MlflowError
+from aml_emulator.context import Context
 from aml_emulator.domain import InvalidError
 from aml_emulator.identity import Principal
 from aml_emulator.schema import BodyError, Fields, Shape, check, read_json
@@ -56,7 +57,6 @@ class Call:
         """Return the body, which is of that type; *default* stands for an empty one.
 
         Args:
-            shape: the type.
             default: what an empty body means.
             not_finite: whether NaN and infinite numbers may be in it.
 
@@ -74,6 +74,10 @@ class Call:
         if self.path.startswith("/mlflow/"):
             return MlflowError(400, "INVALID_PARAMETER_VALUE", message)
         return InvalidError(message)
+
+    def option(self, name: str) -> str:
+        """Return a query parameter, its name in any case; empty if there is none."""
+        return next((value for key, value in self.query.items() if key.lower() == name.lower()), "")
 
     def integer(self, name: str, default: int, *, low: int = 0, high: int = 1_000_000) -> int:
         """Return a query parameter as an integer from *low* to *high*, or *default*.
@@ -119,7 +123,6 @@ class Route:
     """One operation.
 
     Attributes:
-        method: the HTTP method.
         path: static segments, compared without regard to case, ``{name}`` for any one segment, and at the end ``{name*}``
             for one or more, whose slashes a client left as they are.
         open: whether it is answered without a token.
@@ -134,6 +137,13 @@ class Route:
     def segments(self) -> tuple[str, ...]:
         """The parts of the path, with ``{WS}`` written out."""
         return tuple(self.path.replace("{WS}", WORKSPACE).strip("/").split("/"))
+
+
+class Answers:
+    """Handlers of requests about one kind of thing in a workspace."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
 
 class Router:
@@ -154,7 +164,6 @@ class Router:
         """Return the first matching route with its named segments decoded, or None.
 
         Args:
-            method: the HTTP method.
             raw_path: the path as sent, percent-encoded.
         """
         given = raw_path.strip("/").split("/")

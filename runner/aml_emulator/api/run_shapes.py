@@ -10,7 +10,7 @@ from typing import Any
 from aml_emulator.api.routing import Call, Handler, Route
 from aml_emulator.api.shapes import USER, iso
 from aml_emulator.context import Context
-from aml_emulator.domain import known_run, output_asset
+from aml_emulator.domain import known_run, logged_by, output_asset
 from aml_emulator.store import Run
 
 OUTPUT_TYPES = {
@@ -27,11 +27,7 @@ OWNERS = ("", "/experiments/{experiment}", "/experimentids/{experiment_id}")
 
 
 def run_routes(*operations: tuple[str, str, Handler]) -> list[Route]:
-    """Return the routes of operations on a run, below all possible prefixes.
-
-    Args:
-        operations: method, the path after the run, and handler.
-    """
+    """Return the routes of operations (method, path after the run, handler) on a run."""
     return [
         Route(method=method, path=f"/history/v1.0{{WS}}{owner}/runs/{{run}}{tail}", handler=handler)
         for owner in OWNERS
@@ -88,7 +84,7 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "runType": "azureml.scriptrun" if run.job is not None else "mlflow",
         "runTypeV2": {"orchestrator": None, "traits": [], "attribution": None, "computeType": "AmlcTrain"},
         "properties": dict(run.properties),
-        "parameters": dict(context.store.metrics.params(run.id)),
+        "parameters": dict(logged_by(context, run).params),
         "actionUris": {},
         "scriptName": None,
         "target": compute_name(run),

@@ -35,7 +35,6 @@ def resource(
     Args:
         arm_id: its id; the last segment is its name.
         type_: its type below ``Microsoft.MachineLearningServices/``, for example ``workspaces/jobs``.
-        properties: its properties.
         created: seconds since the epoch.
         modified: seconds since the epoch.
         more: further fields on the outermost level.
@@ -55,19 +54,29 @@ def resource(
     }
 
 
-def page(call: Call, items: Sequence[Any], *, offset: int | str, more: bool) -> dict[str, Any]:
-    """Return a page of a list, with the link to the next one if there is more.
+def cut(items: Sequence[Item], start: int, size: int) -> tuple[Sequence[Item], int | None]:
+    """Return a page of a list, and where the next one begins; None for the last page."""
+    end = start + size
+    return items[start:end], end if end < len(items) else None
+
+
+def page(call: Call, items: Sequence[Any], following: int | str | None) -> dict[str, Any]:
+    """Return a page of a list of Azure Resource Manager.
 
     Args:
-        call: the request for this page; its other query parameters are kept in the link.
+        call: the request for this page; its other query parameters are kept in the link to the next one.
         items: this page's items, JSON.
-        offset: where the next page begins, for ``$skip``: how many items come before it, or a token of the list's own.
-        more: whether there is a next page.
+        following: where the next page begins, for ``$skip``; None for the last page.
     """
     answer: dict[str, Any] = {"value": list(items)}
-    if more:
-        answer["nextLink"] = _link(call, "$skip", str(offset))
+    if following is not None:
+        answer["nextLink"] = _link(call, "$skip", str(following))
     return answer
+
+
+def listed(items: Sequence[Any], following: int | None = None) -> dict[str, Any]:
+    """Return a page of a list for azureml-core, with the token of the next one."""
+    return {"value": list(items), "continuationToken": None if following is None else str(following)}
 
 
 def continued(
@@ -76,7 +85,6 @@ def continued(
     """Return a page of a list of run history, with the link to the next one.
 
     Args:
-        call: the request for this page.
         items: the whole list, in the order of *key*.
         key: distinguishes items; the last one of a page is its token, so that a page neither repeats
             nor leaves out what was there, whatever comes in meanwhile.

@@ -71,7 +71,6 @@ def check(path: str, version: str | None) -> None:
     Of other providers than AzureML's, whose versions are not kept here, the form alone is checked.
 
     Args:
-        path: the request's path.
         version: its ``api-version``; None if there is none.
 
     Raises:

@@ -20,6 +20,7 @@ from aml_emulator.domain.clusters import check_cluster as check_cluster
 from aml_emulator.domain.clusters import cluster_summaries as cluster_summaries
 from aml_emulator.domain.clusters import cluster_view as cluster_view
 from aml_emulator.domain.clusters import create_default_cluster as create_default_cluster
+from aml_emulator.domain.clusters import family_title as family_title
 from aml_emulator.domain.clusters import stored_cluster as stored_cluster
 from aml_emulator.domain.curated_images import CuratedImages as CuratedImages
 from aml_emulator.domain.datasets import dataflow_of as dataflow_of
@@ -61,6 +62,16 @@ from aml_emulator.domain.jobs.types import JOB_SHAPE as JOB_SHAPE
 from aml_emulator.domain.jobs.types import RUNCONFIG_SHAPE as RUNCONFIG_SHAPE
 from aml_emulator.domain.locations import AssetId as AssetId
 from aml_emulator.domain.locations import parse_location as parse_location
+from aml_emulator.domain.metrics import RUN_NAME as RUN_NAME
+from aml_emulator.domain.metrics import SCALAR as SCALAR
+from aml_emulator.domain.metrics import Logged as Logged
+from aml_emulator.domain.metrics import kind_of_values as kind_of_values
+from aml_emulator.domain.metrics import log_to_run as log_to_run
+from aml_emulator.domain.metrics import log_values as log_values
+from aml_emulator.domain.metrics import logged_by as logged_by
+from aml_emulator.domain.metrics import metric_page as metric_page
+from aml_emulator.domain.metrics import value_names as value_names
+from aml_emulator.domain.metrics import values_of as values_of
 from aml_emulator.domain.models import ASSET_PREFIX as ASSET_PREFIX
 from aml_emulator.domain.models import MODEL_ASSETS as MODEL_ASSETS
 from aml_emulator.domain.models import create_model_asset as create_model_asset

@@ -59,12 +59,7 @@ ASSET_VERSIONS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class PendingUpload:
-    """A new container to upload an asset to.
-
-    Attributes:
-        id: the upload's.
-        container: the container's name.
-    """
+    """A new container to upload an asset to."""
 
     id: str
     container: str
@@ -88,10 +83,7 @@ def put_version(
     """Create a version of an asset, or change one; return it and whether it is new.
 
     Args:
-        workspace: the state of the workspace.
         kind: ARM's plural.
-        name: the asset's name.
-        version: the version's.
         given: its properties, of the types of `VERSIONS`.
 
     Raises:

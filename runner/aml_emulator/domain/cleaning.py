@@ -46,7 +46,6 @@ def clean_workspace(workspace: Workspace, *, older_than: float, keep: int, dry_r
     """Remove old, unreferenced items and return them; with *dry_run* only return them.
 
     Args:
-        workspace: the state of the workspace.
         older_than: seconds since a run ended or an asset was made.
         keep: so many of the newest runs stay, however old.
         dry_run: change nothing.

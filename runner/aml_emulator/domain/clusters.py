@@ -100,7 +100,7 @@ def _check_quota(scale: Scale, size: VmSize, quotas: Quotas) -> None:
     limit = quotas.limit(size, low_priority=scale.low_priority)
     nodes = max(scale.min_nodes, min(1, scale.max_nodes))
     if nodes * size.cores > limit:
-        family = "low priority" if scale.low_priority else _family_title(size.family)
+        family = "low priority" if scale.low_priority else family_title(size.family)
         raise InvalidError(
             f"The specified subscription has a {family} vCPU quota of {limit} and cannot accommodate for at least {nodes}"
             f" requested managed compute nodes which maps to {nodes * size.cores} vCPUs. Talk to your Subscription Admin or"
@@ -111,7 +111,7 @@ def _check_quota(scale: Scale, size: VmSize, quotas: Quotas) -> None:
         )
 
 
-def _family_title(family: str) -> str:
+def family_title(family: str) -> str:
     """Return a family's title: ``standardDSv2Family`` is ``Standard DSv2 Family``."""
     return f"Standard {family.removeprefix('standard').removesuffix('Family')} Family"
 

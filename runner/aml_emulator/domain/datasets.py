@@ -96,12 +96,8 @@ def register_dataset(
     The same place again is its version.
 
     Args:
-        workspace: the state of the workspace.
-        name: the data asset's name.
         dataset_type: azureml-core's word for the type.
         dataflow: the definition that azureml-dataprep wrote.
-        description: the version's.
-        tags: the version's.
         next_version: whether an asset of that name gets another version.
 
     Raises:

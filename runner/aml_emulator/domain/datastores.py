@@ -58,9 +58,7 @@ def register_datastore(
     """Register or change a datastore; return it and whether it is new.
 
     Args:
-        workspace: the state of the workspace.
         name: its name, in any case of letters.
-        spec: its values.
         validate: whether its container must exist.
         create_container: whether to create its container.
 

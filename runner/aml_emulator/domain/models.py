@@ -82,7 +82,6 @@ def register_model(workspace: Workspace, fields: Mapping[str, Any]) -> AssetVers
     """Register the next version of a model, of an asset's artifacts.
 
     Args:
-        workspace: the state of the workspace.
         fields: azureml-core's fields of a model; ``url`` names the asset.
 
     Raises:

@@ -36,8 +36,6 @@ def known_run(
     """Return a run.
 
     Args:
-        workspace: the state of the workspace.
-        run_id: its id.
         experiment: the experiment that it has to belong to; None for any.
         experiment_id: the same by its GUID.
 
@@ -82,8 +80,6 @@ def put_run(workspace: Workspace, run_id: str, given: Mapping[str, Any], *, expe
     """Change a run's fields, or create the run; only the service changes a status.
 
     Args:
-        workspace: the state of the workspace.
-        run_id: its id.
         given: fields of azureml-core's ``CreateRunDto``.
         experiment: where a new run belongs; None where the request does not say.
 

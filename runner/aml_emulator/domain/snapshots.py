@@ -42,7 +42,6 @@ def create_snapshot(
     """Create a snapshot of the uploaded files, and of those of its parent's tree.
 
     Args:
-        workspace: the state of the workspace.
         snapshot: its id; one that exists stays as it is.
         nodes: the uploaded files: ``FullName`` and ``BlobUri``.
         parent: the id of the snapshot that the tree was compared with.

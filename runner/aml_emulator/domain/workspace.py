@@ -53,7 +53,6 @@ class Workspace:
     Attributes:
         clock: seconds since the epoch.
         started: when this value was made.
-        fleet: the clusters' nodes and queues.
         quotas: how many vCPUs nodes may have.
         environments: the images that play curated environments.
         shown: states that jobs show instead of the real ones.

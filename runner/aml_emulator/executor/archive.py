@@ -167,8 +167,6 @@ def capture(
 
     Args:
         chunks: the archive; its first component, the path's own name, is dropped.
-        blobs: the store.
-        target: where to.
         base: a folder below *target*; empty for *target* itself.
         on_file: called for every stored file with its path below *target* and its size.
         skip: returns for each member that is no folder, by its path, whether it is skipped.

@@ -60,7 +60,6 @@ def build_files(
 
     Args:
         base: the image, as the engine knows it.
-        conda_file: the conda file's text.
         tool: the path in *base* of what makes the environment; None where *micromamba* does.
         micromamba: its program, for an image that has no tool.
     """

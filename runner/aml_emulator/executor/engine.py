@@ -190,7 +190,6 @@ class Engine:
         """Make the container of one of the run's nodes and return its id.
 
         Args:
-            node: its number.
             alias: its name on the run's network, next to that of the container.
             volume: the run's volume, to be mounted at ``VOLUME_PATH``.
         """

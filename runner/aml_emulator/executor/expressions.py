@@ -56,7 +56,6 @@ def render(command: str, inputs: Mapping[str, str], outputs: Mapping[str, str]) 
     """Return *command* with its expressions replaced.
 
     Args:
-        command: the job's command.
         inputs: by name, the literal's text or the path in the container. A name that is absent was not given.
         outputs: by name, the path in the container.
 

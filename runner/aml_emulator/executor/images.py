@@ -53,7 +53,6 @@ class Images:
     """The images of one engine, on behalf of one emulator.
 
     Args:
-        client: the engine.
         instance: the emulator's identity, for the labels of what is built.
     """
 
@@ -120,9 +119,7 @@ class Images:
 
         Args:
             context: the build context, a tar stream.
-            tag: the image's name.
             dockerfile: the Dockerfile's path in the context.
-            arguments: build arguments.
 
         Raises:
             APIError: the engine refuses the build.

@@ -141,8 +141,6 @@ class Fleet:
         Runs of a cluster get its nodes in the order in which they came.
 
         Args:
-            run_id: the run.
-            cluster: its cluster.
             nodes: how many it needs.
             at_once: it runs already, whatever the cluster says: the nodes are there for it.
         """

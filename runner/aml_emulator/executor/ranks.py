@@ -121,8 +121,6 @@ def go_files(spec: RunSpec, node: int, addresses: Sequence[str], direct: str) ->
     """Return what lets a node begin, once all of them are started.
 
     Args:
-        spec: the run.
-        node: the node's number.
         addresses: IP addresses of all nodes.
         direct: the node's NO_PROXY so far.
     """

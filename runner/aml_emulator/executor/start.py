@@ -56,11 +56,6 @@ class Start:
     """Makes the containers of a run and starts them.
 
     Attributes:
-        spec: the run.
-        engine: where they are made.
-        settings: the executor's.
-        content: what goes into them.
-        logs: where their output goes.
         note: reports a difference from the job's request to the run's owner.
         go_on: raises where the run is not wanted any more.
         remember: receives each followed output, so that it can be released.

@@ -86,7 +86,6 @@ class Federation:
         """Return if *token*, whose times have been checked, may be signed in with.
 
         Args:
-            token: the assertion.
             signed: trust no issuer but those whose keys are known.
 
         Raises:

@@ -23,7 +23,6 @@ class Identity:
     Attributes:
         instance: short random name that labels what this emulator makes outside its data folder.
         client_id, client_secret: the one service principal that may sign in.
-        object_id: that principal's object id.
         token_secret: key that signs access tokens, hexadecimal.
         storage_key: key of the storage account, base64.
         compute: the compute target that is always there. Not ``local``: azure-ai-ml takes that name for the client's own
@@ -66,6 +65,11 @@ class Identity:
     def workspace_arm_id(self) -> str:
         """ARM id of the workspace."""
         return f"{self.resource_group_id}/providers/{SUBSCRIPTION_PROVIDER}/workspaces/{self.workspace}"
+
+    @property
+    def location_id(self) -> str:
+        """ARM id of AzureML in the region."""
+        return f"/subscriptions/{self.subscription_id}/providers/{SUBSCRIPTION_PROVIDER}/locations/{self.location}"
 
     @property
     def artifact_container(self) -> str:

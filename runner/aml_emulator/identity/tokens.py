@@ -58,7 +58,6 @@ class Principal:
     """Who a request comes from.
 
     Attributes:
-        object_id: the principal's object id.
         run_id: the run whose own token this is; None for a signed-in client.
     """
 
@@ -95,7 +94,6 @@ class Tokens:
     """Issues and checks the emulator's tokens.
 
     Args:
-        identity: whose tokens they are.
         clock: seconds since the epoch.
     """
 

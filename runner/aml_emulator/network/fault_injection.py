@@ -201,7 +201,6 @@ class Faults:
         The first rule that hits counts.
 
         Args:
-            method: the HTTP method.
             host: the host that the request is for.
             target: path and query.
         """
@@ -270,7 +269,6 @@ class FaultFront:
         destination: which service; it decides how an error looks.
         port: the service's port on 127.0.0.1, with TLS.
         trust: a context that trusts the service's certificate.
-        faults: the rules.
         requests: where broken requests are noted.
     """
 

@@ -69,8 +69,6 @@ def decide(host: str, *, blob_host: str, login_server: str) -> Decision:
 
     Args:
         host: a DNS name or an address, without a port; case and a trailing dot do not matter.
-        blob_host: the storage account's host.
-        login_server: the registry's host.
     """
     name = host.strip("[]").rstrip(".").lower()
     if name in SERVICE_HOSTS or name.endswith(SERVICE_SUFFIX):

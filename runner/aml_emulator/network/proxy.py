@@ -97,7 +97,6 @@ class Proxy:
     Args:
         decide: where a host's requests go.
         port_of: the port on 127.0.0.1 at which an inward destination listens, asked for each connection.
-        upstream: the way out.
         admin: answers requests that are for the emulator itself.
         down: whether a host cannot be connected to, on purpose.
         page: answers browsers, whose requests are for the page; it refuses by itself what it is not for.

@@ -9,7 +9,7 @@ from typing import Any
 from aml_emulator.api import Call
 from aml_emulator.context import Context
 from aml_emulator.domain import NotFoundError, known_version
-from aml_emulator.page.view import Document, Paging
+from aml_emulator.page.view import Document, Paging, paged
 from aml_emulator.store import AssetVersion, Compute
 
 KINDS = {"models": "Models", "data": "Data", "environments": "Environments", "codes": "Code"}
@@ -44,8 +44,7 @@ class Catalogue:
         versions = self._store.assets.versions(kind, name)
         if not versions:
             raise NotFoundError(f"{kind} '{name}'")
-        number = call.integer("page", 1, low=1)
-        paging = Paging(page=number, size=PAGE, total=len(versions))
+        shown, paging = paged(call, versions, PAGE)
         return Document(
             template="versions.html",
             title=name,
@@ -54,7 +53,7 @@ class Catalogue:
                 "kind": kind,
                 "kind_title": KINDS[kind],
                 "name": name,
-                "versions": [_line(kind, one) for one in versions[paging.offset : paging.offset + PAGE]],
+                "versions": [_line(kind, one) for one in shown],
                 "paging": paging,
             },
         )
@@ -87,23 +86,22 @@ class Catalogue:
 
     def computes(self, call: Call) -> Document:
         """Return the clusters, with their nodes and the jobs that wait for one."""
-        everything = self._store.assets.computes()
-        number = call.integer("page", 1, low=1)
-        paging = Paging(page=number, size=PAGE, total=len(everything))
-        found = [self._cluster(one) for one in everything[paging.offset : paging.offset + PAGE]]
+        shown, paging = paged(call, self._store.assets.computes(), PAGE)
         return Document(
             template="computes.html",
             title="Computes",
             section="computes",
             refresh=True,
-            values={"computes": found, "paging": paging, "now": self._context.clock()},
+            values={
+                "computes": [self._cluster(one) for one in shown],
+                "paging": paging,
+                "now": self._context.clock(),
+            },
         )
 
     def datastores(self, call: Call) -> Document:
         """Return the datastores, without what signs in to them."""
-        everything = self._context.all_datastores()
-        number = call.integer("page", 1, low=1)
-        paging = Paging(page=number, size=PAGE, total=len(everything))
+        shown, paging = paged(call, self._context.all_datastores(), PAGE)
         return Document(
             template="datastores.html",
             title="Datastores",
@@ -117,7 +115,7 @@ class Catalogue:
                         "credentials": str((one.properties.get("credentials") or {}).get("credentialsType") or ""),
                         "description": str(one.properties.get("description") or ""),
                     }
-                    for one in everything[paging.offset : paging.offset + PAGE]
+                    for one in shown
                 ],
                 "paging": paging,
             },
@@ -128,8 +126,7 @@ class Catalogue:
         context = self._context
         failed = call.query.get("failed") == "1"
         last = [one for one in reversed(context.requests.since()) if not failed or (one["status"] or 599) >= 400]
-        number = call.integer("page", 1, low=1)
-        paging = Paging(page=number, size=PAGE, total=len(last))
+        shown, paging = paged(call, last, PAGE)
         return Document(
             template="requests.html",
             title="Requests",
@@ -137,7 +134,7 @@ class Catalogue:
             values={
                 "seen": sorted(context.unsupported.seen().items(), key=lambda item: (-item[1], item[0])),
                 "faults": [json.dumps(one, ensure_ascii=False) for one in context.faults.listed()],
-                "requests": last[paging.offset : paging.offset + PAGE],
+                "requests": shown,
                 "paging": paging,
                 "failed": failed,
             },
@@ -161,15 +158,19 @@ class Catalogue:
         """Return the job that a model comes from and the job's image, if known."""
         name = str(model.properties.get("jobName") or "")
         run = self._store.runs.get(name) if name else None
-        environment = str((run.job or {}).get("environmentId") or "") if run else ""
-        asset, _, version = environment.partition("/environments/")[2].partition("/versions/")
-        known = self._store.assets.version("environments", asset, version) if version else None
+        known = environment_of(self._context, run.job or {}) if run else None
         return {
             "job": name,
             "run": run,
-            "environment": (asset, version) if known else None,
+            "environment": (known.name, known.version) if known else None,
             "image": str(known.properties.get("image") or "") if known else "",
         }
+
+
+def environment_of(context: Context, job: Mapping[str, Any]) -> AssetVersion | None:
+    """Return the environment of a job, None if it is not a version of the workspace's."""
+    name, _, version = str(job.get("environmentId") or "").partition("/environments/")[2].partition("/versions/")
+    return context.store.assets.version("environments", name, version) if version else None
 
 
 def _kind(call: Call) -> str:

@@ -15,6 +15,7 @@ from azure.core.exceptions import ResourceNotFoundError
 from aml_emulator.api import Call
 from aml_emulator.context import Context
 from aml_emulator.domain import NotFoundError, known_run
+from aml_emulator.page.catalogue import environment_of
 from aml_emulator.page.charts import Chart, draw, text
 from aml_emulator.page.logged import logged_of
 from aml_emulator.page.view import Content, Document, Paging, duration, plain
@@ -241,11 +242,11 @@ class RunPages:
 
     def _environment(self, job: Mapping[str, Any]) -> dict[str, str]:
         """Return the environment's name, version and image, as far as they are known."""
-        given = str(job.get("environmentId") or "")
-        name, _, version = given.partition("/environments/")[2].partition("/versions/")
-        known = self._store.assets.version("environments", name, version) if version else None
-        image = "" if known is None else str(known.properties.get("image") or "")
-        return {"id": given, "name": name, "version": version if known else "", "image": image}
+        given, known = str(job.get("environmentId") or ""), environment_of(self._context, job)
+        if known is None:
+            return {"id": given, "name": "", "version": "", "image": ""}
+        image = str(known.properties.get("image") or "")
+        return {"id": given, "name": known.name, "version": known.version, "image": image}
 
 
 def main_log(logs: Sequence[Artifact]) -> Artifact | None:

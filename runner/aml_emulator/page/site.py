@@ -49,11 +49,7 @@ class _Answer:
 
 
 class Site:
-    """Answers what a browser asks for at ``/ui/``.
-
-    Args:
-        context: what is shown.
-    """
+    """Answers what a browser asks for at ``/ui/``."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
+from aml_emulator.api import Call
 from aml_emulator.identity import Identity
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +21,6 @@ class Document:
 
     Attributes:
         template: a file in the folder of templates.
-        title: what the page is about.
-        values: what the template shows.
         section: the entry of the navigation that it belongs to.
         refresh: whether a browser without scripts is to load it again every few seconds.
     """
@@ -36,7 +37,6 @@ class Content:
     """Anything else.
 
     Attributes:
-        type: the media type.
         body: all of it, or its parts in order.
         length: bytes, where the parts' sum is known.
         shown: whether it is text that the page shows, which is to be free of secrets.
@@ -77,6 +77,12 @@ class Paging:
     def last(self) -> int:
         """The number of the last item on this page."""
         return min(self.offset + self.size, self.total)
+
+
+def paged(call: Call, items: Sequence[Item], size: int) -> tuple[Sequence[Item], Paging]:
+    """Return the items of the requested page, and its position."""
+    paging = Paging(page=call.integer("page", 1, low=1), size=size, total=len(items))
+    return items[paging.offset : paging.offset + size], paging
 
 
 HIDDEN = "•••"

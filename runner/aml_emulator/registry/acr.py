@@ -115,8 +115,6 @@ class AcrInterface:
 
     Args:
         login_server: the registry's Azure name.
-        storage: what it has.
-        locks: which attributes are switched off.
     """
 
     def __init__(self, *, login_server: str, storage: RegistryStorage, locks: Locks) -> None:

@@ -51,7 +51,6 @@ class RegistryFront:
     Args:
         port: the registry's port on 127.0.0.1.
         login_server: the registry's Azure name.
-        tokens: issues and checks.
         acr: answers for Azure's own interface, and knows what is locked.
     """
 
@@ -86,7 +85,6 @@ class RegistryFront:
         """Return the answer to a request, or None where it is the registry's to answer.
 
         Args:
-            head: the request's head.
             body: the body of a request to ``/oauth2`` or ``/acr``.
         """
         asked = read_request(head.method, head.target)

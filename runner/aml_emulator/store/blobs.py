@@ -166,7 +166,6 @@ class Blobs:
 
         Args:
             container: an existing container.
-            name: the blob's full name.
             data: read from its current position, to its end or for *length* bytes.
             length: bytes; with it, a stream that cannot be rewound is not read into memory whole.
         """
@@ -202,7 +201,6 @@ class Blobs:
 
         Args:
             container: the container; it need not exist yet.
-            name: the blob's full name.
             permissions: letters of a blob SAS: r read, a add, c create, w write, d delete.
             hours: for how long it is valid, from now.
         """

@@ -29,7 +29,6 @@ class RunFilter:
     """Which runs are shown; an empty text stands for all.
 
     Attributes:
-        experiment: the experiment's name.
         status: a status, or ``active`` for every run that has not ended.
         text: a part of the run's id or display name.
     """
@@ -82,7 +81,6 @@ class Series:
     """A metric's values for drawing.
 
     Attributes:
-        key: the metric.
         by_step: whether positions are steps; else they are seconds after the first value.
         points: finite values by position, in order; thinned where there are too many.
         odd: positions of NaN and infinite values, the first of them.

@@ -76,9 +76,6 @@ class MetricStore:
         """Return a page of a metric's values in the order in which they were logged.
 
         Args:
-            run_id: the run.
-            key: the metric's name.
-            limit: at most so many values.
             after: where the previous page ended; 0 for the first one.
 
         Returns:
@@ -97,6 +94,8 @@ class MetricStore:
         Raises:
             ParameterConflictError: one of them has another value; then none is set.
         """
+        if not params:
+            return
         with self._db.transaction():
             known = dict(self.params(run_id))
             for key, value in params:

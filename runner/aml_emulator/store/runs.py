@@ -198,7 +198,6 @@ class RunStore:
         """Return submitted jobs, newest first.
 
         Args:
-            limit: at most so many.
             after: creation and id of the job that comes before the first one.
             archived: only those archived or not; None for both.
             tag: only those that have it, whatever its value.

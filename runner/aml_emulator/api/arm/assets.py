@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.api.shapes import page, resource
+from aml_emulator.api.shapes import Item, cut, page, resource
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     ASSET_CONTAINER,
@@ -49,7 +49,6 @@ class Assets:
     """Answers for one kind of asset.
 
     Args:
-        context: what handlers share.
         kind: ARM's plural.
     """
 
@@ -62,9 +61,8 @@ class Assets:
         items = [
             item for item in self._context.store.assets.containers(self._kind) if _visible(call, item.properties)
         ]
-        skip, size = call.integer("$skip", 0), call.integer("$top", MAX_PAGE, low=1, high=MAX_PAGE)
-        shown = [self._container_view(item) for item in items[skip : skip + size]]
-        return page(call, shown, offset=skip + size, more=len(items) > skip + size)
+        shown, following = _shown(call, items)
+        return page(call, [self._container_view(item) for item in shown], following)
 
     def container(self, call: Call) -> dict[str, Any]:
         """Return what is common to all versions of a name."""
@@ -99,10 +97,9 @@ class Assets:
             items = [item for item in items if item.stage == call.query["stage"]]
         if call.query.get("version"):
             items = [item for item in items if item.version == call.query["version"]]
-        skip, size = call.integer("$skip", 0), call.integer("$top", MAX_PAGE, low=1, high=MAX_PAGE)
-        shown = [self._view(item) for item in items[skip : skip + size]]
+        shown, following = _shown(call, items)
         # A client that asks for the newest one alone is not sent on to the next page.
-        return page(call, shown, offset=skip + size, more=len(items) > skip + size and "$top" not in call.query)
+        return page(call, [self._view(item) for item in shown], None if "$top" in call.query else following)
 
     def version(self, call: Call) -> dict[str, Any]:
         """Return one version."""
@@ -187,8 +184,12 @@ class Assets:
         )
 
 
+def _shown(call: Call, items: Sequence[Item]) -> tuple[Sequence[Item], int | None]:
+    return cut(items, call.integer("$skip", 0), call.integer("$top", MAX_PAGE, low=1, high=MAX_PAGE))
+
+
 def _visible(call: Call, properties: Mapping[str, Any]) -> bool:
     """Return whether a list shows an item: archived ones only on request."""
-    view = {key.lower(): value for key, value in call.query.items()}.get("listviewtype", "ActiveOnly")
+    view = call.option("listViewType") or "ActiveOnly"
     archived = bool(properties.get("isArchived"))
     return view == "All" or archived == (view == "ArchivedOnly")

@@ -11,7 +11,7 @@ from typing import Any
 
 from aml_emulator.api.errors import ServiceError, resource_not_found
 from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.api.shapes import iso, page, resource
+from aml_emulator.api.shapes import cut, iso, page, resource
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     LOW_PRIORITY,
@@ -20,6 +20,7 @@ from aml_emulator.domain import (
     VmSize,
     check_cluster,
     cluster_view,
+    family_title,
     size_named,
     sizes,
     stored_cluster,
@@ -83,10 +84,8 @@ class Computes:
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return compute targets, in pages."""
-        found = self._context.store.assets.computes()
-        skip = call.integer("$skip", 0)
-        shown = [self._view(compute) for compute in found[skip : skip + PAGE]]
-        return page(call, shown, offset=skip + PAGE, more=len(found) > skip + PAGE)
+        shown, following = cut(self._context.store.assets.computes(), call.integer("$skip", 0), PAGE)
+        return page(call, [self._view(compute) for compute in shown], following)
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return one compute target."""
@@ -169,13 +168,11 @@ class Computes:
 
     def _usage(self, family: str, used: int, limit: int) -> dict[str, Any]:
         identity = self._context.identity
-        title = "Total Cluster LowPriority Regional vCPUs"
-        if family != LOW_PRIORITY_FAMILY:
-            short = family.removeprefix("standard").removesuffix("Family")
-            title = f"Standard {short} Family Cluster Dedicated vCPUs"
+        title = f"{family_title(family)} Cluster Dedicated vCPUs"
+        if family == LOW_PRIORITY_FAMILY:
+            title = "Total Cluster LowPriority Regional vCPUs"
         return {
-            "id": f"/subscriptions/{identity.subscription_id}/providers/Microsoft.MachineLearningServices/locations"
-            f"/{identity.location}/usages/{family}",
+            "id": f"{identity.location_id}/usages/{family}",
             "type": "Microsoft.MachineLearningServices/locations/usages",
             "amlWorkspaceLocation": identity.location,
             "unit": "Count",
@@ -195,13 +192,11 @@ class Computes:
 
     def status(self, call: Call) -> dict[str, Any]:
         """Return the state of an operation on a compute target: it has succeeded."""
-        identity = self._context.identity
         known = self._context.store.assets.operation(call.params["id"])
         if known is None:
             raise resource_not_found(f"computeOperationsStatus/{call.params['id']}")
         return {
-            "id": f"/subscriptions/{identity.subscription_id}/providers/Microsoft.MachineLearningServices/locations"
-            f"/{identity.location}/computeOperationsStatus/{call.params['id']}",
+            "id": f"{self._context.identity.location_id}/computeOperationsStatus/{call.params['id']}",
             "name": call.params["id"],
             "status": "Succeeded",
             "startTime": iso(known[2]),
@@ -235,10 +230,8 @@ class Computes:
         return Reply(status=status, value=self._view(compute), headers=self._headers(operation))
 
     def _headers(self, operation: str) -> dict[str, str]:
-        identity = self._context.identity
         address = (
-            f"https://management.azure.com/subscriptions/{identity.subscription_id}/providers"
-            f"/Microsoft.MachineLearningServices/locations/{identity.location}/computeOperationsStatus/{operation}"
+            f"https://management.azure.com{self._context.identity.location_id}/computeOperationsStatus/{operation}"
             "?api-version=2023-08-01-preview"
         )
         return {"Azure-AsyncOperation": address, **RETRY_AFTER}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.routing import Answers, Call, Route
 from aml_emulator.context import Context
 from aml_emulator.domain import AssetId, InvalidError, parse_location
 from aml_emulator.schema import TEXT, Fields, ListOf
@@ -20,11 +20,8 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-class DataPlane:
+class DataPlane(Answers):
     """Answers for asset ids."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def resolve(self, call: Call) -> dict[str, Any]:
         """Return the datastore address of each asset id that exists."""

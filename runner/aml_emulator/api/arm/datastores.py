@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.api.shapes import page, resource
+from aml_emulator.api.routing import Answers, Call, Reply, Route
+from aml_emulator.api.shapes import cut, page, resource
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     BLOB_DATASTORE,
@@ -54,25 +54,20 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-class Datastores:
+class Datastores(Answers):
     """Answers for the workspace's datastores."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return the datastores, all or filtered by the query, in pages."""
-        query = {key.lower(): value for key, value in call.query.items()}
         names = {name.lower() for name in call.query.getlist("names")}
-        text = query.get("searchtext", "").lower()
+        text = call.option("searchText").lower()
         found = [one for one in self._context.all_datastores() if text in one.name.lower()]
-        if query.get("isdefault", "").lower() == "true":
+        if call.option("isDefault").lower() == "true":
             found = found[:1]
         elif names:
             found = [one for one in found if one.name.lower() in names]
-        skip, size = call.integer("$skip", 0), call.integer("count", MAX_PAGE, low=1)
-        shown = [self._view(one) for one in found[skip : skip + size]]
-        return page(call, shown, offset=skip + size, more=len(found) > skip + size)
+        shown, following = cut(found, call.integer("$skip", 0), call.integer("count", MAX_PAGE, low=1))
+        return page(call, [self._view(one) for one in shown], following)
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return one datastore."""

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from aml_emulator.api.arm.computes import RETRY_AFTER
 from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.api.shapes import page, resource
+from aml_emulator.api.shapes import cut, page, resource
 from aml_emulator.context import Context
 from aml_emulator.domain import JOB_CHANGES, JOB_SHAPE, InvalidError, JobService, NotSupportedError, known_job
 from aml_emulator.schema import Fields
@@ -39,21 +39,21 @@ class Jobs:
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return jobs, newest first, in pages."""
-        query = {key.lower(): value for key, value in call.query.items()}
         for name in ("properties", "scheduleid", "assetname"):
-            if query.get(name):
+            if call.option(name):
                 raise NotSupportedError(f"listing jobs by '{name}'")
-        if query.get("jobtype", "command").lower() != "command":
+        if (call.option("jobType") or "command").lower() != "command":
             # There are none of other types.
-            return page(call, [], offset=0, more=False)
+            return page(call, [], None)
         size = call.integer("$top", PAGE, low=1, high=PAGE)
-        archived = {"All": None, "ArchivedOnly": True}.get(query.get("listviewtype", ""), False)
+        archived = {"All": None, "ArchivedOnly": True}.get(call.option("listViewType"), False)
         runs = self._context.store.runs.jobs(
-            limit=size + 1, after=_after(query.get("$skip", "")), archived=archived, tag=query.get("tag")
+            limit=size + 1, after=_after(call.option("$skip")), archived=archived, tag=call.option("tag")
         )
         # The next page begins after a job, and not at a number: jobs that are submitted meanwhile shift none.
-        last = f"{runs[:size][-1].created!r}/{runs[:size][-1].id}" if runs else ""
-        return page(call, [self._view(run) for run in runs[:size]], offset=last, more=len(runs) > size)
+        shown, following = cut(runs, 0, size)
+        last = None if following is None else f"{shown[-1].created!r}/{shown[-1].id}"
+        return page(call, [self._view(run) for run in shown], last)
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return one job."""

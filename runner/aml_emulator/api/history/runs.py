@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.routing import Answers, Call, Route
 from aml_emulator.api.run_shapes import (
     compute_name,
     experiment_view,
@@ -43,11 +43,8 @@ def routes(context: Context) -> Sequence[Route]:
     ]
 
 
-class History:
+class History(Answers):
     """Answers for runs and their files."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     # Runs
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.api.errors import MlflowError
-from aml_emulator.api.routing import Call, Handler, Route
-from aml_emulator.api.shapes import millis
+from aml_emulator.api.routing import Answers, Call, Handler, Route
+from aml_emulator.api.shapes import cut, millis
 from aml_emulator.context import Context
 from aml_emulator.schema import TEXT, WHOLE, WORD, Fields, ListOf
 from aml_emulator.store import Experiment
@@ -22,11 +22,7 @@ PAIRS = ListOf(PAIR)
 
 
 def mlflow_routes(*operations: tuple[str, str, Handler]) -> list[Route]:
-    """Return the routes of MLflow's operations, under both of AzureML's prefixes.
-
-    Args:
-        operations: method, path and handler.
-    """
+    """Return the routes of operations: method, path below both prefixes, handler."""
     return [
         Route(method=method, path=f"/mlflow/{version}{{WS}}/api/2.0/mlflow/{path}", handler=handler)
         for version in ("v2.0", "v1.0")
@@ -47,11 +43,8 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-class Experiments:
+class Experiments(Answers):
     """Answers for experiments."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def get_experiment(self, call: Call) -> dict[str, Any]:
         """Return an experiment by its GUID; ``0``, MLflow's default, is ``Default``."""
@@ -88,11 +81,8 @@ class Experiments:
         )
         found = [item for item in self._context.store.runs.experiments() if item.stage in stages]
         start, size = int(body.get("page_token") or 0), int(body.get("max_results") or MAX_EXPERIMENTS)
-        end = start + max(1, min(size, MAX_EXPERIMENTS))
-        answer: dict[str, Any] = {"experiments": [self._view(item) for item in found[start:end]]}
-        if len(found) > end:
-            answer["next_page_token"] = str(end)
-        return answer
+        shown, following = cut(found, start, max(1, min(size, MAX_EXPERIMENTS)))
+        return {"experiments": [self._view(item) for item in shown], **next_page(following)}
 
     def update_experiment(self, call: Call) -> dict[str, Any]:
         """Give an experiment another name."""
@@ -139,6 +129,11 @@ def known_experiment(context: Context, guid: str) -> Experiment:
 def missing(what: str) -> MlflowError:
     """Return MLflow's error for something that is not there."""
     return MlflowError(404, "RESOURCE_DOES_NOT_EXIST", f"There is no {what}.")
+
+
+def next_page(following: int | None) -> dict[str, str]:
+    """Return the field with which MLflow's client requests the next page."""
+    return {} if following is None else {"next_page_token": str(following)}
 
 
 def pairs(items: list[dict[str, Any]] | None) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from aml_emulator.api.errors import MlflowError
 from aml_emulator.api.mlflow.experiments import PAIRS, mlflow_routes, pairs, tags_view
-from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.routing import Answers, Call, Route
 from aml_emulator.api.shapes import USER, millis
 from aml_emulator.context import Context
 from aml_emulator.domain import InvalidError, locate_model
@@ -29,11 +29,8 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-class ModelRegistry:
+class ModelRegistry(Answers):
     """Answers for registered models."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def create_model(self, call: Call) -> dict[str, Any]:
         """Make a name known."""

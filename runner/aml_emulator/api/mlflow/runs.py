@@ -8,13 +8,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aml_emulator.api.errors import MlflowError
-from aml_emulator.api.mlflow.experiments import PAIRS, known_experiment, missing, mlflow_routes, pairs, tags_view
+from aml_emulator.api.mlflow.experiments import (
+    PAIRS,
+    known_experiment,
+    missing,
+    mlflow_routes,
+    next_page,
+    pairs,
+    tags_view,
+)
 from aml_emulator.api.mlflow.search import Searchable, parse_filter
-from aml_emulator.api.routing import Call, Route
-from aml_emulator.api.shapes import USER, millis
+from aml_emulator.api.routing import Answers, Call, Route
+from aml_emulator.api.shapes import USER, cut, millis
 from aml_emulator.context import Context
+from aml_emulator.domain import RUN_NAME, InvalidError, log_to_run, logged_by, metric_page
 from aml_emulator.schema import MILLISECONDS, NUMBER, TEXT, WHOLE, WORD, Fields, ListOf, Shape
-from aml_emulator.store import Metric, ParameterConflictError, Run
+from aml_emulator.store import Metric, Run
 
 STATUS = {
     "NotStarted": "SCHEDULED",
@@ -79,11 +88,8 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-class Tracking:
+class Tracking(Answers):
     """Answers for runs and what they log."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def create_run(self, call: Call) -> dict[str, Any]:
         """Start a run outside of any job, or a child of the run in a tag."""
@@ -99,10 +105,10 @@ class Tracking:
         run = self._context.store.runs.create(
             run_id=run_id,
             experiment_id=experiment.id,
-            display_name=str(body.get("run_name") or tags.get("mlflow.runName") or run_id),
+            display_name=str(body.get("run_name") or tags.get(RUN_NAME) or run_id),
             status="Running",
             parent_id=parent,
-            tags={key: value for key, value in tags.items() if key != "mlflow.runName"},
+            tags={key: value for key, value in tags.items() if key != RUN_NAME},
             started=int(started) / 1000 if started else self._context.clock(),
         )
         return {"run": self._view(run)}
@@ -145,29 +151,19 @@ class Tracking:
         found = []
         for run in self._context.store.runs.runs_of(guids):
             if run.deleted in hidden:
-                view = self._view(run)
                 searchable = self._searchable(run)
                 if all(comparison.holds(searchable) for comparison in comparisons):
-                    found.append((view, searchable))
+                    found.append((run, searchable))
         for clause in reversed(body.get("order_by") or []):
             found.sort(key=_by(str(clause)), reverse=_descending(str(clause)))
-        start = int(body.get("page_token") or 0)
-        end = start + min(int(body.get("max_results") or 1000), MAX_RUNS)
-        answer: dict[str, Any] = {"runs": [view for view, _ in found[start:end]]}
-        if end < len(found):
-            answer["next_page_token"] = str(end)
-        return answer
+        size = min(int(body.get("max_results") or 1000), MAX_RUNS)
+        shown, following = cut(found, int(body.get("page_token") or 0), size)
+        return {"runs": [self._view(run) for run, _ in shown], **next_page(following)}
 
     def set_tag(self, call: Call) -> dict[str, Any]:
         """Set a tag; ``mlflow.runName`` is the run's name."""
         body = call.json(_of_run("key", key=WORD, value=WORD))
-        run = self._body_run(body)
-        key, value = str(body["key"]), str(body.get("value", ""))
-        if key == "mlflow.runName":
-            self._context.store.runs.change(run.id, display_name=value)
-        else:
-            self._context.store.runs.tag(run.id, {key: value})
-        return {}
+        return self._log(self._body_run(body), tags=pairs([body]))
 
     def delete_tag(self, call: Call) -> dict[str, Any]:
         """Remove a tag."""
@@ -184,32 +180,24 @@ class Tracking:
     def log_parameter(self, call: Call) -> dict[str, Any]:
         """Set a parameter."""
         body = call.json(_of_run("key", key=WORD, value=WORD))
-        self._set_params(self._body_run(body), [(str(body["key"]), str(body.get("value", "")))])
-        return {}
+        return self._log(self._body_run(body), params=list(pairs([body]).items()))
 
     def log_metric(self, call: Call) -> dict[str, Any]:
         """Log one value of a metric."""
         body = call.json(_of_run("key", **METRIC), not_finite=True)
-        self._context.store.metrics.log(self._body_run(body).id, [self._metric(body)])
-        return {}
+        return self._log(self._body_run(body), metrics=[self._metric(body)])
 
     def log_batch(self, call: Call) -> dict[str, Any]:
         """Log many metrics, parameters and tags: all of them or none."""
         metric = Fields(METRIC, required=("key",))
         shape = _of_run(metrics=ListOf(metric), params=PAIRS, tags=PAIRS)
         body = call.json(shape, not_finite=True)
-        run = self._body_run(body)
-        metrics = [self._metric(item) for item in body.get("metrics") or []]
-        params = [(str(item["key"]), str(item.get("value", ""))) for item in body.get("params") or []]
-        tags = pairs(body.get("tags"))
-        with self._context.store.transaction():
-            self._set_params(run, params)
-            self._context.store.metrics.log(run.id, metrics)
-            if name := tags.pop("mlflow.runName", None):
-                self._context.store.runs.change(run.id, display_name=name)
-            if tags:
-                self._context.store.runs.tag(run.id, tags)
-        return {}
+        return self._log(
+            self._body_run(body),
+            metrics=[self._metric(item) for item in body.get("metrics") or []],
+            params=[(str(item["key"]), str(item.get("value", ""))) for item in body.get("params") or []],
+            tags=pairs(body.get("tags")),
+        )
 
     def log_model(self, call: Call) -> dict[str, Any]:
         """Record that a model was logged, where MLflow keeps it: in a tag of the run."""
@@ -232,21 +220,19 @@ class Tracking:
         limit = call.integer("max_results", MAX_HISTORY, low=1, high=MAX_HISTORY)
         after = call.integer("page_token", 0, high=2**62)
         key = call.query.get("metric_key", "")
-        metrics, following = self._context.store.metrics.history(run.id, key, limit=limit, after=after)
-        answer: dict[str, Any] = {"metrics": [_metric_view(metric) for metric in metrics]}
-        if following is not None:
-            answer["next_page_token"] = str(following)
-        return answer
+        metrics, following = metric_page(self._context, run, key, limit=limit, after=after)
+        return {"metrics": [_metric_view(metric) for metric in metrics], **next_page(following)}
 
     def logged_models(self, call: Call) -> dict[str, Any]:
         """Answer as AzureML does: it has no logged models (azure-sdk-for-python#44896)."""
         raise MlflowError(404, "ENDPOINT_NOT_FOUND", f"AzureML has no {call.path.partition('/api/2.0/')[2]}")
 
-    def _set_params(self, run: Run, params: list[tuple[str, str]]) -> None:
+    def _log(self, run: Run, **what: Any) -> dict[str, Any]:
         try:
-            self._context.store.metrics.set_params(run.id, params)
-        except ParameterConflictError as error:
-            raise MlflowError(400, "INVALID_PARAMETER_VALUE", str(error)) from error
+            log_to_run(self._context, run, **what)
+        except InvalidError as error:
+            raise MlflowError(400, "INVALID_PARAMETER_VALUE", error.message) from error
+        return {}
 
     def _metric(self, item: dict[str, Any]) -> Metric:
         return Metric(
@@ -267,7 +253,7 @@ class Tracking:
 
     def _view(self, run: Run) -> dict[str, Any]:
         identity = self._context.identity
-        own = _own_tags(run)
+        logged = logged_by(self._context, run)
         artifacts = (
             f"azureml://{identity.api_host}/mlflow/v2.0{identity.workspace_arm_id}"
             f"/experiments/{run.experiment_id}/runs/{run.id}/artifacts"
@@ -286,17 +272,18 @@ class Tracking:
                 "artifact_uri": artifacts,
             },
             "data": {
-                "metrics": [_metric_view(metric) for metric in self._context.store.metrics.latest(run.id)],
-                "params": tags_view(dict(self._context.store.metrics.params(run.id))),
-                "tags": tags_view({**own, **run.tags}),
+                "metrics": [_metric_view(metric) for metric in logged.metrics],
+                "params": tags_view(logged.params),
+                "tags": tags_view({**_own_tags(run), **run.tags}),
             },
             "inputs": {},
         }
 
     def _searchable(self, run: Run) -> Searchable:
+        logged = logged_by(self._context, run)
         return Searchable(
-            metrics={metric.key: metric.value for metric in self._context.store.metrics.latest(run.id)},
-            params=dict(self._context.store.metrics.params(run.id)),
+            metrics={metric.key: metric.value for metric in logged.metrics},
+            params=logged.params,
             tags={**_own_tags(run), **run.tags},
             attributes={
                 "run_id": run.id,
@@ -316,7 +303,7 @@ def _of_run(*required: str, **fields: Shape) -> Fields:
 def _own_tags(run: Run) -> dict[str, str]:
     """Return the tags that a run has by itself, also one that MLflow did not make."""
     parent = {"mlflow.parentRunId": run.parent_id} if run.parent_id else {}
-    return {"mlflow.runName": run.display_name, "mlflow.user": USER, **parent}
+    return {RUN_NAME: run.display_name, "mlflow.user": USER, **parent}
 
 
 def _metric_view(metric: Metric) -> dict[str, Any]:
@@ -336,12 +323,12 @@ def _descending(clause: str) -> bool:
     return clause.strip().upper().endswith(" DESC")
 
 
-def _by(clause: str) -> Callable[[tuple[dict[str, Any], Searchable]], tuple[bool, Any]]:
+def _by(clause: str) -> Callable[[tuple[Run, Searchable]], tuple[bool, Any]]:
     """Return a key to sort by; runs without the value come last in an ascending order."""
     name = clause.strip().split(" ")[0]
     group, _, key = name.partition(".")
 
-    def sort_key(item: tuple[dict[str, Any], Searchable]) -> tuple[bool, Any]:
+    def sort_key(item: tuple[Run, Searchable]) -> tuple[bool, Any]:
         run = item[1]
         groups = {"metrics": run.metrics, "params": run.params, "tags": run.tags}
         value = groups[group].get(key.strip('`"')) if group in groups else run.attributes.get(key or group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.routing import Answers, Call, Route
 from aml_emulator.context import Context
 from aml_emulator.domain import NO_SNAPSHOT, create_snapshot, snapshot_archive_url, snapshot_upload_urls
 from aml_emulator.schema import TEXT, WORD, Fields, ListOf, Tree
@@ -31,11 +31,8 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-class Content:
+class Content(Answers):
     """Answers for snapshots."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def latest(self, call: Call) -> dict[str, Any]:
         """Return an empty tree: what a client sends first, it sends whole."""

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.api.shapes import iso
+from aml_emulator.api.routing import Answers, Call, Reply, Route
+from aml_emulator.api.shapes import cut, iso, listed
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     NotSupportedError,
@@ -55,22 +55,16 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-class Datasets:
+class Datasets(Answers):
     """Answers for datasets."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return the newest version of each file or folder, by name, in pages."""
         newest = {version.name: version for version in listed_datasets(self._context)}
         found = [newest[name] for name in sorted(newest)]
         skip, size = call.integer("continuationToken", 0), call.integer("pageSize", PAGE, low=1, high=PAGE)
-        more = len(found) > skip + size
-        return {
-            "value": [self._view(one) for one in found[skip : skip + size]],
-            "continuationToken": str(skip + size) if more else None,
-        }
+        shown, following = cut(found, skip, size)
+        return listed([self._view(one) for one in shown], following)
 
     def query(self, call: Call) -> dict[str, Any]:
         """Return a dataset by its name, and the datasets of an id."""
@@ -80,7 +74,7 @@ class Datasets:
             return self._view(find_dataset(self._context, {"name": value, "version": version}))
         if word.lower() == "saveddatasetid":
             found = [one for one in listed_datasets(self._context) if dataset_id(one) == value]
-            return {"value": [self._view(one) for one in found], "continuationToken": None}
+            return listed([self._view(one) for one in found])
         raise NotSupportedError(f"datasets by '{word}'")
 
     def saved(self, call: Call) -> dict[str, Any]:

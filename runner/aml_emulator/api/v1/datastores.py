@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aml_emulator.api.routing import Call, Reply, Route
+from aml_emulator.api.routing import Answers, Call, Reply, Route
+from aml_emulator.api.shapes import cut, listed
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     BLOB_DATASTORE,
@@ -50,11 +51,8 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-class V1Datastores:
+class V1Datastores(Answers):
     """Answers for datastores."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def default(self, call: Call) -> dict[str, Any]:
         """Return the default datastore."""
@@ -71,13 +69,10 @@ class V1Datastores:
         """Return datastores, in pages."""
         found = self._context.all_datastores()
         names = {name.lower() for name in call.query.get("dataStoreNames", "").split(",") if name}
-        shown = [one for one in found if not names or one.name.lower() in names]
+        shown: Sequence[Datastore] = [one for one in found if not names or one.name.lower() in names]
         skip, size = call.integer("continuationToken", 0), call.integer("count", PAGE, low=1, high=PAGE)
-        more = len(shown) > skip + size
-        return {
-            "value": [self._view(one) for one in shown[skip : skip + size]],
-            "continuationToken": str(skip + size) if more else None,
-        }
+        shown, following = cut(shown, skip, size)
+        return listed([self._view(one) for one in shown], following)
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return one datastore with its secret: azureml-core accesses blobs itself."""

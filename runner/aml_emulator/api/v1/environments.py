@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aml_emulator.api.routing import Call, Route
+from aml_emulator.api.routing import Answers, Call, Route
+from aml_emulator.api.shapes import listed
 from aml_emulator.context import Context
 from aml_emulator.domain import NotFoundError, environment_definition, plain_definition, register_environment
 from aml_emulator.schema import Fields
@@ -24,11 +25,8 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-class Environments:
+class Environments(Answers):
     """Answers for environments."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return the newest version of each environment."""
@@ -39,7 +37,7 @@ class Environments:
             versions = [one for one in assets.versions("environments", container.name) if _is_named(one.properties)]
             if versions and (versions[0].properties.get("image") or versions[0].properties.get("build")):
                 found.append(environment_definition(self._context, versions[0]))
-        return {"value": found, "continuationToken": None}
+        return listed(found)
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return a version of an environment, the newest one where none is named."""

@@ -57,8 +57,7 @@ class Execution:
         if not isinstance(config, dict):
             raise InvalidError("A run's body has 'Configuration'.")
         experiment = call.params["experiment"]
-        query = {key.lower(): value for key, value in call.query.items()}
-        name = query.get("runid") or f"{experiment}_{uuid.uuid4().hex}"
+        name = call.option("runId") or f"{experiment}_{uuid.uuid4().hex}"
         check_runconfig(config)
         arm_id = self._context.identity.workspace_arm_id
         snapshot = snapshot_id_of(self._context, body.get("SnapshotId"))

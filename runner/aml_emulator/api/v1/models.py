@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aml_emulator.api.errors import ServiceError
-from aml_emulator.api.routing import Call, Reply, Route
-from aml_emulator.api.shapes import USER, iso
+from aml_emulator.api.routing import Answers, Call, Reply, Route
+from aml_emulator.api.shapes import USER, cut, iso
 from aml_emulator.context import Context
 from aml_emulator.domain import (
     ASSET_PREFIX,
@@ -46,11 +46,8 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-class Models:
+class Models(Answers):
     """Answers for models and their assets."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     # Assets
 
@@ -80,30 +77,30 @@ class Models:
 
     def list(self, call: Call) -> dict[str, Any]:
         """Return models with numeric versions, newest first, in pages."""
-        query = {key.lower(): value for key, value in call.query.items()}
-        if query.get("datasetid"):
+        if call.option("datasetId"):
             raise NotSupportedError("listing models by dataset")
         found = [
             version
             for version in reversed(self._context.store.assets.all_versions("models"))
             if version.version.isdecimal() and not version.properties.get("isArchived")
         ]
-        name, run = query.get("name"), query.get("runid")
-        found = [one for one in found if name in (None, one.name)]
-        found = [one for one in found if run is None or one.properties.get("jobName") == run]
-        found = [one for one in found if _has(one.properties.get("tags"), query.get("tags") or query.get("tag"))]
-        found = [one for one in found if _has(one.properties.get("properties"), query.get("properties"))]
-        if query.get("framework"):
-            found = [one for one in found if self._view(one)["framework"] == query["framework"]]
-        if query.get("latestversiononly", "").lower() == "true":
+        name, run, framework = call.option("name"), call.option("runId"), call.option("framework")
+        tags, properties = call.option("tags") or call.option("tag"), call.option("properties")
+        found = [one for one in found if name in ("", one.name) and run in ("", one.properties.get("jobName"))]
+        found = [one for one in found if _has(one.properties.get("tags"), tags)]
+        found = [one for one in found if _has(one.properties.get("properties"), properties)]
+        if framework:
+            found = [one for one in found if self._view(one)["framework"] == framework]
+        if call.option("latestVersionOnly").lower() == "true":
             found = list({one.name: one for one in reversed(found)}.values())
         skip, size = call.integer("$skipToken", 0), call.integer("count", PAGE, low=1, high=PAGE)
-        more = len(found) > skip + size
-        next_link = f"https://{call.host}{call.path}?%24skipToken={skip + size}&count={size}" if more else None
-        if next_link:
+        shown, following = cut(found, skip, size)
+        next_link = None
+        if following is not None:
+            next_link = f"https://{call.host}{call.path}?%24skipToken={following}&count={size}"
             kept = {key: value for key, value in call.query.items() if key not in ("$skipToken", "count")}
             next_link += "".join(f"&{key}={value}" for key, value in kept.items())
-        return {"value": [self._view(one) for one in found[skip : skip + size]], "nextLink": next_link}
+        return {"value": [self._view(one) for one in shown], "nextLink": next_link}
 
     def get(self, call: Call) -> dict[str, Any]:
         """Return one model."""
@@ -183,9 +180,9 @@ def _asset(stored: AssetContainer) -> dict[str, Any]:
     return {**stored.properties, "createdTime": iso(stored.created)}
 
 
-def _has(given: Any, wanted: str | None) -> bool:
+def _has(given: Any, wanted: str) -> bool:
     """Return whether tags or properties have all terms ``name`` or ``name=value``."""
-    for term in filter(None, (wanted or "").split(",")):
+    for term in filter(None, wanted.split(",")):
         name, equals, value = term.partition("=")
         if name not in (given or {}) or (equals and given[name] != value):
             return False

@@ -8,7 +8,7 @@ from typing import Any
 
 from aml_emulator.api.routing import Call, Route
 from aml_emulator.api.run_shapes import compute_name, experiment_view, run_of, run_routes, run_view
-from aml_emulator.api.shapes import iso
+from aml_emulator.api.shapes import cut, iso, listed
 from aml_emulator.api.v1.run_filter import predicate
 from aml_emulator.context import Context
 from aml_emulator.domain import RUN_SHAPE, InvalidError, JobService, NotSupportedError, known_experiment, put_run
@@ -62,14 +62,8 @@ class Runs:
         if name:
             runs.sort(key=lambda run: (_field(run, name) or "", run.created), reverse=direction.lower() == "desc")
         offset, top = _offset(body.get("continuationToken")), int(body.get("top") or PAGE)
-        size = max(1, min(top, PAGE))
-        shown = runs[offset : offset + size]
-        more = len(runs) > offset + size
-        return {
-            "value": [run_view(self._context, run) for run in shown],
-            "continuationToken": str(offset + size) if more else None,
-            "nextLink": None,
-        }
+        shown, following = cut(runs, offset, max(1, min(top, PAGE)))
+        return {**listed([run_view(self._context, run) for run in shown], following), "nextLink": None}
 
     def experiments(self, call: Call) -> dict[str, Any]:
         """Return the experiments."""
@@ -79,7 +73,7 @@ class Runs:
         found = [
             experiment_view(self._context, one.name) for one in known if wanted(partial(_field_of_experiment, one))
         ]
-        return {"value": found, "continuationToken": None, "nextLink": None}
+        return {**listed(found), "nextLink": None}
 
     def change_experiment(self, call: Call) -> dict[str, Any]:
         """Set tags of an experiment."""

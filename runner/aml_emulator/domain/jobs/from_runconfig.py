@@ -152,12 +152,7 @@ def job_of_runconfig(
     """Return the properties of the command job that plays a run.
 
     Args:
-        config: the RunConfiguration.
-        run_id: the run's id.
-        experiment: the experiment's name.
-        compute_id: ARM id of the compute.
         code_id: ARM id of the snapshot's version; None where nothing was sent.
-        environment_id: ARM id of the environment's version.
         parent: the run that this one belongs to.
         datasets: those that it reads, by the name of the data.
 
@@ -227,7 +222,6 @@ def inputs_of_runconfig(config: Mapping[str, Any], datasets: Mapping[str, Datase
     """Return the inputs that play a run's data references and data.
 
     Args:
-        config: the RunConfiguration.
         datasets: what :func:`dataset_references` mean.
 
     Raises:

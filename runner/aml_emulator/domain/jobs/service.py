@@ -38,7 +38,6 @@ class JobService:
     """Keeps the store and the executor of one mind.
 
     Args:
-        workspace: the state of the workspace.
         runner: what executes runs, and reports to their `RunProgress`.
     """
 
