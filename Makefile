@@ -15,7 +15,7 @@ PYTEST_ARGS ?=
 CORE = -m "not full"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-v1 act-demo test test-all unit integration e2e lint format lock emulator-image bench clean
+.PHONY: help demo demo-v1 act-demo test test-all unit integration e2e lint format lock docs emulator-image bench clean
 
 help: ## show this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,11 @@ format: ## put the code into its shape
 lock: ## write requirements/*.txt from pyproject.toml; UPGRADE=1 takes the newest versions
 	@$(BOOTSTRAP) --for venv
 	$(BIN)/python -m scripts.lock $(if $(filter 1 yes true,$(UPGRADE)),--upgrade)
+
+docs: ## write the generated pages and build the site, every link checked
+	@$(BOOTSTRAP) --for venv
+	$(BIN)/python -m scripts.docs write
+	$(BIN)/python -m scripts.docs build
 
 emulator-image: ## build the local AzureML's image, if its sources changed
 	@$(BOOTSTRAP) --for emulator-image

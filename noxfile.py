@@ -137,6 +137,13 @@ def benchmarks(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks", *session.posargs, env=environ)
 
 
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation's site; a warning or a dead link fails."""
+    _install(session)
+    session.run("python", "-m", "scripts.docs", "build")
+
+
 @nox.session(name="lock-check")
 def lock_check(session: nox.Session) -> None:
     """Check that the lock files agree with pyproject.toml."""

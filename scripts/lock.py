@@ -60,6 +60,7 @@ LOCKS: Final = (
         but=("cryptography", "packaging", "pathspec"),
     ),
     Lock(name="emulator.txt", wants=("--group=emulator",), agrees_with="dev.txt"),
+    Lock(name="docs.txt", wants=("--group=docs",), agrees_with="dev.txt"),
     Lock(name="tools.txt", wants=("--group=tools",), agrees_with="dev.txt"),
     Lock(name="node.txt", wants=("--group=node",)),
 )

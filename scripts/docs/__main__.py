@@ -1,0 +1,43 @@
+"""``python -m scripts.docs``: the reference, the site, recorded terminals."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one of the commands; return its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="scripts.docs", description="Write, build and illustrate the documentation."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser(
+        "write", help="write the generated pages of docs/reference and the pictures of docs/recordings"
+    )
+    build = commands.add_parser("build", help="build the site from docs/; a warning fails")
+    build.add_argument("--output", type=Path, default=ROOT / ".aml-train/site", help="the folder of the site")
+    record = commands.add_parser("record", help="run a command and keep its output as docs/recordings/NAME.txt")
+    record.add_argument("name")
+    record.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND …")
+    options = parser.parse_args(arguments)
+    if options.command == "build":
+        from scripts.docs.site import build_site
+
+        return build_site(ROOT, options.output)
+    from scripts.docs import recording, reference
+
+    if options.command == "record":
+        return recording.record(ROOT, options.name, [one for one in options.argv if one != "--"])
+    reference.write(ROOT)
+    recording.write(ROOT)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""The pages of keys and events, from the JSON Schema and core/events.py.
+
+``write`` puts all generated pages into docs/reference; tests/unit/scripts compares them with what this returns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aml_train.config import json_schema
+from aml_train.core import checks, comparison, events, tables
+from scripts.docs.commands import action, command_line
+from scripts.docs.markdown import docstring, page, paragraph, paragraphs, table
+
+_FOLDER: Final = Path("docs/reference")
+#: Values inside events, each in a section of its page.
+_VALUES: Final = (
+    events.TestFailure,
+    events.LogTail,
+    events.Traceback,
+    checks.Finding,
+    comparison.Comparison,
+    comparison.Side,
+    tables.Table,
+)
+
+
+def generated(root: Path) -> dict[Path, str]:
+    """Return the text of every generated page, by its path in the repository."""
+    return {
+        _FOLDER / "action.md": action(root),
+        _FOLDER / "command-line.md": command_line(),
+        _FOLDER / "events.md": events_page(),
+        _FOLDER / "keys.md": keys_page(),
+    }
+
+
+def write(root: Path) -> None:
+    """Write every generated page."""
+    for path, text in generated(root).items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+
+
+def keys_page() -> str:
+    """Return the page of every key of aml-train.yml with its type and meaning."""
+    schema = json_schema()
+    intro = (
+        "Every key of aml-train.yml, from the JSON Schema that `aml-train schema` prints for editors. "
+        "[Configuration](../configuration.md) explains them with examples. `NAME` is a name of your choice, `N` an "
+        "item of a list; required keys are marked with *."
+    )
+    sections: list[str] = []
+    for key, below in schema["properties"].items():
+        rows = list(dict.fromkeys(_rows(key, below, required=key in schema.get("required", ()))))
+        sections += [f"## {key}", table(("key", "type", "meaning"), rows)]
+    return page("Keys of aml-train.yml", paragraph(intro), *sections)
+
+
+def _rows(path: str, schema: Mapping[str, Any], *, required: bool) -> Iterator[tuple[str, str, str]]:
+    if schema.get("description"):
+        yield f"`{path}`" + ("*" if required else ""), _kind(schema), schema["description"]
+    for name, below in schema.get("properties", {}).items():
+        yield from _rows(f"{path}.{name}", below, required=name in schema.get("required", ()))
+    for sign, other in (("N", "items"), ("NAME", "additionalProperties")):
+        if isinstance(below := schema.get(other), dict):
+            yield from _rows(f"{path}.{sign}", below, required=False)
+    for choice in ("anyOf", "oneOf", "allOf"):
+        for below in schema.get(choice, ()):
+            yield from _rows(path, below, required=False)
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    """Return a schema's type in words: ``text, or list of mapping``."""
+    kinds: list[str] = []
+    for below in (schema, *schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        kinds.extend(_own_kinds(below))
+    return ", or ".join(dict.fromkeys(kinds))
+
+
+def _own_kinds(schema: Mapping[str, Any]) -> Iterator[str]:
+    if "enum" in schema:
+        yield ", ".join(f"`{_yaml(value)}`" for value in schema["enum"])
+        return
+    words = {"string": "text", "object": "mapping", "boolean": "true or false", "null": "empty"}
+    kinds = schema.get("type", ())
+    for kind in [kinds] if isinstance(kinds, str) else kinds:
+        item = _kind(schema.get("items", {})) if kind == "array" else ""
+        yield f"list of {item}" if item else {**words, "array": "list"}.get(kind, kind)
+
+
+def _yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def events_page() -> str:
+    """Return the page of every event of ``--json`` with its fields."""
+    intro = (
+        "`aml-train run --json FILE` (also `attach` and `submit`) writes every event as one line of JSON, in ASCII, as "
+        "it happens. `event` is the event's word, `at` the time in UTC (ISO 8601). Readers must ignore events and "
+        "fields that they do not know: new ones may come with any version. The other commands with `--json` print "
+        "their result as JSON instead."
+    )
+    stages = ", ".join(f"`{word}`" for word in typing.get_args(events.Stage))
+    sources = ", ".join(f"`{word}`" for word in typing.get_args(events.Source))
+    kinds = [one for one in _event_types() if one is not events.LogLines]
+    parts = [
+        paragraph(intro),
+        paragraph(f"Stages: {stages}."),
+        paragraph(f"Sources of log lines: {sources}."),
+        "## Events",
+        table(("event", "meaning"), ((f"[`{_word(one)}`](#{_word(one)})", _first(one)) for one in kinds)),
+        *(part for one in kinds for part in _section(_word(one), one)),
+        "## Values in events",
+        *(part for one in _VALUES for part in _section(one.__name__, one, level="###")),
+    ]
+    return page("Events of `--json`", *parts)
+
+
+def _event_types() -> list[type[events.Event]]:
+    return [
+        one
+        for _, one in inspect.getmembers(events, inspect.isclass)
+        if issubclass(one, events.Event) and one is not events.Event
+    ]
+
+
+def _word(kind: type[events.Event]) -> str:
+    """Return the word of an event's class in the ``--json`` file."""
+    words = typing.cast(property, events.Event.name).fget
+    assert words is not None  # noqa: S101 - a property has a getter
+    return str(words(object.__new__(kind)))
+
+
+def _first(kind: type) -> str:
+    return docstring((inspect.getdoc(kind) or "").split("\n\n")[0])
+
+
+def _section(title: str, kind: type, level: str = "##") -> tuple[str, ...]:
+    text, meanings = _documented(kind)
+    rows = [(f"`{name}`", f"`{hint}`", default, meanings.get(name, "")) for name, hint, default in _fields(kind)]
+    if kind is events.LogLine:
+        rows.append(("`rank`", "`str`", "", "Only in a job's log: the process that wrote it."))
+    head = ("field", "type", "default", "meaning")
+    used = [index for index in range(len(head)) if index < 2 or any(row[index] for row in rows)]
+    shown = table([head[index] for index in used], ([row[index] for index in used] for row in rows))
+    return f"{level} {title}", paragraphs(docstring(text)), shown if rows else ""
+
+
+def _documented(kind: type) -> tuple[str, dict[str, str]]:
+    """Return a docstring's text, and the meaning of each of its ``Attributes:``."""
+    text, _, attributes = (inspect.getdoc(kind) or "").partition("\nAttributes:\n")
+    meanings: dict[str, str] = {}
+    for names, meaning in re.findall(r"(?ms)^    (\w[\w, ]*): (.*?)(?=^    \w|\Z)", attributes):
+        for name in names.split(", "):
+            meanings[name] = docstring(" ".join(meaning.split()))
+    return text, meanings
+
+
+def _fields(kind: type) -> Iterator[tuple[str, str, str]]:
+    for one in dataclasses.fields(kind):
+        if one.name == "at":
+            continue
+        hint = str(one.type).replace("datetime.datetime", "datetime")
+        if one.default is not dataclasses.MISSING:
+            yield one.name, hint, f"`{one.default!r}`"
+        else:
+            yield one.name, hint, "empty" if one.default_factory is not dataclasses.MISSING else ""

@@ -1,0 +1,77 @@
+"""The generated pages and pictures are those that the code makes now; the parts that make them."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import click
+import pytest
+
+from aml_train.cli import cli
+from aml_train.core import events
+from scripts.docs import markdown, recording, reference
+
+ROOT = Path(__file__).parents[3]
+PAGES = reference.generated(ROOT)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=str)
+def test_a_generated_page_is_what_the_code_says(path: Path) -> None:
+    written = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).exists() else ""
+    assert written == PAGES[path], f"{path} is old: run `.venv/bin/python -m scripts.docs write`"
+
+
+def test_every_command_and_option_has_its_line() -> None:
+    text = PAGES[Path("docs/reference/command-line.md")]
+    context = click.Context(cli, info_name="aml-train")
+    for name in cli.list_commands(context):
+        assert f"\n## aml-train {name}\n" in text
+    assert "\n## aml-train emulator fault add\n" in text
+    assert "| `--on-cancel [cancel\\|detach]` |" in text
+
+
+def test_every_event_and_field_has_its_line() -> None:
+    text = PAGES[Path("docs/reference/events.md")]
+    kinds = [one for one in vars(events).values() if isinstance(one, type) and issubclass(one, events.Event)]
+    for kind in kinds:
+        if kind in (events.Event, events.LogLines):
+            continue
+        name = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in kind.__name__)[1:]
+        section = text.split(f"\n## {name}\n")[1].split("\n## ")[0]
+        assert all(f"| `{one.name}` |" in section for one in dataclasses.fields(kind) if one.name != "at")
+
+
+def test_a_key_has_its_type_and_meaning() -> None:
+    text = PAGES[Path("docs/reference/keys.md")]
+    assert "| `watch.on-cancel` | `cancel`, `detach` |" in text
+    assert "| `model.name`* | text | Name of the model. |" in text
+
+
+def test_docstrings_become_markdown() -> None:
+    text = "The ``word`` of *name*, as :class:`aml_train.core.events.Event` has it."  # words: quoted
+    assert markdown.docstring(text) == "The `word` of `name`, as `Event` has it."  # words: quoted
+    assert markdown.table(("a", "b"), [("x|y", "")]) == "| a | b |\n| --- | --- |\n| x\\|y | |"
+
+
+RECORDINGS = sorted((ROOT / "docs/recordings").glob("*.ansi"))
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_a_picture_shows_its_recording(path: Path) -> None:
+    picture = path.with_suffix(".svg").read_text(encoding="utf-8")
+    assert picture == recording.drawn(path), "run `.venv/bin/python -m scripts.docs write`"
+    assert "http" not in picture.replace("http://www.w3.org/2000/svg", "").replace("https://www.textualize.io", "")
+
+
+def test_long_foreign_output_is_folded() -> None:
+    lines = ["✓ image    built", *(f"│ job      epoch {n}" for n in range(9)), "· job      Completed"]
+    assert list(recording.folded(lines)) == [
+        lines[0],
+        "│ job      epoch 0",
+        "\x1b[2m│ job      …\x1b[0m",
+        "│ job      epoch 7",
+        "│ job      epoch 8",
+        lines[-1],
+    ]
+    assert list(recording.folded(lines[:4])) == lines[:4]

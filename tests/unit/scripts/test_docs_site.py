@@ -1,0 +1,82 @@
+"""The site's tree: where pages are, how links change, which are dead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts.docs.links import dead_links
+from scripts.docs.site import expanded, place, relinked, stage
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    files = {
+        "docs/index.md": "# Home\n\n[a](a.md#x) [example](../examples/one) [file](../examples/one/compose.yaml)\n",
+        "docs/a.md": "# A\n\n[folder](../examples/one/files) [out](https://example.org/x) `[code](../no.md)`\n",
+        "docs/decisions/0001-x.md": "# 1. Use `x`\n\n```\n[fence](../../README.md)\n```\n[up](../a.md)\n",
+        "docs/zensical.toml": "",
+        "examples/one/README.md": "# One\n\n[more](more.md)\n",
+        "examples/one/more.md": "# More\n",
+        "examples/one/compose.yaml": "services: {}\n",
+        "examples/one/files/data.csv": "1\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_pages_and_the_files_that_they_link_to_are_staged(repository: Path) -> None:
+    target = repository / "site"
+    assert stage(repository, target) == [
+        "a.md",
+        "decisions/0001-x.md",
+        "index.md",
+        "repository/examples/one/README.md",
+        "repository/examples/one/more.md",
+    ]
+    assert (target / "repository/examples/one/compose.yaml").read_text() == "services: {}\n"
+    assert not (target / "zensical.toml").exists()
+    home = (target / "index.md").read_text()
+    assert "[a](a.md#x)" in home
+    assert "[example](repository/examples/one/README.md)" in home
+    assert "[file](repository/examples/one/compose.yaml)" in home
+
+
+def test_a_link_to_a_folder_without_a_page_becomes_text(repository: Path) -> None:
+    text, linked = relinked(repository, Path("docs/a.md"), (repository / "docs/a.md").read_text())
+    assert "\n\nfolder [out](https://example.org/x) " in text
+    assert linked == []
+
+
+def test_code_is_not_changed(repository: Path) -> None:
+    page = Path("docs/decisions/0001-x.md")
+    text, linked = relinked(repository, page, (repository / page).read_text())
+    assert "[fence](../../README.md)" in text
+    assert linked == [Path("docs/a.md")]
+
+
+def test_the_place_of_a_file() -> None:
+    assert str(place(Path("docs/decisions/x.md"))) == "decisions/x.md"
+    assert str(place(Path("CHANGELOG.md"))) == "repository/CHANGELOG.md"
+
+
+def test_a_pattern_of_the_menu_names_its_pages(repository: Path) -> None:
+    settings = 'nav = [{ "Decisions" = "decisions/*.md" }, { "Home" = "index.md" }]'
+    pages = ["decisions/0001-x.md", "index.md"]
+    shown = expanded(settings, repository / "docs", pages)
+    assert shown == 'nav = [{ "Decisions" = [{ "1. Use x" = "decisions/0001-x.md" }] }, { "Home" = "index.md" }]'
+
+
+def test_dead_links_are_found(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below/index.html").write_text('<h1 id="there">x</h1>')
+    (tmp_path / "picture.svg").write_text("")
+    links = ["below/#there", "below/#gone", "picture.svg", "gone.svg", "https://example.org", "#top", "mailto:a@b.c"]
+    (tmp_path / "a.html").write_text('<p id="top">' + "".join(f'<a href="{link}">x</a>' for link in links))
+    assert dead_links(tmp_path) == [
+        "a.html: the link below/#gone leads to no heading",
+        "a.html: the link gone.svg leads to no file",
+    ]
