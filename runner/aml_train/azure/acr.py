@@ -185,10 +185,9 @@ def location_of(
         ServiceError: one of Azure's registries refuses the identity, and there is nothing else.
         ImageError: what ``docker login`` keeps cannot be read.
     """
-    from aml_train.image import RegistryAuth, RegistryLocation, docker_login, http_options, is_acr, registry_url
+    from aml_train.image import RegistryAuth, RegistryLocation, docker_login, is_acr, registry_route
 
-    url = registry_url(host)
-    verify, proxies = http_options(url, outer)
+    url, verify, proxies = registry_route(host, outer)
     auth: RegistryAuth | Login | None
     if settings.registry_user is not None:
         fetched(password or "")
@@ -223,11 +222,12 @@ def logins_by_identity(
     """
 
     def login(registry: str) -> Login | None:
-        from aml_train.image import docker_login, http_options, is_acr, registry_url
+        from aml_train.image import docker_login, is_acr, registry_route
 
         if not is_acr(registry) or docker_login(registry, outer) is not None:
             return None
-        session = _session(*http_options(registry_url(registry), outer))
+        _, verify, proxies = registry_route(registry, outer)
+        session = _session(verify, proxies)
         return AcrLogin(registry, lambda: sign_in().token(scope), session=session, fetched=fetched)
 
     return functools.cache(login)

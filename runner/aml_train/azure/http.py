@@ -198,16 +198,11 @@ class AzureHttp:
     ) -> None:
         self.workspace = workspace
         self.cloud = cloud
-        self._credential = credential
+        self.credential = credential
         self.session = session or new_session()
         self._resource: Answer | None = None
         self._location = ""
         self._hosts: Mapping[str, object] | None = None
-
-    @property
-    def credential(self) -> SignIn:
-        """Who signs in."""
-        return self._credential
 
     def call(
         self,
@@ -284,11 +279,11 @@ class AzureHttp:
                 _check_whole(response, what)
                 if response.status_code != requests.codes.unauthorized or renewed:
                     return use(response)
-        self._credential.forget()
+        self.credential.forget()
         return self._called(method, url, what, params, body, attempts, use, renewed=True)
 
     def _token(self) -> str:
-        return self._credential.token(self.cloud.scope)
+        return self.credential.token(self.cloud.scope)
 
     def _send(
         self,
@@ -319,7 +314,7 @@ class AzureHttp:
         """
         response = self._send(method, url, what, params, body, self._token(), timeout=_URGENT)
         if response.status_code == requests.codes.unauthorized:
-            self._credential.forget()
+            self.credential.forget()
             response = self._send(method, url, what, params, body, self._token(), timeout=_URGENT)
         return response
 

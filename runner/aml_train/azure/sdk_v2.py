@@ -108,7 +108,7 @@ class AzureV2(AzureRest):
         logging.getLogger("azure.ai.ml").setLevel(logging.ERROR)
         place = self.workspace
         return MLClient(
-            self._credential,
+            self.credential,
             place.subscription_id,
             place.resource_group,
             place.name,

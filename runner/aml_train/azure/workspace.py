@@ -32,14 +32,11 @@ _MOST_CODES: Final = 20
 
 def codes_of(error: Answer) -> tuple[str, ...]:
     """Return the code of an error of run history, and the codes of its inner errors."""
-    return tuple(_codes(error))
-
-
-def _codes(error: Answer) -> Iterator[str]:
+    codes = []
     for _ in range(_MOST_CODES):
-        if code := error.optional_text("code"):
-            yield code
+        codes.append(error.optional_text("code"))
         error = error.at("innerError")
+    return tuple(filter(None, codes))
 
 
 def job_view(name: str, properties: Answer) -> JobView:

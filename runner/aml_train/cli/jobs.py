@@ -184,7 +184,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
     from aml_train.azure import read_job
     from aml_train.core.masking import Masker
     from aml_train.core.secrets import known_secrets
-    from aml_train.jobs import LogFollower, LogReader, addresses, failure_of, log_name
+    from aml_train.jobs import LogFollower, LogReader, failure_of, log_addresses, log_name
 
     read_job(service, job)
     shown: list[str] = []
@@ -208,7 +208,7 @@ def _print_logs(service: AzureV2, job: str, pattern: str, *, follow: bool) -> No
         )
         several = len(names) > 1
         ended = view.status.terminal
-        found = tuple(addresses(names, view.log_files))
+        found = tuple(log_addresses(names, view.log_files))
         reader.know(found, final=ended or not follow)
         follower.follow(found, final=ended or not follow)
         if ended or not follow:

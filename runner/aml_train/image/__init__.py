@@ -9,8 +9,7 @@ from aml_train.core.lazy import lazily
 if TYPE_CHECKING:
     from aml_train.image.base import BaseImages as BaseImages
     from aml_train.image.base import docker_login as docker_login
-    from aml_train.image.base import http_options as http_options
-    from aml_train.image.base import registry_url as registry_url
+    from aml_train.image.base import registry_route as registry_route
     from aml_train.image.build.build import write_context as write_context
     from aml_train.image.build_secrets import SECRET_PATH_VARIABLE as SECRET_PATH_VARIABLE
     from aml_train.image.build_secrets import WORKSPACE_VARIABLE as WORKSPACE_VARIABLE
@@ -54,8 +53,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "BaseImages": "base",
     "docker_login": "base",
-    "http_options": "base",
-    "registry_url": "base",
+    "registry_route": "base",
     "write_context": "build.build",
     "SECRET_PATH_VARIABLE": "build_secrets",
     "WORKSPACE_VARIABLE": "build_secrets",

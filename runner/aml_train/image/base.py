@@ -253,29 +253,26 @@ def docker_registries(
     """
 
     def registry(name: str) -> Registry:
-        host = _HUB_HOST if name == DOCKER_HUB else name
-        url = registry_url(host)
-        verify, proxies = http_options(url, environ)
+        url, verify, proxies = registry_route(_HUB_HOST if name == DOCKER_HUB else name, environ)
         auth = docker_login(name, environ) or elsewhere(name)
         return Registry(url, auth=auth, verify=verify, proxies=proxies, attempts=attempts)
 
     return registry
 
 
-def registry_url(host: str) -> str:
-    """Return the address of a registry's interface: https, but for loopback."""
-    return f"http://{host}" if is_loopback(host.rsplit(":", 1)[0]) else f"https://{host}"
+def registry_route(host: str, environ: Mapping[str, str]) -> tuple[str, bool | str, dict[str, str]]:
+    """Return a registry's address, and *verify* and *proxies* of requests to it.
 
-
-def http_options(url: str, environ: Mapping[str, str]) -> tuple[bool | str, dict[str, str]]:
-    """Return *verify* and *proxies* of requests for *url*, from *environ*."""
+    The address is https, but for loopback.
+    """
     from requests.utils import should_bypass_proxies
 
+    url = f"http://{host}" if is_loopback(host.rsplit(":", 1)[0]) else f"https://{host}"
     proxy = environ.get("HTTPS_PROXY") or environ.get("https_proxy")
     bypass = should_bypass_proxies(url, environ.get("NO_PROXY") or environ.get("no_proxy"))
     names = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
     bundle = next((environ[name] for name in names if environ.get(name)), None)
-    return bundle or True, {"https": proxy} if proxy and not bypass else {}
+    return url, bundle or True, {"https": proxy} if proxy and not bypass else {}
 
 
 def docker_login(registry: str, environ: Mapping[str, str]) -> RegistryAuth | None:

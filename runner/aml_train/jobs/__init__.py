@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from aml_train.jobs.attempts import resubmit as resubmit
     from aml_train.jobs.attempts import retries_of as retries_of
     from aml_train.jobs.code import check_code as check_code
-    from aml_train.jobs.code import notice as notice
     from aml_train.jobs.code import unsent_metrics as unsent_metrics
+    from aml_train.jobs.code import unsent_notice as unsent_notice
     from aml_train.jobs.cost import Cost as Cost
     from aml_train.jobs.cost import Spending as Spending
     from aml_train.jobs.cost import placement_of as placement_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from aml_train.jobs.logs.follow import LogFollower as LogFollower
     from aml_train.jobs.logs.follow import LogReader as LogReader
     from aml_train.jobs.logs.follow import LogText as LogText
-    from aml_train.jobs.logs.follow import addresses as addresses
+    from aml_train.jobs.logs.follow import log_addresses as log_addresses
     from aml_train.jobs.logs.names import log_name as log_name
     from aml_train.jobs.logs.report import JobLogs as JobLogs
     from aml_train.jobs.logs.tracebacks import innermost as innermost
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from aml_train.jobs.metrics import tables_of_job as tables_of_job
     from aml_train.jobs.pace import Limits as Limits
     from aml_train.jobs.pace import Pace as Pace
+    from aml_train.jobs.setup import add_setup as add_setup
     from aml_train.jobs.setup import check_links as check_links
-    from aml_train.jobs.setup import prepare as prepare
     from aml_train.jobs.spec import JobSpec as JobSpec
     from aml_train.jobs.spec import JobTemplate as JobTemplate
     from aml_train.jobs.spec import TargetNames as TargetNames
@@ -71,7 +71,7 @@ _MODULES = {
     "resubmit": "attempts",
     "retries_of": "attempts",
     "check_code": "code",
-    "notice": "code",
+    "unsent_notice": "code",
     "unsent_metrics": "code",
     "Cost": "cost",
     "Spending": "cost",
@@ -85,7 +85,7 @@ _MODULES = {
     "LogFollower": "logs.follow",
     "LogReader": "logs.follow",
     "LogText": "logs.follow",
-    "addresses": "logs.follow",
+    "log_addresses": "logs.follow",
     "log_name": "logs.names",
     "JobLogs": "logs.report",
     "innermost": "logs.tracebacks",
@@ -96,7 +96,7 @@ _MODULES = {
     "Limits": "pace",
     "Pace": "pace",
     "check_links": "setup",
-    "prepare": "setup",
+    "add_setup": "setup",
     "JobSpec": "spec",
     "JobTemplate": "spec",
     "TargetNames": "spec",

@@ -168,7 +168,7 @@ def unsent_metrics(code: FileSet) -> str | None:
     return logged
 
 
-def notice(where: str) -> str:
+def unsent_notice(where: str) -> str:
     """Return what is said of such code before it is submitted."""
     return (
         f"{where} logs by azureml-core's `Run`, and nothing calls `run.flush()`. azureml-core sends values with a delay; the local AzureML"

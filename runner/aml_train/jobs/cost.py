@@ -154,7 +154,7 @@ class Spending:
             InvalidError: they cannot be computed.
             ServiceError: the service stays away.
         """
-        if self._config.max_node_hours is None and self._config.max_cost is None:
+        if not self._bounded:
             return
         kind = self._service.node_kind(placement)
         cluster = self._cluster
@@ -172,16 +172,19 @@ class Spending:
         if self._placement is None:
             self._placement = view.placement or Placement()
             self._used += self._earlier(view)
-        if self._config.max_node_hours is None and self._config.max_cost is None:
-            return None
-        return cap_of(self._config, self._nodes(), self._placement, self._used)
+        return self._cap(self._placement)
 
     def allows_another(self) -> bool:
         """Return whether anything is left for another attempt."""
-        if self._placement is None or (self._config.max_node_hours is None and self._config.max_cost is None):
-            return True
-        cap = cap_of(self._config, self._nodes(), self._placement, self._used)
+        cap = self._cap(self._placement) if self._placement is not None else None
         return cap is None or cap.seconds > 0
+
+    @property
+    def _bounded(self) -> bool:
+        return self._config.max_node_hours is not None or self._config.max_cost is not None
+
+    def _cap(self, placement: Placement) -> Cap | None:
+        return cap_of(self._config, self._nodes(), placement, self._used) if self._bounded else None
 
     def ended(self, view: JobView, seconds: float) -> None:
         """Add an attempt; *seconds* counts if the service gives no start or end."""

@@ -70,7 +70,7 @@ class Prepared:
     inputs: Mapping[str, str]
 
 
-def prepare(document: Mapping[str, Any], setup: Sequence[SetupCommand], links: Sequence[DataLink]) -> Prepared:
+def add_setup(document: Mapping[str, Any], setup: Sequence[SetupCommand], links: Sequence[DataLink]) -> Prepared:
     """Return *document* with inputs for *links*, and the command prefixed."""
     if not setup and not links:
         return Prepared(document=document, inputs={})

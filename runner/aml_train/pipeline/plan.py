@@ -27,7 +27,7 @@ from aml_train.core.release_tags import release_tags
 from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
 from aml_train.core.version import __version__
 from aml_train.image import BaseImage, Given, ImageSpec, Release, TestSpec, plan_image
-from aml_train.jobs import JobTemplate, TargetNames, job_name, notice, prepare, stem_of
+from aml_train.jobs import JobTemplate, TargetNames, add_setup, job_name, stem_of, unsent_notice
 from aml_train.models import ModelSpec
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved
@@ -113,7 +113,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         del document["code"]
         code, code_digest = None, None
     if resolved.unsent is not None:
-        notices.append(notice(resolved.unsent))
+        notices.append(unsent_notice(resolved.unsent))
     origin = origin_of(config, resolved.commit)
     return Plan(
         origin=origin,
@@ -188,7 +188,7 @@ def _runconfig(config: Config) -> Mapping[str, Any]:
     values = config.job.runconfig.values
     if not config.setup:
         return values
-    command = str(prepare({"command": config.job.runconfig.command}, config.setup, ()).document["command"])
+    command = str(add_setup({"command": config.job.runconfig.command}, config.setup, ()).document["command"])
     return {**values, "command": command, "script": None, "arguments": []}
 
 
@@ -248,7 +248,7 @@ def _document(config: Config, names: TargetNames, image: ImageSpec | None) -> tu
         document["compute"] = f"azureml:{compute}"
     if image is not None and document.get("environment") is not None:
         notices.append(f"The image replaces the job's own environment {_short(document['environment'])}.")
-    return dict(prepare(document, config.setup, config.data).document), notices
+    return dict(add_setup(document, config.setup, config.data).document), notices
 
 
 def _kept_out(tests: TestSpec | None) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aml_train.config.sections.code import DataLink, SetupCommand
-from aml_train.jobs.setup import prepare, script
+from aml_train.jobs.setup import add_setup, script
 
 ODD = '/mnt/it\'s "$HOME" `id` \\ ü/file'
 
@@ -83,7 +83,7 @@ def test_data_is_linked_whatever_it_is_called(shell: str, tmp_path: Path, run_id
     target = tmp_path / "mounted"
     target.mkdir()
     (target / "a.txt").write_text("data")
-    prepared = prepare(
+    prepared = add_setup(
         {"command": "cat 'da ta/it'\"'\"'s $x/a.txt'; readlink odd"}, [], [link("da ta/it's $x"), link("odd")]
     )
     command = str(prepared.document["command"])

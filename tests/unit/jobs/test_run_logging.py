@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aml_train.core.files import FileSet
-from aml_train.jobs.code import notice, unsent_metrics
+from aml_train.jobs.code import unsent_metrics, unsent_notice
 
 START = "from azureml.core import Run\nrun = Run.get_context()\n"
 
@@ -73,7 +73,7 @@ def test_only_what_is_submitted_counts(tmp_path: Path) -> None:
 
 
 def test_what_is_said() -> None:
-    assert notice("train.py:3").startswith(
+    assert unsent_notice("train.py:3").startswith(
         "train.py:3 logs by azureml-core's `Run`, and nothing calls `run.flush()`."
     )
-    assert "call `run.flush()` at the end of the script" in notice("train.py:3")
+    assert "call `run.flush()` at the end of the script" in unsent_notice("train.py:3")

@@ -11,7 +11,7 @@ from aml_train.config.model import Config
 from aml_train.config.sections.code import DataLink, SetupCommand
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileSet
-from aml_train.jobs.setup import check_links, prepare
+from aml_train.jobs.setup import add_setup, check_links
 
 JOB = "job: {command: 'echo ${{inputs.rate}}', environment: 'azureml:e:1', inputs: {rate: 1}}\n"
 
@@ -27,13 +27,13 @@ def config(folder: Path, text: str) -> Config:
 
 def test_nothing_is_put_before_a_job_without_setup_and_data() -> None:
     document = {"command": "x"}
-    assert prepare(document, (), ()).document is document
+    assert add_setup(document, (), ()).document is document
 
 
 def test_the_command_stays_as_it_is_behind_the_prologue() -> None:
     document = {"command": "python train.py ${{inputs.data_a}}", "inputs": {"data_a": 1}}
     setup = (SetupCommand(command="pip install 'x y'", where="aml-train.yml:3"),)
-    prepared = prepare(document, setup, (link("a"), link("A!")))
+    prepared = add_setup(document, setup, (link("a"), link("A!")))
     assert str(prepared.document["command"]).endswith("\n) || exit\npython train.py ${{inputs.data_a}}")
     assert prepared.inputs == {"a": "data_a_2", "A!": "data_a_3"}
     assert prepared.document["inputs"]["data_a_3"] == {

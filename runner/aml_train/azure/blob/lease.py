@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aml_train.azure.blob.datastores import Access
+from aml_train.azure.blob.storage import error_code
 from aml_train.azure.http import HttpWay
 from aml_train.core.answers import MISREAD, REACH, traced
 from aml_train.core.clock import Clock
@@ -89,7 +90,7 @@ class AzureLeases:
             try:
                 content: bytes = self._blob(model).download_blob().readall()
             except ResourceNotFoundError as error:
-                if _code(error) == "ContainerNotFound":
+                if error_code(error) == "ContainerNotFound":
                     raise
                 return b""
             return content
@@ -118,7 +119,7 @@ class AzureLeases:
             try:
                 return self._blob(model).acquire_lease(lease_duration=self._seconds)
             except HttpResponseError as error:
-                code = _code(error)
+                code = error_code(error)
                 if code == "BlobNotFound":
                     self._translated(model, "Making", lambda: self._make(model))
                     continue
@@ -142,7 +143,7 @@ class AzureLeases:
             self._blob(model).upload_blob(b"", overwrite=False)
         except HttpResponseError as error:
             # Another process created it meanwhile, and may hold it by now.
-            if _code(error) not in ("BlobAlreadyExists", *_HELD):
+            if error_code(error) not in ("BlobAlreadyExists", *_HELD):
                 raise
 
     def _blob(self, model: str) -> Any:
@@ -157,7 +158,7 @@ class AzureLeases:
             raise self._error(model, doing, error) from error
 
     def _error(self, model: str, doing: str, error: Any) -> ServiceError:
-        code, status = _code(error), getattr(error, "status_code", None)
+        code, status = error_code(error), getattr(error, "status_code", None)
         what = f"{doing} the record of {model}'s promotions in {self._place}/{_name(model)}"
         if isinstance(error, MISREAD):
             return ServiceError(f"{what}: the storage's answer cannot be read ({type(error).__name__}).")
@@ -205,8 +206,3 @@ class _Lease:
 
 def _name(model: str) -> str:
     return f"{_FOLDER}/{model}.json"
-
-
-def _code(error: Any) -> str | None:
-    code = getattr(error, "error_code", None)
-    return None if code is None else str(getattr(code, "value", code))

@@ -175,7 +175,7 @@ class AzureBlobs:
                 found = self._container.get_blob_client(name).get_blob_properties()
             except ResourceNotFoundError as error:
                 # A HEAD has no body: the header distinguishes a missing container from a missing blob.
-                if _code(error) == "ContainerNotFound":
+                if error_code(error) == "ContainerNotFound":
                     raise
                 return None
             return None if (found.metadata or {}).get(_FOLDER_MARK) else _entry(found)
@@ -221,7 +221,7 @@ class AzureBlobs:
             try:
                 committed, uncommitted = self._container.get_blob_client(name).get_block_list("all")
             except ResourceNotFoundError as error:
-                if _code(error) == "ContainerNotFound":
+                if error_code(error) == "ContainerNotFound":
                     raise
                 return frozenset()
         return frozenset(str(block.id) for block in (*committed, *uncommitted))
@@ -240,7 +240,7 @@ class AzureBlobs:
                     [BlobBlock(block_id=block) for block in blocks], content_settings=_settings(name, md5)
                 )
             except HttpResponseError as error:
-                if _code(error) == "InvalidBlockList":
+                if error_code(error) == "InvalidBlockList":
                     return False
                 raise
         return True
@@ -252,7 +252,7 @@ class AzureBlobs:
             try:
                 self._container.get_blob_client(name).delete_blob(delete_snapshots="include")
             except ResourceNotFoundError as error:
-                if _code(error) == "ContainerNotFound":
+                if error_code(error) == "ContainerNotFound":
                     raise
 
     @contextlib.contextmanager
@@ -263,7 +263,7 @@ class AzureBlobs:
         try:
             yield
         except HttpResponseError as error:
-            code, status = _code(error), error.status_code
+            code, status = error_code(error), error.status_code
             answer = f"{status} {code}".strip() if status else type(error).__name__
             raise ServiceError(
                 f"{what} in {self.place}: the storage answered {answer} ({traced(error)}).",
@@ -301,7 +301,8 @@ _BY_STATUS: Final[Mapping[int, str]] = {
 }
 
 
-def _code(error: Any) -> str | None:
+def error_code(error: Any) -> str | None:
+    """Return the storage's word for an error of azure-storage-blob, if it has one."""
     code = getattr(error, "error_code", None)
     if code is None and getattr(error, "response", None) is not None:
         code = error.response.headers.get("x-ms-error-code")

@@ -292,7 +292,7 @@ class LogFollower:
         return sum(bool(log.name.rank) for log in self._logs.values()) > 1
 
 
-def addresses(names: Iterable[LogName], log_files: Mapping[str, str]) -> Iterator[LogAddress]:
+def log_addresses(names: Iterable[LogName], log_files: Mapping[str, str]) -> Iterator[LogAddress]:
     """Yield each of *names* with its address."""
     for name in names:
         yield name, log_files[name.path]

@@ -10,7 +10,7 @@ from typing import Final
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, LogLines, LogsEnded, LogTail, Notice, Traceback, rank_label
 from aml_train.core.masking import Masker
-from aml_train.jobs.logs.follow import DEPENDS, TAIL_LINES, LogAddress, LogFollower, LogReader, LogText, addresses
+from aml_train.jobs.logs.follow import DEPENDS, TAIL_LINES, LogAddress, LogFollower, LogReader, LogText, log_addresses
 from aml_train.jobs.logs.names import chosen, log_name
 from aml_train.jobs.logs.nccl import NcclWatch, has_infiniband
 from aml_train.jobs.logs.tracebacks import TracebackFinder
@@ -77,7 +77,7 @@ class JobLogs:
         """
         self._view = view
         names = chosen(view.log_files, every=self._every)
-        self._known = tuple(addresses(names, view.log_files))
+        self._known = tuple(log_addresses(names, view.log_files))
         self._reader.know(self._known, final=final)
         problem = self._read(self._known, final=final)
         if problem is not None and not self._reported:
@@ -142,7 +142,7 @@ class JobLogs:
         if view is None or self._every or view.status not in (JobStatus.FAILED, JobStatus.NOT_RESPONDING):
             return ()
         quiet = LogFollower(self._reader, lambda _text: None, masker=self._masker)
-        every = tuple(addresses(chosen(view.log_files, every=True), view.log_files))
+        every = tuple(log_addresses(chosen(view.log_files, every=True), view.log_files))
         self._reader.know(every, final=True)
         try:
             quiet.follow(every, final=True)
