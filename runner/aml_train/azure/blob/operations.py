@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from aml_train.azure.blob.local_files import LocalFile, local_file, walk
 from aml_train.azure.blob.storage import Entry, Storage
-from aml_train.azure.blob.transfer import Lanes, Tally, Workers, copy_blob, receive_file, send_file
+from aml_train.azure.blob.transfer import Tally, Transfer, Workers
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.globs import Selection, blob_name, has_wildcards, order, safe_relative, select
 
@@ -172,9 +172,9 @@ class Place:
 
     def _send(self, files: Iterator[tuple[LocalFile, str]], prefix: str, tally: Tally) -> None:
         lookup = Lookup(self.storage, prefix)
-        _in_lanes(
+        _transfer(
             ((file, (name, lookup.find(name))) for file, name in files),
-            lambda file, goal, lanes: send_file(file, *goal, storage=self.storage, lanes=lanes, tally=tally),
+            lambda transfer, file, goal: transfer.send(file, *goal, storage=self.storage),
             tally,
         )
 
@@ -189,9 +189,9 @@ class Place:
         """
         found = self.find()
         into_folder = not found.single or folder_wanted or target.is_dir()
-        _in_lanes(
+        _transfer(
             ((entry, target / safe_relative(name) if into_folder else target) for name, entry in found.items),
-            lambda entry, path, lanes: receive_file(entry, self.storage, path, lanes=lanes, tally=tally),
+            lambda transfer, entry, path: transfer.receive(entry, self.storage, path),
             tally,
         )
 
@@ -221,11 +221,9 @@ class Place:
                 hint="Copy it to a folder next to it.",
             )
         lookup = Lookup(target.storage, prefix)
-        _in_lanes(
+        _transfer(
             ((entry, (name, lookup.find(name))) for entry, name in pairs),
-            lambda entry, goal, lanes: copy_blob(
-                entry, self.storage, *goal, storage=target.storage, lanes=lanes, tally=tally
-            ),
+            lambda transfer, entry, goal: transfer.copy(entry, self.storage, *goal, storage=target.storage),
             tally,
         )
         return found.single
@@ -252,11 +250,11 @@ class Place:
     def remove(self, tally: Tally, *, recursive: bool) -> None:
         """Delete the blobs that are meant; see :meth:`check_removal`."""
 
-        def delete(entry: Entry, _goal: None, _lanes: Lanes) -> None:
+        def delete(_transfer: Transfer, entry: Entry, _goal: None) -> None:
             self.storage.delete(entry.name)
             tally.add(sent_files=1, sent_bytes=entry.size)
 
-        _in_lanes(((entry, None) for _, entry in self.find(direct=not recursive).items), delete, tally)
+        _transfer(((entry, None) for _, entry in self.find(direct=not recursive).items), delete, tally)
 
     def count(self, *, recursive: bool) -> tuple[int, int]:
         """Return how many blobs are meant, and their bytes."""
@@ -279,8 +277,8 @@ def _local_matches(source: str) -> Iterator[LocalFile]:
         yield from walk(folder, lambda relative: selection.relative(selection.folder + relative) is not None)
 
 
-def _in_lanes(
-    pairs: Iterable[tuple[_Thing, _Goal]], work: Callable[[_Thing, _Goal, Lanes], None], tally: Tally
+def _transfer(
+    pairs: Iterable[tuple[_Thing, _Goal]], work: Callable[[Transfer, _Thing, _Goal], None], tally: Tally
 ) -> None:
     """Count each file or blob as it is found, and do its *work* in several threads."""
 
@@ -290,8 +288,8 @@ def _in_lanes(
             yield thing, goal
         tally.counted = True
 
-    lanes = Lanes()
+    transfer = Transfer(tally)
     try:
-        Workers[tuple[_Thing, _Goal]](lambda pair: work(*pair, lanes), WORKERS).run(counted())
+        Workers[tuple[_Thing, _Goal]](lambda pair: work(transfer, *pair), WORKERS).run(counted())
     finally:
-        lanes.close()
+        transfer.close()

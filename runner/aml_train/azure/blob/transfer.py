@@ -141,77 +141,149 @@ class Tally:
                 setattr(self, name, getattr(self, name) + amount)
 
 
-class Lanes:
-    """Threads for blocks, and room for a few large files, shared by one command."""
+class Transfer:
+    """The transfers of one command, with threads for blocks and the tally of all.
 
-    def __init__(self) -> None:
-        self.pool = ThreadPoolExecutor(LARGE_AT_ONCE * WINDOW, thread_name_prefix="blocks")
-        self.large = threading.Semaphore(LARGE_AT_ONCE)
+    Methods raise ServiceError if a storage refuses or stays away, or a checksum is not that of the source.
+    """
+
+    def __init__(self, tally: Tally) -> None:
+        self.tally = tally
+        self._pool = ThreadPoolExecutor(LARGE_AT_ONCE * WINDOW, thread_name_prefix="blocks")
+        self._large = threading.Semaphore(LARGE_AT_ONCE)
 
     def close(self) -> None:
         """Let the threads go; blocks that were not begun are left out."""
-        self.pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
+    def send(self, file: LocalFile, name: str, there: Entry | None, *, storage: Storage) -> None:
+        """Send *file* as the blob *name*, unless *there* is the same already.
 
-def send_file(
-    file: LocalFile, name: str, there: Entry | None, *, storage: Storage, lanes: Lanes, tally: Tally
-) -> None:
-    """Send *file* as the blob *name*, unless *there* is the same already.
-
-    Raises:
-        InvalidError: the file cannot be read, or changes meanwhile.
-        ServiceError: the storage refuses or stays away.
-    """
-    maybe = there is not None and there.size == file.size and there.md5 is not None
-    if file.size <= SMALL:
-        data = b"".join(blocks_of(file, SMALL + 1))
-        md5 = _md5(data)
-        if maybe and there is not None and there.md5 == md5:
-            tally.add(same_files=1, same_bytes=file.size)
+        Raises:
+            InvalidError: the file cannot be read, or changes meanwhile.
+        """
+        known = there.md5 if there is not None and there.size == file.size else None
+        if file.size <= SMALL:
+            data = b"".join(blocks_of(file, SMALL + 1))
+            md5 = _md5(data)
+            if known == md5:
+                self.tally.add(same_files=1, same_bytes=file.size)
+                return
+            storage.put(name, data, md5=md5)
+            self.tally.add(sent_files=1, sent_bytes=len(data))
             return
-        storage.put(name, data, md5=md5)
-        tally.add(sent_files=1, sent_bytes=len(data))
-        return
-    with lanes.large:
-        if maybe and there is not None and there.md5 == md5_of(file.path):
-            tally.add(same_files=1, same_bytes=file.size)
+        with self._large:
+            if known is not None and known == md5_of(file.path):
+                self.tally.add(same_files=1, same_bytes=file.size)
+                return
+            self._send_blocks(lambda: blocks_of(file, block_size(file.size)), name, storage, lambda md5: md5)
+
+    def copy(self, entry: Entry, source: Storage, name: str, there: Entry | None, *, storage: Storage) -> None:
+        """Copy the blob *entry* to *name*, by this machine, unless *there* is the same."""
+        if there is not None and is_copy(entry, there):
+            self.tally.add(same_files=1, same_bytes=entry.size)
             return
-        _send_blocks(
-            lambda: blocks_of(file, block_size(file.size)), name, None, storage=storage, lanes=lanes, tally=tally
+        if entry.md5 is None:
+            self.tally.add(unchecked=1)
+        if entry.size <= SMALL:
+            data = source.read(entry, 0, entry.size)
+            storage.put(name, data, md5=_checked(entry, _md5(data), source))
+            self.tally.add(sent_files=1, sent_bytes=len(data))
+            return
+        with self._large:
+            step = block_size(entry.size)
+            self._send_blocks(
+                lambda: self._fetched(entry, source, 0, step), name, storage, lambda md5: _checked(entry, md5, source)
+            )
+
+    def receive(self, entry: Entry, source: Storage, path: Path) -> None:
+        """Download *entry* as *path*, unless it exists; rename it when it is complete.
+
+        Raises:
+            InvalidError: the file cannot be written.
+        """
+        if holds(path, entry):
+            self.tally.add(same_files=1, same_bytes=entry.size)
+            return
+        try:
+            self._receive(entry, source, path)
+        except OSError as error:
+            raise InvalidError(
+                f"The file {path} cannot be written: {error.strerror or error}.",
+                hint="The bytes received so far are kept: make room, and run the command again.",
+            ) from error
+
+    def _receive(self, entry: Entry, source: Storage, path: Path) -> None:
+        def counted(blocks: Iterator[bytes]) -> Iterator[bytes]:
+            for data in blocks:
+                yield data
+                self.tally.add(sent_bytes=len(data))
+
+        with PartFile(path, entry, source.place) as part:
+            self.tally.add(kept_bytes=part.received, unchecked=entry.md5 is None)
+            if entry.size <= SMALL:
+                part.write(counted(iter([source.read(entry, part.received, entry.size - part.received)])))
+            else:
+                with self._large:
+                    part.write(counted(self._fetched(entry, source, part.received, BLOCK)))
+            if not part.complete():
+                raise _damaged(entry, source)
+        self.tally.add(sent_files=1)
+
+    def _send_blocks(
+        self, read: Callable[[], Iterator[bytes]], name: str, storage: Storage, check: Callable[[bytes], bytes]
+    ) -> None:
+        """Send the blocks of *read* that are missing, and make the blob of them."""
+        known = storage.blocks(name)
+        for attempt in range(2):
+            whole = hashlib.md5(usedforsecurity=False)
+            ids: list[str] = []
+            pending: deque[Future[None]] = deque()
+            try:
+                for data in read():
+                    whole.update(data)
+                    md5 = _md5(data)
+                    ids.append(block_id(len(ids), md5))
+                    if ids[-1] in known:
+                        self.tally.add(kept_bytes=len(data))
+                        continue
+                    if len(pending) >= WINDOW:
+                        pending.popleft().result()
+                    pending.append(self._pool.submit(self._stage, storage, name, ids[-1], data, md5))
+                while pending:
+                    pending.popleft().result()
+            finally:
+                for one in pending:
+                    one.cancel()
+            if storage.commit(name, ids, md5=check(whole.digest())):
+                self.tally.add(sent_files=1)
+                return
+            if attempt == 0:
+                # Blocks that were there have been dropped by the storage since: all are sent.
+                known = frozenset()
+        raise ServiceError(
+            f"{storage.place}/{name}: the storage does not keep the blocks that it was sent.",
+            hint="Is another client writing the same blob? Run the command again when it has ended.",
+            transient=True,
         )
 
+    def _stage(self, storage: Storage, name: str, block: str, data: bytes, md5: bytes) -> None:
+        storage.stage(name, block, data, md5=md5)
+        self.tally.add(sent_bytes=len(data))
 
-def copy_blob(
-    entry: Entry, source: Storage, name: str, there: Entry | None, *, storage: Storage, lanes: Lanes, tally: Tally
-) -> None:
-    """Copy the blob *entry* of *source* to *name*, unless *there* is the same.
-
-    The bytes pass through this machine.
-
-    Raises:
-        ServiceError: a storage refuses or stays away, or the checksum is not that of the source.
-    """
-    if there is not None and is_copy(entry, there):
-        tally.add(same_files=1, same_bytes=entry.size)
-        return
-    if entry.md5 is None:
-        tally.add(unchecked=1)
-    if entry.size <= SMALL:
-        data = source.read(entry, 0, entry.size)
-        md5 = _checked(entry, _md5(data), source)
-        storage.put(name, data, md5=md5)
-        tally.add(sent_files=1, sent_bytes=len(data))
-        return
-    with lanes.large:
-        step = block_size(entry.size)
-        _send_blocks(
-            lambda: _fetched(entry, source, 0, step, lanes),
-            name,
-            lambda md5: _checked(entry, md5, source),
-            storage=storage,
-            lanes=lanes,
-            tally=tally,
-        )
+    def _fetched(self, entry: Entry, source: Storage, start: int, step: int) -> Iterator[bytes]:
+        """Yield the blob's bytes from *start* on, in ordered blocks, fetching ahead."""
+        pending: deque[Future[bytes]] = deque()
+        try:
+            for offset in range(start, entry.size, step):
+                pending.append(self._pool.submit(source.read, entry, offset, min(step, entry.size - offset)))
+                if len(pending) >= WINDOW:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for one in pending:
+                one.cancel()
 
 
 def is_copy(entry: Entry, there: Entry) -> bool:
@@ -221,109 +293,6 @@ def is_copy(entry: Entry, there: Entry) -> bool:
     if entry.md5 is not None and there.md5 is not None:
         return entry.md5 == there.md5
     return entry.md5 is None and there.modified > entry.modified
-
-
-def receive_file(entry: Entry, source: Storage, path: Path, *, lanes: Lanes, tally: Tally) -> None:
-    """Download *entry* as *path*, unless it exists; rename it when it is complete.
-
-    Raises:
-        ServiceError: the storage refuses or stays away, or the checksum does not fit.
-        InvalidError: the file cannot be written.
-    """
-    if holds(path, entry):
-        tally.add(same_files=1, same_bytes=entry.size)
-        return
-    try:
-        _receive(entry, source, path, lanes, tally)
-    except OSError as error:
-        raise InvalidError(
-            f"The file {path} cannot be written: {error.strerror or error}.",
-            hint="The bytes received so far are kept: make room, and run the command again.",
-        ) from error
-
-
-def _receive(entry: Entry, source: Storage, path: Path, lanes: Lanes, tally: Tally) -> None:
-    def counted(blocks: Iterator[bytes]) -> Iterator[bytes]:
-        for data in blocks:
-            yield data
-            tally.add(sent_bytes=len(data))
-
-    with PartFile(path, entry, source.place) as part:
-        tally.add(kept_bytes=part.received, unchecked=entry.md5 is None)
-        if entry.size <= SMALL:
-            part.write(counted(iter([source.read(entry, part.received, entry.size - part.received)])))
-        else:
-            with lanes.large:
-                part.write(counted(_fetched(entry, source, part.received, BLOCK, lanes)))
-        if not part.complete():
-            raise _damaged(entry, source)
-    tally.add(sent_files=1)
-
-
-def _send_blocks(
-    read: Callable[[], Iterator[bytes]],
-    name: str,
-    check: Callable[[bytes], bytes] | None,
-    *,
-    storage: Storage,
-    lanes: Lanes,
-    tally: Tally,
-) -> None:
-    """Send the blocks of *read* that are missing, and make the blob of them."""
-    known = storage.blocks(name)
-    for attempt in range(2):
-        whole = hashlib.md5(usedforsecurity=False)
-        ids: list[str] = []
-        pending: deque[Future[None]] = deque()
-        try:
-            for data in read():
-                whole.update(data)
-                md5 = _md5(data)
-                ids.append(block_id(len(ids), md5))
-                if ids[-1] in known:
-                    tally.add(kept_bytes=len(data))
-                    continue
-                if len(pending) >= WINDOW:
-                    pending.popleft().result()
-                pending.append(lanes.pool.submit(_stage, storage, name, ids[-1], data, md5, tally))
-            while pending:
-                pending.popleft().result()
-        finally:
-            for one in pending:
-                one.cancel()
-        digest = check(whole.digest()) if check is not None else whole.digest()
-        if storage.commit(name, ids, md5=digest):
-            tally.add(sent_files=1)
-            return
-        if attempt == 0:
-            # Blocks that were there have been dropped by the storage since: all are sent.
-            known = frozenset()
-    raise ServiceError(
-        f"{storage.place}/{name}: the storage does not keep the blocks that it was sent.",
-        hint="Is another client writing the same blob? Run the command again when it has ended.",
-        transient=True,
-    )
-
-
-def _stage(storage: Storage, name: str, block: str, data: bytes, md5: bytes, tally: Tally) -> None:
-    storage.stage(name, block, data, md5=md5)
-    tally.add(sent_bytes=len(data))
-
-
-def _fetched(entry: Entry, source: Storage, start: int, step: int, lanes: Lanes) -> Iterator[bytes]:
-    """Yield the blob's bytes from *start* on, in ordered blocks, fetching ahead."""
-    pending: deque[Future[bytes]] = deque()
-    offsets = iter(range(start, entry.size, step))
-    try:
-        for offset in offsets:
-            pending.append(lanes.pool.submit(source.read, entry, offset, min(step, entry.size - offset)))
-            if len(pending) >= WINDOW:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        for one in pending:
-            one.cancel()
 
 
 def _md5(data: bytes) -> bytes:
