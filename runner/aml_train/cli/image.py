@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from aml_train.cli.options import ProjectOptions, project_options, secret_path, with_secret_paths
+from aml_train.cli.options import (
+    OutputOptions,
+    ProjectOptions,
+    output_options,
+    project_options,
+    secret_path,
+    sigterm_as_interrupt,
+    with_secret_paths,
+)
 from aml_train.core.checks import CHECKS, Level
 
 if TYPE_CHECKING:
@@ -30,7 +38,47 @@ _MARKS: Final[dict[Level, tuple[str, str]]] = {
 
 @click.group()
 def image() -> None:
-    """Check and render the training image, without a job."""
+    """Build, check and render the training image, without a job."""
+
+
+@image.command("build")
+@project_options
+@click.option("--force-build", is_flag=True, help="Build and test the image again, even if it is in the registry.")
+@click.option("--keep-tests", is_flag=True, help="Run the tests in any case, and keep their container.")
+@secret_path
+@output_options
+def build(
+    project: ProjectOptions,
+    output: OutputOptions,
+    *,
+    force_build: bool,
+    keep_tests: bool,
+    secret_paths: tuple[Path, ...],
+) -> None:
+    """Build, check, test and push the image; submit no job.
+
+    The image is the one that `aml-train run` trains in, and a later run of the same commit finds it. Its address and digest are
+    in the report, and in the event `image-ready` of --json.
+
+    \b
+    aml-train image build --target azure
+    aml-train image build --quiet --json events.jsonl
+    """
+    from aml_train.core.errors import InvalidError
+    from aml_train.pipeline import Host, RunOptions, own_output, prepare_run
+
+    loaded = project.load()
+    if loaded.image is None:
+        raise InvalidError(
+            "The configuration has no `image:`: the job's own environment is used as it is.",
+            hint="Write `image:` with a `base:`, or `aml-train init` for an example.",
+        )
+    with sigterm_as_interrupt():
+        host = Host(environ=with_secret_paths(os.environ, secret_paths))
+        prepared = prepare_run(loaded, host, own=own_output(output.json_file))
+        options = RunOptions(submit=False, force_build=force_build, keep_tests=keep_tests)
+        code = output.execute(prepared, options)
+    sys.exit(code)
 
 
 @image.command("check")

@@ -41,6 +41,7 @@ class RunOptions:
         register: whether the model is registered; False only checks that the job wrote it, as for a pull request.
         branch: a named job is registered only if its tags say that it is this branch's; None for any.
         decide: whether the job's metrics are read, the gate decided and the model registered.
+        submit: whether a job is submitted; False ends with the image in the registry.
     """
 
     fresh: bool = False
@@ -55,6 +56,7 @@ class RunOptions:
     register: bool = True
     branch: str | None = None
     decide: bool = True
+    submit: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,6 +62,9 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
     with ctx.stage("target", plan.names.description) as summary:
         target = ctx.open_target()
         summary.append("ready")
+    if not options.submit:
+        build_and_test(ctx, target)
+        return "passed", "The image is tested and in the registry."
     service, baseline = target.service, None
     ctx.sdk.arm(lambda: service.prepare("v2" if plan.job.runconfig is None else "v1"))
     if options.fresh:

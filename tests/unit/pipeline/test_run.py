@@ -495,6 +495,17 @@ def test_a_foreign_job_of_the_same_name_is_never_attached_to() -> None:
     assert "was not submitted from this configuration" in outcome.message
 
 
+def test_an_image_alone_is_tested_and_no_job_is_submitted() -> None:
+    service = FakeService()
+    result, events = run(make_plan(), service, submit=False)
+    assert (result.status, result.exit_code) == ("passed", 0)
+    assert result.image == TESTED
+    assert not service.jobs
+    assert not any(isinstance(event, JobSubmitted) for event in events)
+    failed, _ = run(make_plan(), service, image=TestsFailedError("1 failed"), submit=False)
+    assert failed.exit_code == 4
+
+
 def test_without_an_image_the_environment_is_given_and_said_to_be_untested() -> None:
     job = replace(make_plan().job, document={"command": "x", "environment": "azureml:sklearn:1"})
     service = good_service()
