@@ -60,7 +60,7 @@ def log_to_run(
         except ParameterConflictError as error:
             raise InvalidError(str(error)) from error
         workspace.store.metrics.log(run.id, metrics)
-        if name is not None:
+        if name:  # an empty one is no name
             workspace.store.runs.change(run.id, display_name=name)
         if others:
             workspace.store.runs.tag(run.id, others)
