@@ -167,7 +167,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
 
 # The example project and the workflow
 
-_CHECKOUT = "actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2"
+_CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
 
 _CONFIGURATION = """\
 # A first configuration, written by `aml-train init --example`. Try it: aml-train run
