@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-REFERENCE = "ghcr.io/org/aml-train-emulator"
 SOURCE_LABEL = "org.aml-train.source"
-_VERSION = re.compile(r'^__version__\s*(?::[^=]+)?=\s*"([^"]+)"', re.MULTILINE)
+_VALUE = r'^{name}\s*(?::[^=]+)?=\s*"([^"]*)"'
 _NOT_SOURCES = {"__pycache__", "node_modules"}
 
 
@@ -38,16 +37,23 @@ def _hash(file: Path) -> str:
 
 def project_version(root: Path) -> str:
     """Return the project's version, read from its one place without importing it."""
-    file = root / "runner/aml_train/core/version.py"
-    match = _VERSION.search(file.read_text(encoding="utf-8"))
-    if match is None:
-        raise ValueError(f"{file} holds no __version__")
-    return match[1]
+    return _constant(root / "runner/aml_train/core/version.py", "__version__")
 
 
 def emulator_reference(root: Path) -> str:
-    """Return the name and tag of the local AzureML's image for this version."""
-    return f"{REFERENCE}:{project_version(root)}"
+    """Return the name of the local AzureML's image, as ``core/release.py`` does."""
+    file = root / "runner/aml_train/core/release.py"
+    repository = _constant(file, "REPOSITORY").lower()
+    place = f"{_constant(file, 'REGISTRY')}/{repository}" if repository else "aml-train"
+    return f"{place}-emulator:{project_version(root)}"
+
+
+def _constant(file: Path, name: str) -> str:
+    """Return the text that *file* assigns to *name*."""
+    match = re.search(_VALUE.format(name=name), file.read_text(encoding="utf-8"), re.MULTILINE)
+    if match is None:
+        raise ValueError(f"{file} holds no {name}")
+    return match[1]
 
 
 def emulator_source(root: Path) -> str:

@@ -1,4 +1,7 @@
-"""The names under which this version is published; the release writes them."""
+"""The names under which this version is published.
+
+``python -m scripts.release`` writes the repository into the sources that it builds from. Everything else derives from it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,19 @@ REPOSITORY: Final[str] = ""
 MAJOR: Final = "v1"
 """The tag that follows the newest release with the same interface."""
 
+REGISTRY: Final = "ghcr.io"
+"""The registry of the published images."""
+
 
 def action_reference(repository: str = REPOSITORY) -> str | None:
     """Return the value of ``uses:`` for the action; None if it is not published."""
     return f"{repository}@{MAJOR}" if repository else None
+
+
+def emulator_image(version: str, repository: str = REPOSITORY) -> str:
+    """Return the name of the local AzureML's image.
+
+    The name of a version that is not published has no registry: such an image is built, never pulled.
+    """
+    place = f"{REGISTRY}/{repository.lower()}" if repository else "aml-train"
+    return f"{place}-emulator:{version}"

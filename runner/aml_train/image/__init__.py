@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from aml_train.image.base import BaseImages as BaseImages
     from aml_train.image.base import docker_login as docker_login
     from aml_train.image.base import registry_route as registry_route
+    from aml_train.image.build.build import build_folder as build_folder
     from aml_train.image.build.build import write_context as write_context
     from aml_train.image.build_secrets import SECRET_PATH_VARIABLE as SECRET_PATH_VARIABLE
     from aml_train.image.build_secrets import WORKSPACE_VARIABLE as WORKSPACE_VARIABLE
@@ -54,6 +55,7 @@ _MODULES = {
     "BaseImages": "base",
     "docker_login": "base",
     "registry_route": "base",
+    "build_folder": "build.build",
     "write_context": "build.build",
     "SECRET_PATH_VARIABLE": "build_secrets",
     "WORKSPACE_VARIABLE": "build_secrets",

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from aml_train.core.docker import in_container, own_container
-from aml_train.core.errors import AmlTrainError, ImageError, ServiceError
-from aml_train.core.events import Listener, Notice
+from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.local.settings import EmulatorSettings
 
 if TYPE_CHECKING:
@@ -85,25 +84,6 @@ def is_current(client: DockerClient, container: Container, settings: EmulatorSet
     wanted = image_id(client, settings)
     same_image = wanted is None or container.attrs["Image"] == wanted
     return same_image and container.labels.get(SETTINGS_LABEL) == fingerprint(settings)
-
-
-def pull(client: DockerClient, settings: EmulatorSettings, listener: Listener) -> None:
-    """Pull the image.
-
-    Raises:
-        ImageError: it cannot be pulled.
-    """
-    from docker.errors import APIError
-
-    listener(Notice(text=f"Pulling {settings.image}"))
-    try:
-        client.images.pull(settings.image)
-    except APIError as error:
-        raise ImageError(
-            f"The local AzureML's image {settings.image} is not on the engine and cannot be pulled: "
-            f"{error.explanation or error}",
-            hint="Build it in a checkout: make emulator-image. Or name another: AML_TRAIN_EMULATOR_IMAGE.",
-        ) from error
 
 
 def create(client: DockerClient, settings: EmulatorSettings) -> Container:

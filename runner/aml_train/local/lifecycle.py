@@ -11,6 +11,7 @@ from aml_train.core.events import Listener, Notice
 from aml_train.local import container as containers
 from aml_train.local.admin import emulator_info, healthy, read_problems, request_admin
 from aml_train.local.container import reached
+from aml_train.local.image import obtain_image
 from aml_train.local.settings import EmulatorInfo, EmulatorSettings
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def start_emulator(settings: EmulatorSettings, listener: Listener, *, replace_bu
             container = None
         if container is None:
             if containers.image_id(client, settings) is None:
-                containers.pull(client, settings, listener)
+                obtain_image(client, settings, listener)
             container = containers.create(client, settings)
         if container.status != "running":
             listener(Notice(text=f"Starting the local AzureML in the container {settings.name}"))

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.release import emulator_image
 from aml_train.core.version import __version__
 
-IMAGE: Final = f"ghcr.io/org/aml-train-emulator:{__version__}"
+IMAGE: Final = emulator_image(__version__)
+"""The image of this version."""
 
 INSIDE_PORT: Final = 7380
 """The port of proxy and administration in the container."""

@@ -140,9 +140,26 @@ def test_hashes_cover_names_and_contents_and_no_bytecode(tmp_path: Path) -> None
 
 def test_the_version_is_read_without_an_import() -> None:
     from aml_train import __version__
+    from aml_train.local.settings import IMAGE
 
     assert sources.project_version(ROOT) == __version__
-    assert sources.emulator_reference(ROOT) == f"ghcr.io/org/aml-train-emulator:{__version__}"
+    assert sources.emulator_reference(ROOT) == IMAGE == f"aml-train-emulator:{__version__}"
+
+
+def test_a_published_versions_image_has_the_repositorys_name(tmp_path: Path) -> None:
+    from aml_train.core.release import emulator_image
+
+    for name in ("version", "release"):
+        source = ROOT / f"runner/aml_train/core/{name}.py"
+        text = source.read_text(encoding="utf-8").replace(
+            'REPOSITORY: Final[str] = ""', 'REPOSITORY: Final = "Octo/Train"'
+        )
+        target = tmp_path / source.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    version = sources.project_version(ROOT)
+    named = sources.emulator_reference(tmp_path)
+    assert named == emulator_image(version, "Octo/Train") == f"ghcr.io/octo/train-emulator:{version}"
 
 
 def test_a_missing_version_is_an_error(tmp_path: Path) -> None:

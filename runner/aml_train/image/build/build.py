@@ -44,13 +44,13 @@ class BuildOptions:
 
     Attributes:
         no_cache: build every step again, whatever the engine has.
-        build_args, target: of a Dockerfile of the user's own.
+        build_args, target: of a Dockerfile of the user's own. The value of None is that of the command's environment.
         secrets: what the steps may read.
         cache: where earlier builds are looked for, and this one left.
     """
 
     no_cache: bool = False
-    build_args: Mapping[str, str] = field(default_factory=dict)
+    build_args: Mapping[str, str | None] = field(default_factory=dict)
     target: str | None = None
     secrets: BuildSecrets = field(default_factory=BuildSecrets)
     cache: Cache = field(default_factory=Cache)
@@ -81,7 +81,10 @@ def build_argv(
         argv.append(f"--tag={tag}")
     argv += [f"--iidfile={iidfile}", f"--file={dockerfile}"]
     argv += [f"--secret={secret}" for secret in options.secrets.options]
-    argv += [f"--build-arg={name}={value}" for name, value in sorted(options.build_args.items())]
+    argv += [
+        f"--build-arg={name}" if value is None else f"--build-arg={name}={value}"
+        for name, value in sorted(options.build_args.items())
+    ]
     argv += options.cache.arguments(no_cache=options.no_cache)
     if options.target is not None:
         argv.append(f"--target={options.target}")
@@ -135,6 +138,43 @@ def build_image(
         checked = run.build(check, {PROTECT: protect_script()}, {}, None, BuildOptions(no_cache=no_cache))
         _remove(engine, checked)
     return str(image.id)
+
+
+def build_folder(
+    context: Path,
+    *,
+    dockerfile: Path,
+    tag: str,
+    build_args: Mapping[str, str | None],
+    cli: BuildCli,
+    platform: str,
+    listener: Listener,
+    timeout: float = BUILD_TIMEOUT,
+) -> None:
+    """Build *dockerfile* with the files of *context* in the engine under *tag*.
+
+    Args:
+        build_args: name → value; None for the value of the command's environment, which is in no argument list.
+        cli: the command that builds, for the engine.
+        platform: such as ``linux/amd64``.
+        listener: receives the progress.
+        timeout: seconds.
+
+    Raises:
+        ImageError: if the build fails.
+        TimedOutError: after *timeout* seconds.
+    """
+    with temporary_folder("build") as folder:
+        argv = build_argv(
+            cli,
+            context=context,
+            dockerfile=dockerfile,
+            tag=tag,
+            iidfile=folder / "image-id",
+            platform=platform,
+            options=BuildOptions(build_args=build_args),
+        )
+        _run(argv, cli.environ, Masker(), listener, timeout)
 
 
 def secret_masker(values: Iterable[str]) -> Masker:
