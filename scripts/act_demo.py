@@ -61,15 +61,15 @@ def act_command(
     return command
 
 
-def export_action(folder: Path) -> Path:
-    """Copy the action's sources into *folder*.
+def export_action(folder: Path, root: Path = ROOT) -> Path:
+    """Copy the action's sources in *root* into *folder*.
 
     act would read all of the checkout, including .venv and .git, into its memory.
     """
     exported = folder / "action"
     exported.mkdir()
     for name in ACTION_PARTS:
-        source = ROOT / name
+        source = root / name
         if source.is_dir():
             shutil.copytree(source, exported / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
@@ -111,17 +111,19 @@ def run_act(
     capture: bool = False,
     event: str = "push",
     payload: Mapping[str, object] | None = None,
+    action: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run *project*'s workflows on *event*; return act's exit and captured output.
 
-    *payload* is added to what every event of the repository's main branch has.
+    *payload* is added to what every event of the repository's main branch has. *action* is the folder of the action, by
+    default this checkout.
     """
     act = str(Path(sys.executable).with_name("act"))
     with tempfile.TemporaryDirectory(prefix="aml-train-act-") as folder:
         # The same in each run of a project, and another one for another project that runs meanwhile.
         mark = hashlib.sha256(str(project.resolve()).encode()).hexdigest()[:6]
         repository = make_repository(project, Path(folder), mark)
-        exported = export_action(Path(folder))
+        exported = export_action(Path(folder), action or ROOT)
         rename_workflows(exported, mark)
         # act keeps its settings in the home folder, and asks for them where there are none.
         settings = {"XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": str(Path(folder) / "cache")}

@@ -18,6 +18,7 @@ import pytest
 
 from aml_train.core.docker import buildkit_cli
 from aml_train.local.settings import IMAGE
+from scripts.release.checks import ACTION_IMAGE
 from tests.e2e.azure import Azure, address_of, bridge
 from tests.e2e.hosted_runner import HostedRunner
 from tests.e2e.oidc import Provider, serving
@@ -129,7 +130,12 @@ def local() -> Iterator[Local]:
 
 @pytest.fixture(scope="session")
 def action_image() -> str:
-    """The action, built as the runner and act build it: by the classic builder where there is one. Its id."""
+    """The action, built as the runner and act build it: by the classic builder where there is one. Its id.
+
+    A release's tests name the image that was built for it.
+    """
+    if ACTION_IMAGE in os.environ:
+        return os.environ[ACTION_IMAGE]
     cli = buildkit_cli(os.environ)
     environment = {**cli.environ, "DOCKER_BUILDKIT": "0"} if not cli.buildx else dict(cli.environ)
     argv = [cli.path, "build", "--quiet", "--tag", "aml-train-action:e2e", str(ROOT)]

@@ -24,6 +24,7 @@ from aml_train.core.events import Event, Notice
 from aml_train.local import lifecycle
 from aml_train.local.settings import INSIDE_REGISTRY_PORT, EmulatorInfo, EmulatorSettings
 from scripts.bootstrap.sources import SOURCE_LABEL, emulator_reference, emulator_source, project_version
+from scripts.release.checks import EMULATOR_IMAGE
 from tests.integration.emulator.job_reach import WANTED, reached
 from tests.support import emulator_client
 from tests.support.emulator_client import SECONDS
@@ -63,7 +64,9 @@ def engine() -> Iterator[docker.DockerClient]:
 
 @pytest.fixture(scope="module")
 def image(engine: docker.DockerClient) -> str:
-    """The image of these sources: as it was bootstrapped, or built here."""
+    """The image of these sources: as it was bootstrapped, or built here; for a release's tests that of the release."""
+    if EMULATOR_IMAGE in os.environ:
+        return os.environ[EMULATOR_IMAGE]
     with one_at_a_time("emulator-image"):
         return _image(engine)
 

@@ -149,6 +149,7 @@ def build_folder(
     cli: BuildCli,
     platform: str,
     listener: Listener,
+    no_cache: bool = False,
     timeout: float = BUILD_TIMEOUT,
 ) -> None:
     """Build *dockerfile* with the files of *context* in the engine under *tag*.
@@ -158,6 +159,7 @@ def build_folder(
         cli: the command that builds, for the engine.
         platform: such as ``linux/amd64``.
         listener: receives the progress.
+        no_cache: build every step again.
         timeout: seconds.
 
     Raises:
@@ -172,7 +174,7 @@ def build_folder(
             tag=tag,
             iidfile=folder / "image-id",
             platform=platform,
-            options=BuildOptions(build_args=build_args),
+            options=BuildOptions(build_args=build_args, no_cache=no_cache),
         )
         _run(argv, cli.environ, Masker(), listener, timeout)
 
