@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,8 @@ _COLUMNS: Final = 80
 #: As many lines of one source are kept; of more, the first, the last two, and a mark between them.
 _KEPT_LINES: Final = 4
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
+#: Where rich begins and ends its lines of running stages; each leaves an empty line if nothing is interactive.
+_CURSOR: Final = re.compile(r"\x1b\[\?25[lh]")
 
 
 def record(root: Path, name: str, argv: Sequence[str]) -> int:
@@ -32,14 +35,22 @@ def record(root: Path, name: str, argv: Sequence[str]) -> int:
     The first line of the file is the command, as a user types it.
     """
     environ = {**os.environ, "COLUMNS": str(_COLUMNS), "FORCE_COLOR": "1", "TTY_INTERACTIVE": "0"}
-    completed = subprocess.run(argv, cwd=root, env=environ, stdout=subprocess.PIPE, text=True, check=False)
-    typed = " ".join((Path(argv[0]).name, *argv[1:]))
-    lines = [f"\x1b[1m$ {typed}\x1b[0m", *folded(completed.stdout.replace(str(root), ".").splitlines())]
+    completed = subprocess.run(
+        argv, cwd=root, env=environ, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    typed = shlex.join((Path(argv[0]).name, *argv[1:]))
+    lines = [f"\x1b[1m$ {typed}\x1b[0m", *folded(settled(completed.stdout.replace(str(root), ".")))]
     (root / _FOLDER).mkdir(exist_ok=True)
     (root / _FOLDER / f"{name}.ansi").write_text("\n".join(lines) + "\n", encoding="utf-8")
     write(root)
     print(f"{name}: exit code {completed.returncode}, {len(lines)} lines", file=sys.stderr)
     return completed.returncode
+
+
+def settled(output: str) -> list[str]:
+    """Return the lines that stay on a terminal, without those of running stages."""
+    lines = _CURSOR.sub("", output).splitlines()
+    return [line for line in lines if line.strip()] if _CURSOR.search(output) else lines
 
 
 def folded(lines: Sequence[str]) -> Iterator[str]:

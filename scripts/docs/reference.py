@@ -8,10 +8,13 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import tomllib
 import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
+
+from packaging.requirements import Requirement
 
 from aml_train.config import json_schema
 from aml_train.core import checks, comparison, events, tables
@@ -38,6 +41,7 @@ def generated(root: Path) -> dict[Path, str]:
         _FOLDER / "command-line.md": command_line(),
         _FOLDER / "events.md": events_page(),
         _FOLDER / "keys.md": keys_page(),
+        _FOLDER / "versions.md": versions_page(root),
     }
 
 
@@ -61,6 +65,31 @@ def keys_page() -> str:
         rows = list(dict.fromkeys(_rows(key, below, required=key in schema.get("required", ()))))
         sections += [f"## {key}", table(("key", "type", "meaning"), rows)]
     return page("Keys of aml-train.yml", paragraph(intro), *sections)
+
+
+def versions_page(root: Path) -> str:
+    """Return the page of required and tested versions of Python and packages."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    prefix = "Programming Language :: Python :: "
+    pythons = ", ".join(one.removeprefix(prefix) for one in project["classifiers"] if one.startswith(prefix))
+    extras = [(name, one) for name, wanted in project.get("optional-dependencies", {}).items() for one in wanted]
+    locked = "".join((root / "requirements" / name).read_text(encoding="utf-8") for name in ("dev.txt", "client.txt"))
+    rows = []
+    for extra, wanted in (*(("", one) for one in project["dependencies"]), *extras):
+        requirement = Requirement(wanted)
+        found = re.search(rf"(?im)^{re.escape(requirement.name)}==([^ ;]+)", locked)
+        name = f"{requirement.name}" + (f" (extra `{extra}`)" if extra else "")
+        rows.append((name, f"`{requirement.specifier}`", found[1] if found else ""))
+    intro = (
+        "Required is what the package accepts; tested is the version of the lock files in requirements/, with which "
+        "every change is tested. [Support and upgrades](../support.md) has engines and systems."
+    )
+    return page(
+        "Versions",
+        paragraph(intro),
+        paragraph(f"Python {project['requires-python']}, by the package's classifiers {pythons}."),
+        table(("package", "required", "tested"), rows),
+    )
 
 
 def _rows(path: str, schema: Mapping[str, Any], *, required: bool) -> Iterator[tuple[str, str, str]]:

@@ -50,7 +50,15 @@ def build_site(root: Path, output: Path) -> int:
 def _zensical(root: Path) -> list[str]:
     """Return the command that builds strictly, in an environment of the lock file."""
     uv = Path(sys.executable).with_name("uv")
-    run = [str(uv) if uv.exists() else "uv", "run", "--quiet", "--no-project", "--isolated"]
+    run = [
+        str(uv) if uv.exists() else "uv",
+        "run",
+        "--quiet",
+        "--no-project",
+        "--isolated",
+        "--python",
+        sys.executable,
+    ]
     return [*run, "--with-requirements", str(root / _REQUIREMENTS), "zensical", "build", "--clean", "--strict"]
 
 
@@ -61,14 +69,20 @@ def _environment() -> dict[str, str]:
 
 
 def expanded(settings: str, folder: Path, pages: Sequence[str]) -> str:
-    """Return the settings with the patterns of `nav` replaced by their pages."""
+    """Return the settings with the patterns of `nav` replaced by their pages.
+
+    One page takes the entry's place, several are below it, and without a page there is no entry.
+    """
 
     def entries(found: re.Match[str]) -> str:
-        matching = fnmatch.filter(pages, found[1])
+        title, pattern = found.groups()
+        matching = fnmatch.filter(pages, pattern)
+        if len(matching) < 2:
+            return f'{{ "{title}" = "{matching[0]}" }},' if matching else ""
         titled = (f'{{ "{_title(folder / page)}" = "{page}" }}' for page in matching)
-        return f"= [{', '.join(titled)}]"
+        return f'{{ "{title}" = [{", ".join(titled)}] }},'
 
-    return re.sub(r'= "([^"\n]*\*[^"\n]*)"', entries, settings)
+    return re.sub(r'\{ "([^"\n]+)" = "([^"\n]*\*[^"\n]*)" \},', entries, settings)
 
 
 def _title(page: Path) -> str:

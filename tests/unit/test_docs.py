@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from aml_train.azure.clouds import cloud_named
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")))
@@ -38,3 +41,26 @@ def test_a_decision_is_listed_in_the_architecture() -> None:
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     decisions = sorted(page.name for page in (ROOT / "docs/decisions").glob("*.md"))
     assert re.findall(r"^\| \[\d+\]\(decisions/(.+?)\)", text, re.MULTILINE) == decisions
+
+
+def test_the_custom_role_is_a_role() -> None:
+    text = (ROOT / "docs/permissions.md").read_text(encoding="utf-8")
+    (role,) = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
+    assert role["IsCustom"]
+    assert all(one.startswith("Microsoft.MachineLearningServices/") for one in role["Actions"] + role["NotActions"])
+    assert not any(one.endswith(("/*/delete", "workspaces/write")) for one in role["Actions"])
+
+
+@pytest.mark.parametrize("name", ["AzureCloud", "AzureUSGovernment", "AzureChinaCloud"])
+def test_the_network_page_has_every_cloud(name: str) -> None:
+    text = (ROOT / "docs/network.md").read_text(encoding="utf-8")
+    cloud = cloud_named(name)
+    for word in (name, cloud.authority, cloud.arm.removeprefix("https://"), cloud.federated_audience):
+        assert f"`{word}`" in text or f" {word} " in text
+
+
+def test_each_page_that_shows_a_subject_shows_both_forms() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if re.search(r"`repo:OWNER/REPO\w*:", text):
+            assert re.search(r"`repo:OWNER@\w+/REPO\w*@\w+:", text), page

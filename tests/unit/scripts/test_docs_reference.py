@@ -75,3 +75,9 @@ def test_long_foreign_output_is_folded() -> None:
         lines[-1],
     ]
     assert list(recording.folded(lines[:4])) == lines[:4]
+
+
+def test_the_lines_of_running_stages_are_gone() -> None:
+    output = "\n\x1b[?25l\x1b[?25h\n\x1b[32m✓ \x1b[0mtarget\n\n\x1b[?25l✓ push\n"
+    assert recording.settled(output) == ["\x1b[32m✓ \x1b[0mtarget", "✓ push"]
+    assert recording.settled("a\n\nb\n") == ["a", "", "b"]

@@ -63,11 +63,18 @@ def test_the_place_of_a_file() -> None:
     assert str(place(Path("CHANGELOG.md"))) == "repository/CHANGELOG.md"
 
 
-def test_a_pattern_of_the_menu_names_its_pages(repository: Path) -> None:
-    settings = 'nav = [{ "Decisions" = "decisions/*.md" }, { "Home" = "index.md" }]'
-    pages = ["decisions/0001-x.md", "index.md"]
-    shown = expanded(settings, repository / "docs", pages)
-    assert shown == 'nav = [{ "Decisions" = [{ "1. Use x" = "decisions/0001-x.md" }] }, { "Home" = "index.md" }]'
+@pytest.mark.parametrize(
+    ("pages", "shown"),
+    [
+        (["a.md", "b.md"], '{ "Some" = [{ "A" = "a.md" }, { "1. Use x" = "b.md" }] }, { "Home" = "index.md" }'),
+        (["a.md"], '{ "Some" = "a.md" }, { "Home" = "index.md" }'),
+        ([], '{ "Home" = "index.md" }'),
+    ],
+)
+def test_a_pattern_of_the_menu_names_its_pages(repository: Path, pages: list[str], shown: str) -> None:
+    (repository / "docs/b.md").write_text("# 1. Use `x`\n", encoding="utf-8")
+    settings = 'nav = [{ "Some" = "[ab]*.md" }, { "Home" = "index.md" }]'
+    assert expanded(settings, repository / "docs", pages).replace("[ ", "[") == f"nav = [{shown}]"
 
 
 def test_dead_links_are_found(tmp_path: Path) -> None:
