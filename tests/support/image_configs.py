@@ -7,7 +7,8 @@ from pathlib import Path
 from aml_train.config.sections.image import CopyConfig, ImageConfig, RunStep, SecretConfig
 from aml_train.config.sections.image_ofed import OfedConfig
 from aml_train.config.sections.image_packages import CondaConfig, PipConfig, ProtectConfig
-from aml_train.core.files import FileEntry, FileSet
+from aml_train.core.file_selection import FileEntry
+from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.inputs import BaseImage, ImageInputs
 from aml_train.image.spec import ImageSpec, plan_image

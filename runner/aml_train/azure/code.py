@@ -31,7 +31,8 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, Answer, split, trace_of
 from aml_train.core.errors import CancelledError, ServiceError
-from aml_train.core.files import FileEntry, FileSet, changed
+from aml_train.core.file_selection import FileEntry
+from aml_train.core.files import FileSet, changed
 from aml_train.core.http_client import USER_AGENT
 from aml_train.core.threads import CancelToken, in_background
 

@@ -8,133 +8,26 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
-import re
-import stat
 import tarfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, Literal, Self, cast
+from typing import IO, Final, Literal, Self, cast
 
-import pathspec
-
-from aml_train.core.boundary import boundaries, is_inside, of_the_kernel
-from aml_train.core.errors import Fault, InvalidError
-
-GIT_IGNORE_FILES: Final = (".gitignore",)
-IGNORE_FILES: Final = (".amlignore", ".gitignore")
-"""In each folder the first of these that exists counts. That ``.amlignore`` goes first is azure-ai-ml's rule
-(``azure.ai.ml._utils._asset_utils.get_ignore_file``, 1.34.1), which looks in the topmost folder only."""
-
-SECRETS: Final = (
-    ".env",
-    ".env.*",
-    "!.env.example",
-    "!.env.sample",
-    "!.env.template",
-    ".envrc",
-    "*.pem",
-    "*.key",
-    "*.pfx",
-    "*.p12",
-    "*.ppk",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ecdsa_sk",
-    "id_ed25519",
-    "id_ed25519_sk",
-    ".azure/",
-    ".aws/",
-    ".ssh/",
-    ".gnupg/",
-    ".kube/",
-    ".kaggle/",
-    ".docker/config.json",
-    ".dockercfg",
-    ".config/gcloud/",
-    ".databrickscfg",
-    ".boto",
-    ".s3cfg",
-    ".streamlit/secrets.toml",
-    ".vault-token",
-    "kaggle.json",
-    "azureauth.json",
-    "terraform.tfstate",
-    "terraform.tfstate.*",
-    ".netrc",
-    "_netrc",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".htpasswd",
+from aml_train.core.boundary import boundaries, is_inside
+from aml_train.core.errors import InvalidError
+from aml_train.core.file_selection import (
+    CACHES,
+    IGNORE_FILES,
+    SECRETS,
+    FileEntry,
+    FileId,
+    KeptOut,
+    Walker,
+    unreadable,
 )
-"""Files that are left out unless the caller says otherwise, in gitignore style."""
-
-CACHES: Final = (
-    "__pycache__/",
-    "*.py[co]",
-    ".pytest_cache/",
-    ".mypy_cache/",
-    ".ruff_cache/",
-    ".hypothesis/",
-    ".nox/",
-    ".tox/",
-    ".venv/",
-    ".ipynb_checkpoints/",
-    ".hg/",
-    ".svn/",
-    ".DS_Store",
-)
-"""Files that tools leave behind and make again; left out unless the caller says otherwise."""
-
-FileId = tuple[int, int]
-"""A file whatever its name is: its device and its inode."""
 
 _CHUNK: Final = 1 << 20
-_TEST_FILE: Final = re.compile(r"(test_.*|.*_test|conftest)\.py")
-"""File names that pytest collects (https://docs.pytest.org/en/stable/reference/reference.html#confval-python_files)."""
-
-_TEST_FOLDERS: Final = ("test", "tests")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileEntry:
-    """One file of a selection.
-
-    Attributes:
-        path: relative to the root, with ``/``.
-        executable: whether its owner may execute it.
-        size: bytes; zero for a link.
-        link: the target of a symbolic link, as it is written; None for a file.
-    """
-
-    path: str
-    executable: bool
-    size: int
-    link: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, order=True)
-class KeptOut:
-    """A test file or a folder of tests that an ignore file keeps out of a selection.
-
-    Attributes:
-        path: relative to the root; a folder ends with ``/``.
-        ignore_file: the file that says so, relative to the root.
-        line: where in it, from one.
-    """
-
-    path: str
-    ignore_file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.path} ({self.ignore_file}:{self.line})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +84,7 @@ class FileSet:
         """
         if not root.is_dir():
             raise InvalidError(f"{root} is not a folder")
-        walker = _Walker(
+        walker = Walker(
             root, tuple(patterns), tuple(ignore_files), nested, tuple(leave_out), links, within, frozenset(own)
         )
         entries = sorted(walker.walk(), key=lambda entry: entry.path.encode())
@@ -341,7 +234,7 @@ class _Reader:
         except FileNotFoundError:
             raise changed(self._path) from None
         except OSError as error:
-            raise _unreadable(self._path, error) from error
+            raise unreadable(self._path, error) from error
 
     def read(self, size: int = -1) -> bytes:
         """Return at most *size* bytes; none at the end, where the whole is checked.
@@ -353,7 +246,7 @@ class _Reader:
         try:
             data = self._file.read(wanted) if wanted else b""
         except OSError as error:
-            raise _unreadable(self._path, error) from error
+            raise unreadable(self._path, error) from error
         if len(data) < wanted:
             raise changed(self._path)
         self._hash.update(data)
@@ -380,272 +273,8 @@ def changed(path: Path) -> InvalidError:
     return InvalidError(f"{path} changed while it was read", hint=hint)
 
 
-def _unreadable(path: Path, error: OSError) -> InvalidError:
-    remedy = "make it readable, or list it in .amlignore, and for the tests in .gitignore"
-    return InvalidError([Fault(where=str(path), what=f"it cannot be read: {error.strerror}", remedy=remedy)])
-
-
 def _tar_info(name: str, mode: int, *, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
     """Return an entry whose metadata says nothing of this machine."""
     info = tarfile.TarInfo(name)
     info.type, info.mode, info.mtime, info.uid, info.gid = kind, mode, 0, 0, 0
     return info
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Rules:
-    """An ignore file's rules.
-
-    They are about paths from its own folder: without *strip*, and with *above* before them.
-
-    *file* is the ignore file, relative to the root of the selection, and *lines* the line of each rule in it.
-    """
-
-    spec: pathspec.PathSpec[Any]
-    file: str
-    lines: tuple[int, ...]
-    strip: str
-    above: str = ""
-
-
-class _Walker:
-    """One walk over a tree, with the ignore files that hold where it is."""
-
-    def __init__(
-        self,
-        root: Path,
-        patterns: tuple[str, ...],
-        ignore_files: tuple[str, ...],
-        nested: bool,
-        leave_out: tuple[str, ...],
-        links: Literal["keep", "follow"],
-        within: tuple[Path, ...],
-        own: frozenset[FileId],
-    ) -> None:
-        self.root = root
-        self.real_root = root.resolve()
-        self.wanted = _spec(patterns, git=True) if patterns else None
-        self.named = tuple(pattern.strip("/").removesuffix("/**") for pattern in patterns)
-        self.kept_out: list[KeptOut] = []
-        self.leave_out = _spec(leave_out, git=True)
-        self.ignore_files = ignore_files
-        self.nested = nested
-        self.links = links
-        self.within = within
-        self.own = own
-
-    def walk(self) -> Iterator[FileEntry]:
-        """Yield the entries in no order."""
-        yield from self._folder(self.root, "", self._rules_above() if self.nested else (), (self.real_root,))
-
-    def _rules_above(self) -> tuple[_Rules, ...]:
-        """Return the ignore files between the repository's top and the root.
-
-        None outside one.
-        """
-        folders = self.real_root.parents
-        top = next((number for number, folder in enumerate(folders) if (folder / ".git").exists()), None)
-        if top is None or (self.real_root / ".git").exists():
-            return ()
-        rules: tuple[_Rules, ...] = ()
-        for folder in reversed(folders[: top + 1]):
-            above = f"{self.real_root.relative_to(folder).as_posix()}/"
-            own = self._ignore_file(folder, lead="../" * above.count("/"))
-            if own is not None and own.spec.check_file(above).include:
-                return ()  # the root itself is ignored, and was selected all the same
-            if own is not None:
-                rules = (*rules, replace(own, above=above))
-        return rules
-
-    def _folder(
-        self, folder: Path, lead: str, rules: tuple[_Rules, ...], above: tuple[Path, ...]
-    ) -> Iterator[FileEntry]:
-        if (self.nested or not lead) and (own := self._ignore_file(folder, lead=lead)) is not None:
-            rules = (*rules, replace(own, strip=lead))
-        for item in _listed(folder):
-            path = lead + item.name
-            if item.name == ".git":
-                continue
-            follow = self.links == "follow"
-            if item.is_symlink() and follow and not self._follows(path, rules):
-                continue
-            if item.is_dir(follow_symlinks=follow):
-                if self.leave_out.check_file(path + "/").include:
-                    continue
-                if self.nested and (rule := self._ignored(path + "/", rules)) is not None:
-                    self._note_folder(path, rule)
-                    continue
-                here = Path(item.path).resolve() if item.is_symlink() else above[-1] / item.name
-                if here in above:
-                    raise self._fault(path, "its link leads back to a folder above it")
-                yield from self._folder(Path(item.path), path + "/", rules, (*above, here))
-                continue
-            if self.leave_out.check_file(path).include:
-                continue
-            if self.wanted is not None and not self.wanted.check_file(path).include:
-                continue
-            if (rule := self._ignored(path, rules)) is not None:
-                self._note_file(path, rule)
-                continue
-            if (entry := self._entry(item, path)) is not None:
-                yield entry
-
-    def _follows(self, path: str, rules: tuple[_Rules, ...]) -> bool:
-        """Return whether the link at *path* belongs to the selection.
-
-        Raises:
-            InvalidError: it does, and leads to what must not be sent.
-        """
-        names = (path, path + "/")  # whether it leads to a folder is not looked at
-        decided = [self.leave_out.check_file(name).include for name in names]
-        if any(decided) or (self.wanted is not None and not any(self.wanted.match_file(name) for name in names)):
-            return False
-        ignored = any(self._ignored(name, rules) for name in names)
-        try:
-            real = self._target(path)
-        except InvalidError:
-            if ignored:
-                return False
-            raise
-        if any(one is False for one in decided):
-            return True  # it is included by its own name, whatever that of its target
-        place = self._place(real)
-        return place is None or not any(self.leave_out.match_file(f"{place.as_posix()}{end}") for end in ("", "/"))
-
-    def _note_file(self, path: str, rule: tuple[str, int]) -> None:
-        if _TEST_FILE.fullmatch(path.rpartition("/")[2]) or path in self.named:
-            self.kept_out.append(KeptOut(path=path, ignore_file=rule[0], line=rule[1]))
-
-    def _note_folder(self, path: str, rule: tuple[str, int]) -> None:
-        """Note an ignored folder that is not entered.
-
-        One of tests by name, or of a pattern.
-        """
-        wanted = any(name == path or name.startswith(f"{path}/") for name in self.named)
-        if wanted or path.rpartition("/")[2] in _TEST_FOLDERS:
-            self.kept_out.append(KeptOut(path=f"{path}/", ignore_file=rule[0], line=rule[1]))
-
-    def _ignore_file(self, folder: Path, *, lead: str) -> _Rules | None:
-        """Return the rules of *folder*'s own ignore file, or None.
-
-        *lead* is the path to it from the root."""
-        for name in self.ignore_files:
-            file = folder / name
-            if file.is_file():
-                try:
-                    lines = file.read_text(encoding="utf-8-sig").splitlines()
-                except UnicodeDecodeError as error:
-                    raise self._fault(str(file.absolute()), "it is not UTF-8") from error
-                except OSError as error:
-                    raise _unreadable(file.absolute(), error) from error
-                # pathspec passes over empty lines.
-                numbered = [(number, line) for number, line in enumerate(lines, 1) if line and _is_pattern(line)]
-                spec = _spec([line for _, line in numbered], git=self.nested)
-                return _Rules(spec=spec, file=lead + name, lines=tuple(number for number, _ in numbered), strip="")
-        return None
-
-    @staticmethod
-    def _ignored(path: str, rules: tuple[_Rules, ...]) -> tuple[str, int] | None:
-        """Return file and line of the rule that ignores *path*.
-
-        The innermost file decides.
-        """
-        for rule in reversed(rules):
-            found = rule.spec.check_file(rule.above + path.removeprefix(rule.strip))
-            if found.include is not None:
-                return (rule.file, rule.lines[found.index or 0]) if found.include else None
-        return None
-
-    def _entry(self, item: os.DirEntry[str], path: str) -> FileEntry | None:
-        """Return the entry of a file or a kept link.
-
-        None for this process's output or a removed file.
-        """
-        try:
-            path.encode()
-        except UnicodeEncodeError as error:
-            raise self._fault(path.encode(errors="replace").decode(), "its name is not UTF-8") from error
-        if item.is_symlink() and self.links == "keep":
-            return FileEntry(path=path, executable=False, size=0, link=self._kept(path))
-        try:
-            status = item.stat()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise _unreadable(self.root / path, error) from error
-        if not stat.S_ISREG(status.st_mode):
-            raise self._fault(path, "it is a device, a socket or a pipe, not a file")
-        if (status.st_dev, status.st_ino) in self.own:
-            return None
-        return FileEntry(path=path, executable=bool(status.st_mode & stat.S_IXUSR), size=status.st_size)
-
-    def _kept(self, path: str) -> str:
-        """Return the text of the link at *path*, which must lead to a path under the root."""
-        text, real = self._resolved(path)
-        if Path(text).is_absolute() or not real.is_relative_to(self.real_root):
-            raise self._fault(path, f"it is a link to {text}, outside of {self.root}")
-        return text
-
-    def _target(self, path: str) -> Path:
-        """Return what the link at *path* leads to, which must be what may be sent."""
-        text, real = self._resolved(path)
-        copied = "copy what it leads to in its place"
-        if of_the_kernel(real):
-            raise self._fault(path, f"it is a link to {text}, which is the kernel's", copied)
-        if self.within and not is_inside(real, self.within):
-            raise self._fault(path, f"it is a link to {text}, outside of {self.within[-1]}", copied)
-        if ".git" in (self._place(real) or real).parts:
-            raise self._fault(path, f"it is a link to {text}, into git's own data", copied)
-        return real
-
-    def _place(self, real: Path) -> Path | None:
-        """Return *real* relative to the folders that links may lead to.
-
-        None without such a bound.
-        """
-        return next((real.relative_to(folder) for folder in self.within if real.is_relative_to(folder)), None)
-
-    def _resolved(self, path: str) -> tuple[str, Path]:
-        """Return the text of the link at *path*, and what it leads to."""
-        link = self.root / path
-        text = os.readlink(link)  # noqa: PTH115 - the text as it is written, not as a path
-        try:
-            return text, link.resolve(strict=True)
-        except (OSError, RuntimeError) as error:
-            raise self._fault(path, f"it is a link to {Path(text)}, which is not there") from error
-
-    def _fault(self, path: str, what: str, remedy: str = "remove it") -> InvalidError:
-        remedy = f"{remedy}, or list it in {self.ignore_files[0]}" if self.ignore_files else remedy
-        return InvalidError([Fault(where=str(self.root / path), what=what, remedy=remedy)])
-
-
-def _listed(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda item: item.name)
-    except OSError as error:
-        raise _unreadable(folder, error) from error
-
-
-def _is_pattern(line: str) -> bool:
-    """Return whether a line of an ignore file can be used.
-
-    Git skips ``[z-a]`` and ``!``.
-    """
-    try:
-        pathspec.GitIgnoreSpec.from_lines([line])
-    except (ValueError, re.error):
-        return False
-    return True
-
-
-def _spec(lines: Sequence[str], *, git: bool) -> pathspec.PathSpec[Any]:
-    """Return *lines* as rules.
-
-    Git's own, or azure-ai-ml's, where the last match decides.
-    """
-    if git:
-        return pathspec.GitIgnoreSpec.from_lines(lines)
-    # Its name until pathspec 1.0, with which azureml-core does not get along.
-    known = "gitignore" if hasattr(pathspec.patterns, "gitignore") else "gitwildmatch"
-    return pathspec.PathSpec.from_lines(known, lines)

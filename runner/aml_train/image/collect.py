@@ -14,7 +14,8 @@ from typing import Final
 from aml_train.config import CopyConfig, DockerfileConfig, ImageConfig
 from aml_train.core.boundary import boundaries
 from aml_train.core.errors import Fault, InvalidError
-from aml_train.core.files import CACHES, SECRETS, FileEntry, FileId, FileSet
+from aml_train.core.file_selection import CACHES, SECRETS, FileEntry, FileId
+from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.dockerfile.ofed import needs_os
 from aml_train.image.dockerfile.own import parse_dockerfile

@@ -10,7 +10,8 @@ from typing import Final
 
 from aml_train.config import CodeConfig
 from aml_train.core.errors import InvalidError
-from aml_train.core.files import FileEntry, FileSet
+from aml_train.core.file_selection import FileEntry
+from aml_train.core.files import FileSet
 from aml_train.core.text import size
 
 _MOST_NAMED: Final = 5

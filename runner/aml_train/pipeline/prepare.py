@@ -17,7 +17,7 @@ from aml_train.config import Config
 from aml_train.core.clock import Clock, elapsed
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Event, Listener, to_json
-from aml_train.core.files import FileId
+from aml_train.core.file_selection import FileId
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
 from aml_train.core.streams import lasting_output

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from aml_train.config import CommandJob, Config, TestsConfig
 from aml_train.core import git
-from aml_train.core.files import GIT_IGNORE_FILES, IGNORE_FILES, FileId, FileSet
+from aml_train.core.file_selection import GIT_IGNORE_FILES, IGNORE_FILES, FileId
+from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
 from aml_train.image import BaseImage, BaseResolver, ImageInputs, OsReader, collect_inputs, read_file
 from aml_train.jobs import check_code, check_links, unsent_metrics

@@ -15,7 +15,7 @@ from typing import Final
 
 from aml_train.config import Config
 from aml_train.core.boundary import repository_top
-from aml_train.core.files import FileId
+from aml_train.core.file_selection import FileId
 
 WORKFLOWS: Final = ".github"
 _STREAMS: Final = (1, 2)

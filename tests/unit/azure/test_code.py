@@ -10,7 +10,8 @@ import pytest
 from aml_train.azure import code
 from aml_train.azure.code import read_snapshot
 from aml_train.core.errors import InvalidError
-from aml_train.core.files import FileEntry, FileSet
+from aml_train.core.file_selection import FileEntry
+from aml_train.core.files import FileSet
 
 
 def test_the_hash_is_that_of_azure_ai_ml(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from aml_train.config.sections.code import CodeConfig
 from aml_train.core.errors import InvalidError
-from aml_train.core.files import FileEntry, FileSet
+from aml_train.core.file_selection import FileEntry
+from aml_train.core.files import FileSet
 from aml_train.jobs.code import check_code
 
 

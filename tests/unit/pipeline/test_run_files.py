@@ -11,7 +11,7 @@ from aml_train.config.load import load_config
 from aml_train.config.model import Config
 from aml_train.config.sections.image import DockerfileConfig
 from aml_train.core.errors import InvalidError
-from aml_train.core.files import FileId
+from aml_train.core.file_selection import FileId
 from aml_train.image.collect import collect_context, unresolved_base
 from aml_train.pipeline.resolve import Resolved, resolve
 from aml_train.pipeline.run_files import own_output

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from aml_train.config.sections.image import CopyConfig, ImageConfig, RunStep
 from aml_train.config.sections.image_packages import PipConfig
-from aml_train.core.files import FileEntry, FileSet
+from aml_train.core.file_selection import FileEntry
+from aml_train.core.files import FileSet
 from aml_train.image.dockerfile.render import quote, render_dockerfile
 from aml_train.image.inputs import ImageInputs
 from tests.support.image_configs import BASE, DIGEST, FULL, INPUTS, OFED, plan
