@@ -138,6 +138,8 @@ def run(given: dict[str, str]) -> dict[str, Any]:
     seen = wait(ml, submitted.name)
     downloads = Path(given["folder"], "downloads")
     ml.jobs.download(submitted.name, download_path=str(downloads), all=True)
+    # all=True leaves named outputs out with azure-ai-ml 1.35 (azure-sdk-for-python#48941, mended for those by name).
+    ml.jobs.download(submitted.name, download_path=str(downloads), output_name="model")
     again = ml.jobs.create_or_update(job(given, name=submitted.name, tags={"commit": "abc", "again": "yes"}))
     conflict = ""
     try:

@@ -61,6 +61,9 @@ def main(verb: str, *arguments: str) -> object:
             return None
         case "download", (name, folder):
             ml.jobs.download(name, download_path=folder, all=True)
+            # all=True leaves named outputs out with azure-ai-ml 1.35 (azure-sdk-for-python#48941, mended for those by name).
+            for output in ml.jobs.get(name).outputs.keys() - {"default"}:
+                ml.jobs.download(name, download_path=folder, output_name=output)
             return None
         case _:
             raise SystemExit(__doc__)
