@@ -33,6 +33,7 @@ def summaries(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [html.unescape(part.partition("] ⭐")[0]) for part in done.stdout.split("Summary - ")[1:]]
 
 
+@pytest.mark.full
 def test_the_examples_workflow_passes_and_a_later_step_uses_the_outputs(local: Local, digits: Path) -> None:
     done = run_act(digits, local.which, capture=True)
     assert done.returncode == 0, done.stdout

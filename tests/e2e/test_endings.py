@@ -166,6 +166,7 @@ def test_an_invalid_configuration_ends_with_2_before_anything_happens(local: Loc
     assert not ended.events
 
 
+@pytest.mark.full
 def test_the_gate_compares_with_a_model_that_was_registered_before(local: Local, digits: Path) -> None:
     config = digits / "aml-train.yml"
     text = config.read_text()

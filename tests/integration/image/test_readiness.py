@@ -174,6 +174,7 @@ def test_conflicting_packages(engine: DockerClient, make_image: MakeImage) -> No
     assert "pytest 9.0.1 requires" in found["pip-conflicts"][0].what
 
 
+@pytest.mark.full
 def test_an_import_that_fails(engine: DockerClient, make_image: MakeImage) -> None:
     image = make_image(f"{READY}RUN rm -r $(python3 -c 'import msrest; print(msrest.__path__[0])')\n")
 
