@@ -78,6 +78,7 @@ async def start_registry_fronts(
         registry_port,
         login_server=login_server,
         tokens=context.tokens,
+        roles=context.roles,
         acr=AcrInterface(
             login_server=login_server,
             storage=RegistryStorage(settings.data / "registry"),

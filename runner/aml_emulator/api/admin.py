@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 _FAULTS = "/_emulator/faults"
 _ENVIRONMENTS = "/_emulator/environments"
 _FEDERATION = "/_emulator/federated-credentials"
+_ROLES = "/_emulator/roles"
 _JOB = re.compile(r"/_emulator/jobs/([^/]+)/([a-z-]+)")
 CANCEL_SECONDS = 300.0
 """How long a reset waits for the jobs that it cancels. One takes seconds; the engine of a busy machine takes more."""
@@ -84,6 +85,9 @@ class Admin:
             ("GET", _FEDERATION): self.federation,
             ("POST", _FEDERATION): lambda: self.trust(query),
             ("DELETE", _FEDERATION): self.trust_all,
+            ("GET", _ROLES): self.roles,
+            ("POST", _ROLES): lambda: self.set_roles(query),
+            ("DELETE", _ROLES): self.reset_roles,
         }
         handler = handlers.get((method, path)) or self._provoked(method, path, query)
         if handler is None:
@@ -222,6 +226,25 @@ class Admin:
         """Forget all federated credentials."""
         self._context.federation.clear()
         return self.federation()
+
+    def roles(self) -> tuple[int, dict[str, Any]]:
+        """Return the roles of the service principal, by place."""
+        return 200, {"roles": self._context.roles.listed()}
+
+    def set_roles(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """Replace the roles at a ``place`` by ``roles``, separated by commas."""
+        names = tuple(name.strip() for name in query.get("roles", "").split(",") if name.strip())
+        try:
+            self._context.roles.set(query.get("place", ""), names)
+        except ValueError as error:
+            return 400, {"error": str(error)}
+        logger.warning("ROLES at %s are from now on: %s", query["place"], ", ".join(names) or "none")
+        return self.roles()
+
+    def reset_roles(self) -> tuple[int, dict[str, Any]]:
+        """Restore the roles of the beginning."""
+        self._context.roles.reset()
+        return self.roles()
 
     def reset(self, *, force: bool) -> tuple[int, dict[str, Any]]:
         """Delete every job, asset and blob; identity and names stay.

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api import login
-from aml_emulator.api.arm import assets, computes, dataplane, datastores, jobs, workspaces
+from aml_emulator.api.arm import assets, authorization, computes, dataplane, datastores, jobs, workspaces
 from aml_emulator.api.errors import ServiceError, error_code, resource_not_found, service_error, state_error
 from aml_emulator.api.history import artifacts
 from aml_emulator.api.history import runs as history
@@ -57,6 +57,7 @@ class App:
         self._login = Router(login.routes(context))
         modules: tuple[Iterable[Route], ...] = (
             workspaces.routes(context),
+            authorization.routes(context),
             datastores.routes(context),
             computes.routes(context, job_service),
             assets.routes(context),

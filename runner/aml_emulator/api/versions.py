@@ -82,7 +82,8 @@ def check(path: str, version: str | None) -> None:
             "MissingApiVersionParameter",
             "The api-version query parameter (?api-version=) is required for all requests.",
         )
-    own = PROVIDER in path.lower()
+    # The last provider answers: a resource may have resources of another one, such as its permissions.
+    own = PROVIDER in path.lower() and f"/providers/{path.lower().rpartition('/providers/')[2]}".startswith(PROVIDER)
     if FORM.fullmatch(version) is None or (own and version not in VERSIONS):
         known = f" The supported versions are '{','.join(reversed(VERSIONS))}'." if own else ""
         raise ServiceError(

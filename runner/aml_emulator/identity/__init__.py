@@ -6,6 +6,8 @@ from aml_emulator.identity.federation import FederatedCredential as FederatedCre
 from aml_emulator.identity.federation import Federation as Federation
 from aml_emulator.identity.identity import Identity as Identity
 from aml_emulator.identity.identity import load_or_create as load_or_create
+from aml_emulator.identity.roles import BUILT_IN as BUILT_IN
+from aml_emulator.identity.roles import Roles as Roles
 from aml_emulator.identity.tokens import LIFETIME_SECONDS as LIFETIME_SECONDS
 from aml_emulator.identity.tokens import REPOSITORY_ACTIONS as REPOSITORY_ACTIONS
 from aml_emulator.identity.tokens import Principal as Principal

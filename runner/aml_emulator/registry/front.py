@@ -19,7 +19,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
-from aml_emulator.identity import RegistryAccess, TokenError, Tokens
+from aml_emulator.identity import RegistryAccess, Roles, TokenError, Tokens
 from aml_emulator.network import (
     NO_HEAD,
     BadHeadError,
@@ -52,10 +52,14 @@ class RegistryFront:
         port: the registry's port on 127.0.0.1.
         login_server: the registry's Azure name.
         acr: answers for Azure's own interface, and knows what is locked.
+        roles: bound what the tokens of the service principal allow; None allows everything.
     """
 
-    def __init__(self, port: int, *, login_server: str, tokens: Tokens, acr: AcrInterface) -> None:
+    def __init__(
+        self, port: int, *, login_server: str, tokens: Tokens, acr: AcrInterface, roles: Roles | None = None
+    ) -> None:
         self._port = port
+        self._roles = roles or Roles()
         self._host = login_server
         self._tokens = tokens
         self._acr = acr
@@ -118,6 +122,11 @@ class RegistryFront:
                 self._verify_basic(*_user_and_password(head))
             except TokenError as error:
                 return self._challenge(head, asked, error.message, "invalid_token")
+            if not self._tokens.is_registry_admin(*_user_and_password(head)):
+                for one in asked.needed:
+                    if not one.within(self._within_roles(one)):
+                        text = f"The roles do not allow {one.text}."
+                        return self._challenge(head, asked, text, "insufficient_scope")
             return None
         if scheme.lower() != "bearer":
             return self._challenge(head, asked, "authentication required, visit https://aka.ms/acr/authorization", "")
@@ -142,6 +151,9 @@ class RegistryFront:
         """Issue an access token, for a refresh token or for user and password."""
         query = parse_qs(split_target(head.target)[1])
         posted = head.method == "POST"
+        admin = self._tokens.is_registry_admin(
+            *((form.get("username", ""), form.get("password", "")) if posted else _user_and_password(head))
+        )
         service = form.get("service") if posted else query.get("service", [""])[0]
         if service != self._host:
             raise TokenError("InvalidAuthenticationToken", f"The service must be {self._host}.")
@@ -160,9 +172,17 @@ class RegistryFront:
                 return refused(
                     400, "UNSUPPORTED", "A scope must be such as repository:NAME:pull or registry:catalog:*."
                 )
-            access.append(found)
+            access.append(found if admin else self._within_roles(found))
         # As the service does, without saying how long it lives: clients then take it for good for a minute.
         return 200, {"access_token": self._tokens.issue_registry_access(access)}, {}
+
+    def _within_roles(self, access: RegistryAccess) -> RegistryAccess:
+        """Return what the service principal's roles leave of *access* to a repository."""
+        allowed = self._roles.registry_actions()
+        if access.kind != "repository" or "*" in allowed:
+            return access
+        actions = allowed if "*" in access.actions else access.actions & allowed
+        return RegistryAccess(kind=access.kind, name=access.name, actions=actions)
 
     def _verify_basic(self, user: str, password: str) -> None:
         """Return if user and password are right; raise TokenError otherwise.

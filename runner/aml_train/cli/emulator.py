@@ -233,6 +233,40 @@ def fault_clear(number: int | None) -> None:
     click.echo(f"{removed} removed")
 
 
+@emulator.group()
+def role() -> None:
+    """Change the roles of the identity that signs in.
+
+    \b
+    aml-train emulator role set registry AcrPull      it may pull from the registry, and not push
+    aml-train emulator role set workspace Reader      its permissions in the workspace are those of Reader
+
+    They decide what the permissions interface answers, and what the registry's tokens allow. A place is `subscription`,
+    `workspace`, `registry` or `storage`.
+    """
+
+
+@role.command("set")
+@click.argument("place")
+@click.argument("roles", nargs=-1)
+def role_set(place: str, roles: tuple[str, ...]) -> None:
+    """Replace the roles at PLACE by ROLES, such as AcrPull; without ROLES by none."""
+    found = _request("roles", {"place": place, "roles": ",".join(roles)}, method="POST")
+    click.echo(json.dumps(found["roles"], indent=2))
+
+
+@role.command("list")
+def role_list() -> None:
+    """Print the roles by place, as JSON."""
+    click.echo(json.dumps(_request("roles")["roles"], indent=2))
+
+
+@role.command("clear")
+def role_clear() -> None:
+    """Restore the roles of the beginning: everything is allowed."""
+    click.echo(json.dumps(_request("roles", method="DELETE")["roles"], indent=2))
+
+
 @emulator.group("job")
 def job() -> None:
     """Preempt or fail a job, or change the state that it shows.

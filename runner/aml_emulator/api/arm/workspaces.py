@@ -39,6 +39,7 @@ def routes(context: Context) -> Sequence[Route]:
         Route(method="GET", path="/discovery", handler=workspaces.discovery, open=True),
         Route(method="GET", path="/discovery/workspaces/{id}", handler=workspaces.discovery, open=True),
         Route(method="GET", path="/subscriptions", handler=workspaces.subscriptions),
+        Route(method="GET", path="/subscriptions/{sub}", handler=workspaces.subscription),
         Route(
             method="GET",
             path="/subscriptions/{sub}/providers/Microsoft.MachineLearningServices",
@@ -108,19 +109,19 @@ class Workspaces:
 
     def subscriptions(self, call: Call) -> dict[str, Any]:
         """Return the subscriptions: one."""
+        return {"value": [self.subscription(call)]}
+
+    def subscription(self, call: Call) -> dict[str, Any]:
+        """Return the subscription."""
         del call
         identity = self._context.identity
         return {
-            "value": [
-                {
-                    "id": f"/subscriptions/{identity.subscription_id}",
-                    "subscriptionId": identity.subscription_id,
-                    "displayName": "The local AzureML",
-                    "state": "Enabled",
-                    "tenantId": identity.tenant_id,
-                    "subscriptionPolicies": {},
-                }
-            ]
+            "id": f"/subscriptions/{identity.subscription_id}",
+            "subscriptionId": identity.subscription_id,
+            "displayName": "The local AzureML",
+            "state": "Enabled",
+            "tenantId": identity.tenant_id,
+            "subscriptionPolicies": {},
         }
 
     def provider(self, call: Call) -> dict[str, Any]:

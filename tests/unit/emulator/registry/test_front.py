@@ -9,7 +9,13 @@ from urllib.parse import urlencode
 
 import pytest
 
-from aml_emulator.identity.tokens import REGISTRY_ACCESS_SECONDS, REGISTRY_REFRESH_SECONDS, RegistryAccess, Tokens
+from aml_emulator.identity.tokens import (
+    REGISTRY_ACCESS_SECONDS,
+    REGISTRY_REFRESH_SECONDS,
+    RegistryAccess,
+    Tokens,
+    decode_token,
+)
 from aml_emulator.network.proxy import BadHeadError, Head
 from aml_emulator.registry.acr import AcrInterface, Answer, Locks
 from aml_emulator.registry.front import TOKEN_USER, RegistryFront
@@ -227,3 +233,29 @@ def test_a_target_that_is_none_breaks_nothing(front: RegistryFront, target: str)
 def test_a_target_that_cannot_be_read_is_no_request() -> None:
     with pytest.raises(BadHeadError):
         read_request("GET", "http://[")
+
+
+@pytest.mark.parametrize(
+    ("roles", "scope", "actions", "may_push"),
+    [
+        (("AcrPull",), "pull,push,delete", ["pull"], False),
+        (("AcrPush",), "pull,push,delete", ["pull", "push"], True),
+        (("AcrPush", "AcrDelete"), "pull,push,delete", ["delete", "pull", "push"], True),
+        ((), "pull,push", [], False),
+        (("AcrPull",), "*", ["metadata_read", "pull"], False),
+    ],
+)
+def test_roles_bound_the_tokens_of_the_service_principal(
+    front: RegistryFront, tokens: Tokens, roles: tuple[str, ...], scope: str, actions: list[str], may_push: bool
+) -> None:
+    front._roles.set("registry", roles)
+    refresh = tokens.issue_registry_refresh()
+    form = {"grant_type": "refresh_token", "service": HOST, "scope": f"repository:a/b:{scope}"}
+    status, value, _ = _post(front, "/oauth2/token", refresh_token=refresh, **form)
+    assert status == 200
+    (granted,) = decode_token(value["access_token"])[1]["access"]
+    assert granted["actions"] == actions
+    push = _head("PUT", "/v2/a/b/manifests/x", _basic(TOKEN_USER, refresh))
+    assert (front.answer(push) is None) is may_push
+    # The admin user is no identity, and has no roles.
+    assert front.answer(_head("PUT", "/v2/a/b/manifests/x", _basic(*tokens.registry_admin))) is None
