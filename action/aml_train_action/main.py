@@ -95,6 +95,9 @@ def _command(session: Session) -> None:
     for notice in inputs.notices:
         session.annotate("notice", notice)
     with library_logs(session.channel) if inputs.log_level == "debug" else contextlib.nullcontext():
+        if inputs.command == "doctor":
+            _diagnose(session, inputs)
+            return
         invocation = _read_configuration(session, inputs)
         match inputs.command:
             case "validate":
@@ -105,6 +108,13 @@ def _command(session: Session) -> None:
                 _promote(invocation)
             case "run" | "attach":
                 _run(invocation)
+
+
+def _diagnose(session: Session, inputs: Inputs) -> None:
+    """Check what a run needs; a configuration with faults is one of the results."""
+    from aml_train_action.diagnosing import diagnose
+
+    diagnose(session, inputs)
 
 
 def _read_configuration(session: Session, inputs: Inputs) -> Invocation:

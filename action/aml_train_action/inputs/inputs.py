@@ -22,7 +22,7 @@ from aml_train_action.inputs.promotion import PromotionInputs, read_promotion
 if TYPE_CHECKING:
     from aml_train.config import Config
 
-Command = Literal["run", "attach", "validate", "plan", "promote", "rollback"]
+Command = Literal["run", "attach", "validate", "plan", "doctor", "promote", "rollback"]
 OnCancel = Literal["cancel", "detach"]
 
 #: Name → default of every input of action.yml, except those of former actions.

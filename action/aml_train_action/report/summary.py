@@ -31,6 +31,7 @@ _SIGNS: Final = {
     "submitted": "🕓",
     "valid": "✅",
     "planned": "📋",
+    "checked": "✅",
     "promoted": "✅",
     "rolled-back": "↩️",
     "unchanged": "✅",

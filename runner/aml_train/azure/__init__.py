@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from aml_train.azure.clouds import cloud_named as cloud_named
     from aml_train.azure.compute import ensure_cluster as ensure_cluster
     from aml_train.azure.credentials import Assertion as Assertion
+    from aml_train.azure.doctor.checks import azure_checks as azure_checks
+    from aml_train.azure.doctor.probe import Wanted as Wanted
     from aml_train.azure.http import HttpWay as HttpWay
     from aml_train.azure.http import WorkspaceId as WorkspaceId
     from aml_train.azure.models import AzureCatalogue as AzureCatalogue
@@ -67,6 +69,8 @@ _MODULES = {
     "read_job": "browse",
     "cloud_named": "clouds",
     "ensure_cluster": "compute",
+    "azure_checks": "doctor.checks",
+    "Wanted": "doctor.probe",
     "WorkspaceId": "http",
     "AzureCatalogue": "models",
     "azure_names": "names",

@@ -5,15 +5,16 @@ configuration nor passed on a command line."""
 
 from __future__ import annotations
 
-import fnmatch
 import functools
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import requests
 
+from aml_train.azure.roles import Permission, allows, assignment, permission_of
 from aml_train.azure.sign_in import Fetched, SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
@@ -222,15 +223,22 @@ def logins_by_identity(
     """
 
     def login(registry: str) -> Login | None:
-        from aml_train.image import docker_login, is_acr, registry_route
+        from aml_train.image import docker_login, is_acr
 
         if not is_acr(registry) or docker_login(registry, outer) is not None:
             return None
-        _, verify, proxies = registry_route(registry, outer)
-        session = _session(verify, proxies)
+        session = http_session(registry, outer)
         return AcrLogin(registry, lambda: sign_in().token(scope), session=session, fetched=fetched)
 
     return functools.cache(login)
+
+
+def http_session(host: str, environ: Mapping[str, str]) -> requests.Session:
+    """Return a session for a registry, with the proxies and CAs of *environ*."""
+    from aml_train.image import registry_route
+
+    _, verify, proxies = registry_route(host, environ)
+    return _session(verify, proxies)
 
 
 def _session(verify: bool | str, proxies: Mapping[str, str]) -> requests.Session:
@@ -266,10 +274,25 @@ def _with_identity(
     return login
 
 
-def pull_doubt(rest: AzureRest, host: str, compute: str | None) -> Notice | None:
+@dataclass(frozen=True, kw_only=True)
+class PullDoubt:
+    """A doubt whether the compute may pull.
+
+    *command* assigns the missing role; it is empty if nothing is known to be missing.
+    """
+
+    reason: str
+    command: str = ""
+
+    def notice(self) -> Notice:
+        """Return it as a run's notice: a warning if a role is missing."""
+        return Notice(text=f"{self.reason} {self.command}".rstrip(), level="warning" if self.command else "info")
+
+
+def pull_doubt(rest: AzureRest, host: str, compute: str | None) -> PullDoubt | None:
     """Return a doubt about the compute's right to pull from *host*, or None.
 
-    A warning where no role gives it; information where it cannot be known, for few identities may read role assignments.
+    With a command if no role gives it; without where it cannot be known, for few identities may read role assignments.
     AzureML pulls with the identity of the compute, else with that of the workspace, or with the admin user of the workspace's own
     registry (https://learn.microsoft.com/azure/machine-learning/how-to-identity-based-service-authentication).
 
@@ -279,10 +302,10 @@ def pull_doubt(rest: AzureRest, host: str, compute: str | None) -> Notice | None
         compute: the compute's name; None for a serverless job, which runs as the user or the workspace.
     """
     try:
-        registry = _registry(rest, host)
+        registry = find_registry(rest, host)
         if registry is None:
-            return Notice(
-                text=f"Whether {compute or 'the job'} may pull from {host} is not known: no such registry is to be seen."
+            return PullDoubt(
+                reason=f"Whether {compute or 'the job'} may pull from {host} is not known: no such registry is to be seen."
             )
         who, principals = _principals(rest, compute)
         own = (rest.describe().optional_text("containerRegistry") or "").lower() == registry.text("id").lower()
@@ -291,22 +314,18 @@ def pull_doubt(rest: AzureRest, host: str, compute: str | None) -> Notice | None
         if any(_may_pull(rest, registry.text("id"), principal) for principal in principals):
             return None
     except ServiceError as error:
-        return Notice(text=f"Whether {compute or 'the job'} may pull from {host} is not known: {error.message}")
+        return PullDoubt(reason=f"Whether {compute or 'the job'} may pull from {host} is not known: {error.message}")
     if not principals:
-        return Notice(
-            text=f"Whether {compute or 'the job'} may pull from {host} is not known: the {who} has no identity."
+        return PullDoubt(
+            reason=f"Whether {compute or 'the job'} may pull from {host} is not known: the {who} has no identity."
         )
-    assign = (
-        f"az role assignment create --assignee-object-id {principals[0]} --assignee-principal-type ServicePrincipal "
-        f"--role AcrPull --scope {registry.text('id')}"
-    )
-    return Notice(
-        text=f"The {who}'s identity has no role that lets it pull from {host}: the job would fail before it starts. {assign}",
-        level="warning",
+    return PullDoubt(
+        reason=f"The {who}'s identity has no role that lets it pull from {host}: the job would fail before it starts.",
+        command=assignment("AcrPull", registry.text("id"), principals[0]),
     )
 
 
-def _registry(rest: AzureRest, host: str) -> Answer | None:
+def find_registry(rest: AzureRest, host: str) -> Answer | None:
     """Return the registry's resource: the workspace's, or the subscription's."""
     what = f"Looking for the registry {host}"
     params = {"api-version": _REGISTRY_API}
@@ -343,29 +362,18 @@ def _may_pull(rest: AzureRest, registry: str, principal: str) -> bool:
     what = f"Reading the roles of {principal}"
     address = f"{rest.cloud.arm}{registry}/providers/Microsoft.Authorization/roleAssignments"
     params = {"api-version": _ROLES_API, "$filter": f"assignedTo('{principal}')"}
-    for assignment in rest.items(address, what, params=params):
-        scope = assignment.text("properties.scope")
+    for assigned in rest.items(address, what, params=params):
+        scope = assigned.text("properties.scope")
         if not f"{registry}/".lower().startswith(scope.rstrip("/").lower() + "/"):
             continue  # of something below the registry
-        address = f"{rest.cloud.arm}{assignment.text('properties.roleDefinitionId')}"
+        address = f"{rest.cloud.arm}{assigned.text('properties.roleDefinitionId')}"
         role = rest.read(address, what, params={"api-version": _ROLES_API})
         permissions = role.each("properties.permissions") if role is not None else ()
-        if any(grants_pull(_actions(permission)) for permission in permissions):
+        if any(grants_pull(permission_of(permission)) for permission in permissions):
             return True
     return False
 
 
-def _actions(permission: Answer) -> dict[str, list[str]]:
-    return {key: permission.list_of_texts(key) for key in ("actions", "notActions", "dataActions", "notDataActions")}
-
-
-def grants_pull(permission: Mapping[str, Sequence[str]]) -> bool:
+def grants_pull(permission: Permission) -> bool:
     """Return whether one of a role's permissions lets it pull. Pure."""
-
-    def allowed(action: str, given: str, taken: str) -> bool:
-        def among(key: str) -> bool:
-            return any(fnmatch.fnmatchcase(action.lower(), one.lower()) for one in permission.get(key) or ())
-
-        return among(given) and not among(taken)
-
-    return allowed(_PULL[0], "actions", "notActions") or allowed(_PULL[1], "dataActions", "notDataActions")
+    return allows(permission, _PULL[0]) or allows(permission, _PULL[1], data=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +37,9 @@ _TAIL: Final = re.compile(r"\s*(?:Trace ID|Correlation ID|Timestamp):.*", re.DOT
 _AROUND: Final = re.compile(r"Microsoft Entra ID error '\(\w+\) (?P<said>.*?)'?\s*", re.DOTALL)
 _JWT: Final = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]*")
 _LONGEST: Final = 600
+#: A federated credential's name: https://learn.microsoft.com/graph/api/resources/federatedidentitycredential.
+_LONGEST_NAME: Final = 120
+_NOT_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST_READ: Final = 8000
 
 _REMEDIES: Final[Mapping[str, str]] = {
@@ -64,23 +68,35 @@ def reason(message: str) -> str:
     return " ".join(_JWT.sub("(token)", said).split())[:_LONGEST] or "no reason was given"
 
 
-def remedy(message: str, claims: Mapping[str, Any] | None = None, otherwise: str | None = None) -> str:
+def remedy(
+    message: str,
+    claims: Mapping[str, Any] | None = None,
+    otherwise: str | None = None,
+    client: str = "CLIENT_ID",
+) -> str:
     """Return what to do after Azure refused with *message*.
 
     Args:
         message: what Azure said.
         claims: of the assertion that was sent, if one was.
         otherwise: the remedy for a message without a known code; None for a general one.
+        client: the application that signs in.
     """
     found = _CODE.search(message)
     code = found[1] if found else ""
     if claims is not None and code in _UNTRUSTED:
-        return trust(claims)
+        return trust(claims, client)
     general = otherwise or "Check the client id, the tenant id, and that the credential has not expired."
     return _REMEDIES.get(code, general)
 
 
-def trust(claims: Mapping[str, Any]) -> str:
+def is_untrusted(message: str) -> bool:
+    """Return whether Azure refused because no federated credential fits the assertion."""
+    found = _CODE.search(message)
+    return found is not None and found[1] in _UNTRUSTED
+
+
+def trust(claims: Mapping[str, Any], client: str) -> str:
     """Return the trust that Azure needs for an assertion with *claims*."""
     issuer, subject, audience = (_text(claims.get(name)) for name in ("iss", "sub", "aud"))
     lines = [
@@ -94,8 +110,21 @@ def trust(claims: Mapping[str, Any]) -> str:
         lines.append(
             f"(the run is of {', '.join(where)}; the subject changes with branch, tag, pull request and environment)"
         )
-    lines.append("docs/azure.md has the command.")
-    return "\n".join(lines)
+    return "\n".join([*lines, credential_command(claims, client)])
+
+
+def credential_command(claims: Mapping[str, Any], client: str) -> str:
+    """Return the command that makes an application trust a token with *claims*."""
+    subject, audience = str(claims.get("sub") or ""), claims.get("aud")
+    audiences = [str(one) for one in audience] if isinstance(audience, list) else [str(audience or "")]
+    parameters = {
+        "name": _NOT_NAME.sub("-", clean(subject).removeprefix("repo:")).strip("-")[:_LONGEST_NAME] or "github",
+        "issuer": str(claims.get("iss") or ""),
+        "subject": subject,
+        "audiences": audiences,
+    }
+    text = shlex.quote(json.dumps(parameters))
+    return f"az ad app federated-credential create --id {shlex.quote(client)} --parameters {text}"
 
 
 def _text(value: object) -> str:
@@ -130,6 +159,7 @@ class SignIn:
         fetched: receives each access token that is new.
         again: makes another *inner*, which keeps no token yet; None where there is nothing to forget.
         otherwise: the remedy after a refusal without a known code.
+        client: the application that signs in, for the remedy of an assertion that is not trusted.
     """
 
     def __init__(
@@ -141,12 +171,14 @@ class SignIn:
         fetched: Fetched = lambda _token: None,
         again: Callable[[], TokenCredential] | None = None,
         otherwise: str | None = None,
+        client: str = "CLIENT_ID",
     ) -> None:
         self._inner = inner
         self._again = again
         self._claims = claims
         self._fetched = fetched
         self._otherwise = otherwise
+        self._client = client
         self._known: dict[tuple[str, ...], str] = {}
         self.way = way
         self.title = WAYS[way]
@@ -182,7 +214,7 @@ class SignIn:
                 raise self._outage(message) from error
             raise ServiceError(
                 f"Sign-in to Azure failed, with {self.title}: {reason(message)}",
-                hint=remedy(message, self._claims(), self._otherwise),
+                hint=remedy(message, self._claims(), self._otherwise, self._client),
             ) from None
         except AzureError as error:
             raise self._outage(str(error.message)) from error
@@ -277,4 +309,5 @@ def sign_in_to_azure(
         fetched=fetched,
         again=make,
         otherwise=remedy_of(way, environment),
+        client=environment.get("AZURE_CLIENT_ID") or "CLIENT_ID",
     )

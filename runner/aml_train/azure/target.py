@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from aml_train.azure.acr import location_of, password_of, pull_doubt
+from aml_train.azure.acr import PullDoubt, location_of, password_of, pull_doubt
 from aml_train.azure.clouds import Cloud, cloud_named
 from aml_train.azure.credentials import Assertion
 from aml_train.azure.http import WorkspaceId
@@ -99,7 +99,7 @@ class AzureTarget:
             fetched=self.fetched,
         )
 
-    def _doubts(self, host: str) -> Future[Notice | None] | None:
+    def _doubts(self, host: str) -> Future[PullDoubt | None] | None:
         """Begin to check whether the compute may pull from *host*, while a build runs."""
         from aml_train.image import is_acr
 
@@ -108,15 +108,15 @@ class AzureTarget:
         rest = AzureRest(self.rest.workspace, self.sign_in, self.rest.cloud)  # with separate connections
         return in_background(lambda: pull_doubt(rest, host, self.compute), "pull-preflight")
 
-    def _report(self, doubts: Future[Notice | None] | None) -> None:
+    def _report(self, doubts: Future[PullDoubt | None] | None) -> None:
         try:
-            notice = doubts.result(_DOUBT_SECONDS) if doubts is not None else None
+            doubt = doubts.result(_DOUBT_SECONDS) if doubts is not None else None
         except TimeoutError:
-            notice = Notice(
-                text="Whether the compute may pull from the registry is not known: Azure does not answer."
+            doubt = PullDoubt(
+                reason="Whether the compute may pull from the registry is not known: Azure does not answer."
             )
-        if notice is not None:
-            self.listener(notice)
+        if doubt is not None:
+            self.listener(doubt.notice())
 
 
 def open_azure(

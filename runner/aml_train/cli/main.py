@@ -13,6 +13,7 @@ from aml_train.core.version import __version__
 #: Each command's module, in the order of the help.
 _COMMANDS: Final[Mapping[str, str]] = {
     "init": "init",
+    "doctor": "doctor",
     "validate": "run",
     "plan": "run",
     "run": "run",
@@ -64,6 +65,7 @@ def cli() -> None:
 
     \b
     aml-train init                  write a first aml-train.yml for this repository
+    aml-train doctor                check everything that a run needs; change nothing
     aml-train run                   build, test, submit, follow, gate, register
     aml-train run --target azure    the same in an AzureML workspace
     aml-train jobs logs -f JOB      follow a job's log

@@ -9,6 +9,7 @@ from aml_train.core.lazy import lazily
 if TYPE_CHECKING:
     from aml_train.image.base import BaseImages as BaseImages
     from aml_train.image.base import docker_login as docker_login
+    from aml_train.image.base import docker_registries as docker_registries
     from aml_train.image.base import registry_route as registry_route
     from aml_train.image.build.build import build_folder as build_folder
     from aml_train.image.build.build import write_context as write_context
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from aml_train.image.collect import collect_inputs as collect_inputs
     from aml_train.image.collect import read_file as read_file
     from aml_train.image.collect import unresolved_base as unresolved_base
+    from aml_train.image.disk import room_here as room_here
     from aml_train.image.ensure import build_and_probe as build_and_probe
     from aml_train.image.ensure import ensure_image as ensure_image
     from aml_train.image.ensure import find_image as find_image
@@ -54,9 +56,11 @@ if TYPE_CHECKING:
 _MODULES = {
     "BaseImages": "base",
     "docker_login": "base",
+    "docker_registries": "base",
     "registry_route": "base",
     "build_folder": "build.build",
     "write_context": "build.build",
+    "room_here": "disk",
     "SECRET_PATH_VARIABLE": "build_secrets",
     "WORKSPACE_VARIABLE": "build_secrets",
     "secret_access": "build_secrets",

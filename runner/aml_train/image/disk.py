@@ -226,12 +226,20 @@ class Room:
 def find_room(engine: DockerClient, environ: Mapping[str, str]) -> Room:
     """Return what is free under the engine's data root.
 
-    The engine does not report it. The system reports it for a local engine's folder; from inside one of its containers the file
-    system of that container is the same one; elsewhere a container of an existing image reports it.
+    The engine does not report it. See :func:`room_here`; elsewhere a container of an existing image reports it.
 
     Args:
         engine: the engine.
         environ: where ``DOCKER_HOST`` may say that it is elsewhere.
+    """
+    return room_here(engine, environ) or _ask_container(engine, _store(engine.info()))
+
+
+def room_here(engine: DockerClient, environ: Mapping[str, str]) -> Room | None:
+    """Return what is free as far as it is known without a container; None elsewhere.
+
+    The system reports it for a local engine's folder; from inside one of its containers the file system of that container is
+    the same one.
     """
     info = engine.info()
     path = _store(info)
@@ -244,7 +252,7 @@ def find_room(engine: DockerClient, environ: Mapping[str, str]) -> Room:
             return Room(path=path, free=free, how="the file system says")
     elif in_container() and upper_folder(_mounts()).startswith(f"{info['DockerRootDir']}/"):
         return Room(path=path, free=_free("/"), how="this container's file system says")
-    return _ask_container(engine, path)
+    return None
 
 
 def _store(info: Mapping[str, Any]) -> str:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from aml_train.pipeline.compare import Project as Project
     from aml_train.pipeline.compare import find_side as find_side
     from aml_train.pipeline.compare import parse_reference as parse_reference
+    from aml_train.pipeline.doctor.diagnose import DoctorProject as DoctorProject
+    from aml_train.pipeline.doctor.diagnose import diagnose as diagnose
     from aml_train.pipeline.plan import for_job as for_job
     from aml_train.pipeline.plan import origin_of as origin_of
     from aml_train.pipeline.plan import render_plan as render_plan
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from aml_train.pipeline.target import open_workspace as open_workspace
 
 _MODULES = {
+    "DoctorProject": "doctor.diagnose",
+    "diagnose": "doctor.diagnose",
     "for_job": "plan",
     "origin_of": "plan",
     "render_plan": "plan",

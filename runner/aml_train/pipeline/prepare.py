@@ -135,12 +135,12 @@ def _lookup(config: Config, host: Host, remark: Callable[[str], object]) -> Base
         environ=host.environ,
         where=image.where if image else "image.base",
         pull=image.pull if image else "check",
-        logins=_logins(config, host),
+        logins=registry_logins(config, host),
         remark=remark,
     )
 
 
-def _logins(config: Config, host: Host) -> Callable[[str], Login | None]:
+def registry_logins(config: Config, host: Host) -> Callable[[str], Login | None]:
     """Return a function from a registry to credentials of the target's identity."""
     if config.target.kind != "azure":
         return lambda _registry: None

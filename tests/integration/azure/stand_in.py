@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,7 +23,14 @@ REPOSITORY = "octo/digits"
 CLIENT_SECONDS = 900
 
 
-def assertion(audience: str, *, lifetime: float = 300.0, number: int = 0, now: float | None = None) -> str:
+def assertion(
+    audience: str,
+    *,
+    lifetime: float = 300.0,
+    number: int = 0,
+    now: float | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> str:
     """Return a token as GitHub would issue it at *now*; its signature is nonsense."""
     now = time.time() if now is None else now
     claims = {
@@ -36,6 +43,7 @@ def assertion(audience: str, *, lifetime: float = 300.0, number: int = 0, now: f
         "iat": int(now),
         "nbf": int(now),
         "exp": int(now) + lifetime,
+        **(extra or {}),
     }
     parts = ({"alg": "RS256", "typ": "JWT"}, claims)
     encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
@@ -49,6 +57,7 @@ class GitHub:
     status: int = 200
     lifetime: float = 300.0
     clock: Callable[[], float] = time.time
+    claims: dict[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     issued: list[str] = field(default_factory=list)
     port: int = 0
@@ -58,7 +67,9 @@ class GitHub:
         self.asked.append(audience)
         if self.status != 200 or authorization != f"Bearer {REQUEST_TOKEN}":
             return (self.status if self.status != 200 else 401), {"message": "no"}
-        token = assertion(audience, lifetime=self.lifetime, number=len(self.asked), now=self.clock())
+        token = assertion(
+            audience, lifetime=self.lifetime, number=len(self.asked), now=self.clock(), extra=self.claims
+        )
         self.issued.append(token)
         return 200, {"value": token}
 

@@ -115,7 +115,8 @@ def asked(
         return answered(answer)
 
     monkeypatch.setattr(AzureRest, "read", read)
-    return pull_doubt(AzureRest(WORKSPACE, identity()), host, compute)
+    found = pull_doubt(AzureRest(WORKSPACE, identity()), host, compute)
+    return None if found is None else found.notice()
 
 
 def world(**changes: Any) -> dict[str, Any]:

@@ -54,6 +54,10 @@ def test_a_reason_can_be_written_to_any_terminal() -> None:
         ("AADSTS70021: No matching federated identity", "audience: api://AzureADTokenExchange"),
         ("AADSTS700211: No matching issuer", "issuer:   https://token.actions.githubusercontent.com"),
         ("AADSTS700213: x", "repository octo/digits, environment prod"),
+        (
+            "AADSTS700213: x",
+            'az ad app federated-credential create --id CLIENT_ID --parameters \'{"name": "octo-digits-environment-prod"',
+        ),
         ("something else", "Check the client id, the tenant id"),
     ],
 )

@@ -1,0 +1,1 @@
+"""Checks of a workspace in Azure: identity, roles, compute, registry, network."""

@@ -1,0 +1,231 @@
+"""The requests that the checks of a workspace share; all of them only read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import requests
+
+from aml_train.azure.clouds import Cloud
+from aml_train.azure.credentials import Assertion
+from aml_train.azure.http import WorkspaceId, read_answer
+from aml_train.azure.roles import Permission, permission_of
+from aml_train.azure.sign_in import Fetched, SignIn, sign_in_to_azure
+from aml_train.azure.workspace import AzureRest
+from aml_train.config import TargetConfig
+from aml_train.core.answers import MOST_PAGES, Answer, Pages, UndecodableError, decode, is_within
+from aml_train.core.errors import ServiceError
+
+ML: Final = "2024-10-01-preview"
+ATTEMPTS: Final = 2
+#: https://learn.microsoft.com/rest/api/authorization/permissions/list-for-resource: the permissions that the caller has.
+_PERMISSIONS: Final = "2022-04-01"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The parts of a configuration that matter in Azure.
+
+    Attributes:
+        target: the target.
+        workspace: its workspace.
+        compute: what the job runs on, in the job's words; None for a serverless job.
+        size: the VM size of a serverless job.
+        nodes: how many nodes the job needs.
+        repository: the image's repository in the registry; None if no image is built.
+    """
+
+    target: TargetConfig
+    workspace: WorkspaceId
+    compute: str | None
+    size: str | None = None
+    nodes: int = 1
+    repository: str | None = None
+
+    @property
+    def serverless(self) -> bool:
+        """Whether AzureML chooses the nodes."""
+        name = (self.compute or "").removeprefix("azureml:")
+        return name == "serverless" or (not name and self.size is not None)
+
+    @property
+    def compute_name(self) -> str | None:
+        """The compute's name, if it is one of the workspace."""
+        name = (self.compute or "").removeprefix("azureml:")
+        return name if name and "/" not in name and name != "serverless" else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """An answer of Azure Resource Manager, success or not."""
+
+    status: int
+    code: str
+    message: str
+    answer: Answer | None = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+
+    @property
+    def found(self) -> Answer:
+        """The answer of a success."""
+        if self.answer is None:  # pragma: no cover - callers look at the status first
+            raise ServiceError(f"{self.status}: {self.message}")
+        return self.answer
+
+
+class Probe:
+    """Signs in once and reads; the checks fill in what later ones need.
+
+    Args:
+        wanted: what is looked for.
+        cloud: where.
+        environ: the process's environment.
+        assertion: fetches federated assertions; None if the caller cannot.
+        fetched: receives each token.
+    """
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        cloud: Cloud,
+        *,
+        environ: Mapping[str, str],
+        assertion: Assertion | None,
+        fetched: Fetched,
+    ) -> None:
+        self.wanted = wanted
+        self.cloud = cloud
+        self.environ = environ
+        self.assertion = assertion
+        self.fetched = fetched
+        #: Of the token for Azure Resource Manager: who signed in, and in which tenant.
+        self.claims: Mapping[str, Any] = {}
+        self.resource: Answer | None = None
+        self.registry_host = ""
+        self.registry_id = ""
+        self._lock = threading.Lock()
+        self._sign_in: SignIn | None = None
+        self._rest: AzureRest | None = None
+
+    def sign_in(self) -> SignIn:
+        """Return the identity.
+
+        Raises:
+            ServiceError: there is nothing to sign in with.
+            InvalidError: the choice is unknown or ambiguous.
+        """
+        with self._lock:
+            if self._sign_in is None:
+                self._sign_in = sign_in_to_azure(
+                    self.environ,
+                    cloud=self.cloud,
+                    assertion=self.assertion,
+                    fetched=self.fetched,
+                    named=self.wanted.target.sign_in,
+                    subscription=self.wanted.workspace.subscription_id,
+                )
+            return self._sign_in
+
+    def rest(self) -> AzureRest:
+        """Return the workspace over REST."""
+        identity = self.sign_in()
+        with self._lock:
+            if self._rest is None:
+                self._rest = AzureRest(self.wanted.workspace, identity, self.cloud)
+            return self._rest
+
+    def get(self, path: str, what: str, version: str, **query: str) -> Reply:
+        """GET *path* of Azure Resource Manager.
+
+        Raises:
+            ServiceError: no answer, a transient failure, or a success that is no JSON.
+        """
+        if not path.startswith("/"):
+            raise ServiceError(
+                f"{what}: {path!r} is no resource id."
+            )  # else it would name another host, for our token
+        url = f"{self.cloud.arm}{path}"
+        response = self.rest().call("GET", url, what, params={"api-version": version, **query}, attempts=ATTEMPTS)
+        if response.ok:
+            answer = read_answer(response, what)
+            return Reply(status=response.status_code, code="", message="", answer=answer, headers=response.headers)
+        code, message = _error_of(response)
+        return Reply(status=response.status_code, code=code, message=message, answer=None, headers=response.headers)
+
+    def items(self, reply: Reply, what: str) -> Iterator[Answer]:
+        """Yield the items of a list, of all its pages; none of a refusal.
+
+        Raises:
+            ServiceError: a later page is refused, at another host, or one too many.
+        """
+        found = reply.answer
+        pages = Pages(found.fail, MOST_PAGES) if found is not None else None
+        while found is not None and pages is not None:
+            yield from found.each("value")
+            link = found.optional_text("nextLink")
+            if not link:
+                return
+            if not is_within(link, self.cloud.arm):
+                raise found.fail("names a next page that is not at the same host")
+            found = self.rest().read(pages.follow(link), what, attempts=ATTEMPTS)
+
+    def workspace_path(self, below: str = "") -> str:
+        """Return the path of the workspace's resource, or of something below it."""
+        return f"{self.wanted.workspace.path}{below}"
+
+    def permissions(self, scope: str, what: str) -> tuple[Permission, ...] | None:
+        """Return the caller's permissions at a resource; None if they may not be read.
+
+        The documented operation takes the permission Microsoft.Authorization/permissions/read, which few roles lack.
+        """
+        reply = self.get(f"{scope}/providers/Microsoft.Authorization/permissions", what, _PERMISSIONS)
+        if reply.answer is None:
+            return None
+        return tuple(permission_of(one) for one in self.items(reply, what))
+
+    @property
+    def principal(self) -> str:
+        """The object id of the identity; empty if the token does not say it."""
+        return str(self.claims.get("oid") or "")
+
+    @property
+    def is_user(self) -> bool:
+        """Whether a person signed in."""
+        return self.claims.get("idtyp") == "user" or bool(self.claims.get("upn") or self.claims.get("unique_name"))
+
+    @property
+    def storage_suffix(self) -> str:
+        """The domain of the cloud's storage.
+
+        https://learn.microsoft.com/azure/azure-government/compare-azure-government-global-azure.
+        """
+        suffixes = {"AzureUSGovernment": "core.usgovcloudapi.net", "AzureChinaCloud": "core.chinacloudapi.cn"}
+        return suffixes.get(self.cloud.name, "core.windows.net")
+
+    def at_group(self) -> str:
+        """Return the options of az that name the resource group and the subscription."""
+        place = self.wanted.workspace
+        return f"--resource-group {place.resource_group} --subscription {place.subscription_id}"
+
+    def at_workspace(self) -> str:
+        """Return the options of az that name the workspace."""
+        return f"--workspace-name {self.wanted.workspace.name} {self.at_group()}"
+
+    def key(self, name: str) -> str:
+        """Return the path of a target's key in aml-train.yml."""
+        return f"targets.{self.wanted.target.name}.{name}"
+
+
+def _error_of(response: requests.Response) -> tuple[str, str]:
+    """Return code and message of a refusal; nothing is believed of its form."""
+    try:
+        body = decode(response.content)
+    except UndecodableError:
+        return "", response.text[:200].strip() or str(response.reason or "no reason given")
+    error = body.get("error") if isinstance(body, dict) else None
+    found = error if isinstance(error, dict) else body if isinstance(body, dict) else {}
+    code, message = found.get("code"), found.get("message")
+    return str(code) if isinstance(code, str) else "", " ".join(str(message or "no reason given").split())[:600]

@@ -1,0 +1,228 @@
+"""Checks of the workspace, the identity's roles in it, the compute and its quota."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+from urllib.parse import quote
+
+from aml_train.azure.doctor.probe import ML, Probe, Reply
+from aml_train.azure.names import nearest_of
+from aml_train.azure.roles import assignment, missing
+from aml_train.core.answers import Answer
+from aml_train.core.diagnosis import Outcome, failed, misconfigured, ok, skipped, warning
+from aml_train.core.errors import ServiceError
+
+_PREFIX: Final = "Microsoft.MachineLearningServices/workspaces"
+#: What a run does, by AzureML's operations
+#: (https://learn.microsoft.com/azure/role-based-access-control/permissions/ai-machine-learning): the job, its code, its environment, its
+#: model, and the storage's credentials.
+ACTIONS: Final = tuple(
+    f"{_PREFIX}/{one}"
+    for one in (
+        "jobs/read",
+        "jobs/write",
+        "jobs/cancel/action",
+        "codes/versions/write",
+        "environments/versions/write",
+        "models/versions/write",
+        "datastores/listsecrets/action",
+        "computes/read",
+    )
+)
+_MAKE_COMPUTE: Final = (f"{_PREFIX}/computes/write",)
+#: The resource name of the shared quota of low priority nodes: https://learn.microsoft.com/rest/api/quota/quota/create-or-update.
+_LOW_PRIORITY: Final = "TotalLowPriorityCores"
+#: And its names in lists of usages, where Microsoft.Compute has the second: https://learn.microsoft.com/rest/api/compute/usage/list.
+_LOW_PRIORITY_USAGES: Final = frozenset({_LOW_PRIORITY.lower(), "lowprioritycores"})
+_QUOTAS: Final = "https://learn.microsoft.com/azure/machine-learning/how-to-manage-quotas"
+
+
+def check_workspace(probe: Probe) -> Outcome:
+    """Look the workspace up."""
+    place = probe.wanted.workspace
+    reply = probe.get(probe.workspace_path(), f"Looking for the workspace {place.name}", ML)
+    if reply.status == 403:
+        return failed(
+            f"the identity may not see the workspace {place.name}: {reply.message}",
+            assignment("AzureML Data Scientist", place.path, probe.principal, user=probe.is_user),
+        )
+    if reply.answer is None:
+        known = _known(probe, probe.workspace_path().rpartition("/")[0], "workspaces", place.name)
+        return misconfigured(
+            f"{reply.code or reply.status}: there is no workspace {place.name} in the resource group {place.resource_group}. {known}",
+            f"az ml workspace list {probe.at_group()} --output table; correct {probe.key('workspace')} and {probe.key('resource-group')}.",
+        )
+    probe.resource = reply.answer
+    state = reply.answer.optional_text("properties.provisioningState") or "Succeeded"
+    if state != "Succeeded":
+        return failed(
+            f"the workspace {place.name} is {state}", f"az ml workspace show --name {place.name} {probe.at_group()}"
+        )
+    private = (reply.answer.optional_text("properties.publicNetworkAccess") or "").lower() == "disabled"
+    text = f"{place.name} in {reply.answer.optional_text('location') or 'an unknown region'}"
+    return ok(f"{text}, reached by its private endpoint" if private else text)
+
+
+def check_workspace_role(probe: Probe) -> Outcome:
+    """Compare the identity's permissions with what a run does."""
+    place = probe.wanted.workspace
+    command = assignment("AzureML Data Scientist", place.path, probe.principal, user=probe.is_user)
+    known = probe.permissions(place.path, "Reading the permissions in the workspace")
+    if known is None:
+        return warning(
+            f"the identity may not read its permissions in {place.name}", f"If a run is refused: {command}"
+        )
+    lacking = missing(known, ACTIONS)
+    if lacking:
+        return failed(f"the identity may not: {_short(lacking)}", command)
+    return ok(f"jobs, code, environments and models in {place.name}")
+
+
+def _short(actions: Sequence[str]) -> str:
+    return ", ".join(action.removeprefix(f"{_PREFIX}/") for action in actions)
+
+
+def check_compute(probe: Probe) -> Outcome:
+    """Look the compute up, or check that it can be created."""
+    wanted, cluster = probe.wanted, probe.wanted.target.cluster
+    name = wanted.compute_name
+    if name == "local" or not (name or wanted.serverless or wanted.compute):
+        said = "the compute `local` is this machine" if name else "neither the target nor the job names a compute"
+        return misconfigured(
+            said, f"Write {probe.key('compute')}; az ml compute list {probe.at_workspace()} lists them."
+        )
+    if name is None:
+        size = wanted.size or "of AzureML's default size"
+        return skipped(f"serverless, {size}" if wanted.serverless else "the job names a resource id")
+    reply = _compute(probe, name)
+    if reply.answer is None and reply.status != 404:
+        return failed(f"{name}: {reply.code or reply.status}: {reply.message}", "See the check workspace-role.")
+    if reply.answer is not None:
+        return _found_compute(probe, name, reply.answer)
+    if cluster is not None:
+        return _new_cluster(probe, name, cluster.size)
+    known = _known(probe, probe.workspace_path("/computes"), "computes", name)
+    return misconfigured(
+        f"there is no compute {name}. {known}",
+        f"az ml compute create --name {name} --type AmlCompute --size Standard_DS3_v2 --min-instances 0 --max-instances "
+        f"{wanted.nodes} {probe.at_workspace()}; or correct {probe.key('compute')}.",
+    )
+
+
+def _compute(probe: Probe, name: str) -> Reply:
+    return probe.get(probe.workspace_path(f"/computes/{quote(name)}"), f"Looking for the compute {name}", ML)
+
+
+def _found_compute(probe: Probe, name: str, found: Answer) -> Outcome:
+    kind = found.optional_text("properties.computeType") or "compute"
+    state = found.optional_text("properties.provisioningState") or "Succeeded"
+    show = f"az ml compute show --name {name} {probe.at_workspace()}"
+    if state in ("Failed", "Canceled"):
+        return failed(
+            f"the compute {name} is {state}",
+            f"{show}; then az ml compute delete --name {name} {probe.at_workspace()}",
+        )
+    most = found.whole("properties.properties.scaleSettings.maxNodeCount")
+    if most is not None and most < probe.wanted.nodes:
+        command = f"az ml compute update --name {name} --max-instances {probe.wanted.nodes} {probe.at_workspace()}"
+        return failed(f"{name} grows to {most} nodes, and the job needs {probe.wanted.nodes}", command)
+    size = found.optional_text("properties.properties.vmSize")
+    parts = [part for part in (kind, size, f"up to {most} nodes" if most is not None else None) if part]
+    text = f"{name}: {', '.join(parts)}"
+    return ok(text) if state == "Succeeded" else warning(f"{text}; it is {state}", show)
+
+
+def _new_cluster(probe: Probe, name: str, size: str) -> Outcome:
+    place = probe.wanted.workspace
+    sizes = _sizes(probe)
+    if sizes and size.lower() not in sizes:
+        near = nearest_of(size.lower(), sizes)
+        command = f"az ml compute list-sizes --type AmlCompute {probe.at_workspace()}"
+        return misconfigured(
+            f"there is no VM size {size}. {near}", f"{command}; correct {probe.key('compute.size')}."
+        )
+    known = probe.permissions(place.path, "Reading the permissions in the workspace")
+    if known is not None and missing(known, _MAKE_COMPUTE):
+        command = assignment("AzureML Compute Operator", place.path, probe.principal, user=probe.is_user)
+        return failed(f"{name} does not exist, and the identity may not create it", command)
+    return ok(f"{name} ({size}) is created by the first run")
+
+
+def _sizes(probe: Probe) -> dict[str, Answer]:
+    """Return the VM sizes of the region by their name; none if they cannot be listed."""
+    what = "Listing the VM sizes"
+    reply = probe.get(f"{_location(probe)}/vmSizes", what, ML)
+    return {(one.optional_text("name") or "").lower(): one for one in probe.items(reply, what)}
+
+
+def _location(probe: Probe) -> str:
+    region = probe.resource.optional_text("location") if probe.resource is not None else ""
+    subscription = quote(probe.wanted.workspace.subscription_id, safe="")
+    return f"/subscriptions/{subscription}/providers/Microsoft.MachineLearningServices/locations/{region}"
+
+
+def check_quota(probe: Probe) -> Outcome:
+    """Compare the vCPUs that the job needs with those of the subscription."""
+    wanted, cluster = probe.wanted, probe.wanted.target.cluster
+    size, spot, running = wanted.size, False, 0
+    if wanted.compute_name is not None:
+        found = _compute(probe, wanted.compute_name).answer
+        if found is not None:
+            size = found.optional_text("properties.properties.vmSize")
+            spot = (found.optional_text("properties.properties.vmPriority") or "").lower() == "lowpriority"
+            running = found.whole("properties.properties.currentNodeCount") or 0
+        elif cluster is not None:
+            size, spot = cluster.size, cluster.tier == "spot"
+    if not size:
+        return skipped("the compute has no VM size")
+    known = _sizes(probe).get(size.lower())
+    cores, family = (None, "") if known is None else (known.whole("vCPUs"), known.optional_text("family") or "")
+    usage = _usage(probe, _LOW_PRIORITY_USAGES if spot else {family.lower()})
+    if not cores or usage is None:
+        return warning(f"the quota of {size} is not known", f"az ml compute list-usage --location {_region(probe)}")
+    return _judge_quota(probe, size, cores, "" if spot else family, usage, running)
+
+
+def _usage(probe: Probe, names: Collection[str]) -> Answer | None:
+    what = "Listing the quotas"
+    found = probe.items(probe.get(f"{_location(probe)}/usages", what, ML), what)
+    return next((one for one in found if (one.optional_text("name.value") or "").lower() in names), None)
+
+
+def _judge_quota(probe: Probe, size: str, cores: int, family: str, usage: Answer, running: int) -> Outcome:
+    need = cores * probe.wanted.nodes
+    limit, used = usage.whole("limit") or 0, usage.whole("currentValue") or 0
+    if limit < 0:
+        return ok(f"{size}: no limit is set")
+    name = family or _LOW_PRIORITY
+    scope = _location(probe)
+    command = (
+        f"az quota update --resource-name {name} --scope {scope} --limit-object value={max(need, used + need)} "
+        f"--resource-type {'dedicated' if family else 'lowPriority'} ({_QUOTAS})"
+    )
+    text = f"{probe.wanted.nodes} x {size} need {need} vCPUs of {name}: the limit is {limit}, {used} in use"
+    if limit < need:
+        return failed(text, command)
+    if limit - used + cores * running < need:
+        return warning(f"{text}; the job waits until others end", command)
+    return ok(text)
+
+
+def _region(probe: Probe) -> str:
+    return _location(probe).rpartition("/")[2]
+
+
+def _known(probe: Probe, path: str, kind: str, name: str) -> str:
+    """Return which names there are, or why they cannot be listed."""
+    what = f"Listing the {kind}"
+    try:
+        reply = probe.get(path, what, ML)
+        names = [one.text("name") for one in probe.items(reply, what)]
+    except ServiceError as error:
+        return f"The {kind} cannot be listed: {error.message}"
+    return (
+        f"The {kind} cannot be listed: {reply.code or reply.status}."
+        if reply.answer is None
+        else nearest_of(name, names)
+    )

@@ -1,0 +1,1 @@
+"""`doctor`: what would make a run fail, on this machine and in the target."""

@@ -1,0 +1,157 @@
+"""Checks of this machine: versions, engine, disk, base image, local AzureML."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from importlib import metadata
+from typing import TYPE_CHECKING, Final
+
+from aml_train.core.diagnosis import Check, Outcome, failed, misconfigured, ok, skipped, warning
+from aml_train.core.errors import ImageError
+from aml_train.core.text import size
+from aml_train.core.version import __version__
+
+if TYPE_CHECKING:
+    from aml_train.config import Config
+    from aml_train.core.references import ImageRef
+    from aml_train.image import Login, RegistryAuth
+    from aml_train.pipeline.target import Host
+
+_SDKS: Final = ("azure-ai-ml", "azure-identity", "azure-storage-blob")
+_INSTALL: Final = "pip install --upgrade aml-train"
+_TIGHT: Final = 10_000_000_000
+_FULL: Final = 2_000_000_000
+_FREE_SOME: Final = "docker system df; docker builder prune; docker image prune --all"
+
+Logins = Callable[[str], "RegistryAuth | Login | None"]
+"""Gives the credentials of a registry that Docker's configuration lacks."""
+
+
+def machine_checks(config: Config | None, host: Host, logins: Logins) -> tuple[Check, ...]:
+    """Return the checks of this machine that a run of *config* needs."""
+    local = config is not None and config.target.kind == "local"
+    image = config.image if config is not None else None
+    wants_engine = local or image is not None or config is None
+    base = image.base if image is not None else None
+    checks = [Check(name="versions", run=check_versions)]
+    if not wants_engine:
+        return (*checks, Check(name="engine", run=lambda: skipped("no image is built")))
+    checks += [
+        Check(name="engine", run=partial(check_engine, host)),
+        Check(name="disk", run=partial(check_disk_space, host), needs=("engine",)),
+    ]
+    if image is not None:
+        checks.append(Check(name="build-client", run=partial(check_build_client, host.environ)))
+    if base is not None:
+        checks.append(Check(name="base-image", run=partial(check_base, base, host, logins)))
+    if local:
+        checks.append(Check(name="local-azureml", run=partial(check_local, host.environ)))
+    return tuple(checks)
+
+
+def check_versions(required: Iterable[str] | None = None) -> Outcome:
+    """Show the versions in use, and whether the dependencies are those required.
+
+    *required* are requirements in PEP 508's form; by default those of the installed package, if it is one.
+    """
+    from packaging.requirements import Requirement
+
+    found, wrong = [f"aml-train {__version__}", f"Python {platform.python_version()}"], []
+    for one in map(Requirement, _required() if required is None else required):
+        if one.marker is not None and not one.marker.evaluate({"extra": ""}):
+            continue
+        version = _installed(one.name)
+        if one.name in _SDKS:
+            found.append(f"{one.name} {version or 'is missing'}")
+        if version is None or not one.specifier.contains(version, prereleases=True):
+            wrong.append(f"{one.name}{one.specifier} ({version or 'missing'})")
+    text = ", ".join(found)
+    if not wrong:
+        return ok(text)
+    return misconfigured(f"{text}; required are {', '.join(wrong)}", _INSTALL)
+
+
+def _required() -> Iterable[str]:
+    try:
+        return metadata.requires("aml-train") or ()
+    except metadata.PackageNotFoundError:  # run from its sources
+        return _SDKS
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def check_engine(host: Host) -> Outcome:
+    """Connect to the Docker engine."""
+    version = host.engine().version()
+    return ok(f"Docker {version.get('Version', 'unknown')}, {version.get('Os', '')}/{version.get('Arch', '')}")
+
+
+def check_build_client(environ: Mapping[str, str]) -> Outcome:
+    """Find a client that can build with BuildKit."""
+    from aml_train.core.docker import buildkit_cli
+
+    cli = buildkit_cli(environ)
+    return ok(f"{cli.path}, {'buildx' if cli.buildx else 'without buildx'}")
+
+
+def check_disk_space(host: Host) -> Outcome:
+    """Look at the free space in the engine's folder, without a container."""
+    from aml_train.image import room_here
+
+    room = room_here(host.engine(), host.environ)
+    if room is None or room.free is None:
+        return warning("the engine's free space is not known from here", "docker system df")
+    text = f"{size(room.free)} free under {room.path}"
+    if room.free < _FULL:
+        return misconfigured(text, _FREE_SOME)
+    return warning(f"{text}; a base with CUDA takes about 20 GB", _FREE_SOME) if room.free < _TIGHT else ok(text)
+
+
+def check_base(base: ImageRef, host: Host, logins: Logins) -> Outcome:
+    """Look the base image up in its registry, else in the engine."""
+    from aml_train.image import docker_registries
+
+    name = base.familiar
+    try:
+        with docker_registries(host.environ, logins, attempts=2)(base.registry) as registry:
+            head = registry.head_manifest(base.repository, base.digest or base.tag or "latest")
+    except ImageError as error:
+        if _in_engine(name, host):
+            return warning(f"{name} is in the engine; its registry: {error.message}", f"docker login {base.registry}")
+        return failed(error.message, error.hint or f"docker login {base.registry}; docker pull {name}")
+    if head is not None:
+        return ok(f"{name} is at {head.digest[:19]}")
+    if _in_engine(name, host):
+        return ok(f"{name} is in the engine alone")
+    return misconfigured(
+        f"{name} is neither in the engine nor in {base.registry}",
+        f"docker manifest inspect {name}; correct image.base.",
+    )
+
+
+def _in_engine(name: str, host: Host) -> bool:
+    from docker.errors import DockerException
+
+    try:
+        host.engine().images.get(name)
+    except (DockerException, ImageError):
+        return False
+    return True
+
+
+def check_local(environ: Mapping[str, str]) -> Outcome:
+    """Look whether the local AzureML runs; a run starts it."""
+    from aml_train.local import EmulatorSettings, emulator_info
+
+    settings = EmulatorSettings.from_environment(environ)
+    info = emulator_info(settings)
+    if info is None:
+        return ok(f"{settings.name} does not run; `aml-train run` starts it")
+    return ok(f"{settings.name} runs at {info.host}:{info.port}")

@@ -1,0 +1,367 @@
+"""`aml-train doctor` against the emulator in Azure's place: each planted fault is found, and nothing is changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.azure.stand_in import GitHub, Workflow, serve
+from tests.support.emulator_process import ROOT, Emulator
+
+SECONDS = 300
+#: Without it every check of Azure passes; nothing needs the engine.
+NO_ENGINE = "tcp://127.0.0.1:9"
+OF_THE_ENGINE = {"engine", "disk", "build-client", "base-image"}
+SKEW = "import time\n_now = time.time\ntime.time = lambda: _now() + 1200\n"
+BASE = "amllocal.azurecr.io/bases/none:1"
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    service = Emulator(
+        tmp_path_factory.mktemp("emulator"),
+        command=("-m", "tests.support.instant_emulator"),
+        environment={
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner"))),
+            "AML_EMULATOR_QUOTA": "standardNCSv3Family=0,lowPriorityCores=2",
+        },
+    )
+    service.start()
+    yield service
+    service.stop()
+
+
+@dataclass
+class Machine:
+    """A machine with a project; `changes` are variables, None removes one."""
+
+    emulator: Emulator
+    folder: Path
+    target: dict[str, Any] = field(default_factory=dict)
+    extra: str = ""
+    job: str = ""
+    changes: dict[str, str | None] = field(default_factory=dict)
+    file: str | None = None
+
+    def write(self) -> None:
+        info = self.emulator.info
+        target = {
+            "subscription-id": info["subscription_id"],
+            "resource-group": info["resource_group"],
+            "workspace": info["workspace"],
+            "compute": info["compute"],
+            **self.target,
+        }
+        (self.folder / "job.yml").write_text(f"command: say hello\nenvironment: {{image: 'python:3.11'}}\n{self.job}")
+        text = f"job: job.yml\ntarget: azure\ntargets: {json.dumps({'azure': target})}\n{self.extra}"
+        (self.folder / "aml-train.yml").write_text(self.file if self.file is not None else text)
+
+    def environment(self) -> dict[str, str]:
+        known = {**self.emulator.environment(), "PYTHONPATH": str(ROOT / "runner"), "DOCKER_HOST": NO_ENGINE}
+        changed = {**known, **self.changes}
+        return {name: value for name, value in changed.items() if value is not None}
+
+    def doctor(self, *options: str) -> subprocess.CompletedProcess[str]:
+        self.write()
+        return subprocess.run(
+            [sys.executable, "-m", "aml_train", "doctor", *options],
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+
+    def checks(self) -> tuple[int, dict[str, dict[str, str]]]:
+        ended = self.doctor("--json")
+        assert "Traceback" not in ended.stderr
+        found = json.loads(ended.stdout)
+        assert found["exit_code"] == ended.returncode, ended.stdout
+        assert found["ok"] == (ended.returncode == 0)
+        return ended.returncode, {one["name"]: one for one in found["checks"]}
+
+    def fault(self, kind: str, **query: str) -> None:
+        text = "&".join(f"{name}={value}" for name, value in {"kind": kind, **query}.items())
+        self.emulator.admin("POST", f"faults?{text}").raise_for_status()
+
+    def roles(self, place: str, *names: str) -> None:
+        self.emulator.admin("POST", f"roles?place={place}&roles={','.join(names)}").raise_for_status()
+
+
+@pytest.fixture
+def machine(emulator: Emulator, tmp_path: Path) -> Iterator[Machine]:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    yield Machine(emulator, folder)
+    for path in ("faults", "roles", "federated-credentials"):
+        emulator.admin("DELETE", path).raise_for_status()
+
+
+def test_a_machine_without_a_fault(machine: Machine) -> None:
+    code, checks = machine.checks()
+    assert (code, {one["status"] for one in checks.values()}) == (0, {"ok", "skipped"})
+    assert {name for name, one in checks.items() if one["status"] == "skipped"} == {
+        "engine", "oidc-subject", "registry-role",
+    }  # fmt: skip
+    tenant = machine.emulator.info["tenant_id"]
+    assert f"tenant {tenant}, with the service principal's secret" in checks["sign-in"]["found"]
+    shown = machine.doctor()
+    assert shown.returncode == 0, shown.stderr
+    assert "✓ workspace: local in eastus" in shown.stdout
+    assert "\x1b[" not in shown.stdout
+    assert shown.stdout.rstrip().endswith("checks are done.")
+
+
+Plant = Callable[[Machine], object]
+IMAGE = f"image: {{base: '{BASE}', azureml-mlflow: false}}\n"
+
+
+def target(**changes: Any) -> Plant:
+    return lambda machine: machine.target.update({name.replace("_", "-"): value for name, value in changes.items()})
+
+
+def variables(**changes: str | None) -> Plant:
+    return lambda machine: machine.changes.update(changes)
+
+
+def faulty(kind: str, **query: str) -> Plant:
+    return lambda machine: machine.fault(kind, **query)
+
+
+def with_image(plant: Plant) -> Plant:
+    def both(machine: Machine) -> None:
+        machine.extra = IMAGE
+        plant(machine)
+
+    return both
+
+
+def clock(machine: Machine) -> None:
+    (machine.folder.parent / "site").mkdir()
+    (machine.folder.parent / "site" / "sitecustomize.py").write_text(SKEW)
+    sources = os.pathsep.join((str(machine.folder.parent / "site"), str(ROOT / "runner")))
+    machine.changes["PYTHONPATH"] = sources
+
+
+def wrong_key(machine: Machine) -> None:
+    machine.file = "job: job.yml\ntarget: azure\nimge: {}\n"
+
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+BLOBS = "*.blob.core.windows.net"
+ROLE = "az role assignment create --assignee-object-id"
+
+#: Fault → how it is planted, the check that finds it, its status, the exit code, and the command that mends it.
+PLANTED: Mapping[str, tuple[Plant, str, str, int, str]] = {
+    "no role in the workspace": (
+        lambda machine: machine.roles("workspace", "Reader"), "workspace-role", "failed", 8,
+        "--role 'AzureML Data Scientist' --scope /subscriptions/",
+    ),
+    "may not push": (
+        with_image(lambda machine: machine.roles("registry", "AcrPull")), "registry-role", "failed", 2,
+        f"{ROLE}|--role AcrPush --scope /subscriptions/",
+    ),
+    "may not delete": (
+        with_image(lambda machine: machine.roles("registry", "AcrPush")), "registry-role", "warning", 2,
+        "--role AcrDelete",
+    ),
+    "no registry": (
+        faulty("status", status="404", path="*/registries/*", code="ResourceNotFound"), "registry", "failed", 8,
+        "az acr create|az ml workspace update|--container-registry",
+    ),
+    "a registry that may not be seen": (
+        faulty("status", status="403", path="*/registries/*", code="AuthorizationFailed"), "registry", "failed", 8,
+        "--role Reader --scope",
+    ),
+    "unknown tenant": (variables(AZURE_TENANT_ID=NOBODY), "sign-in", "failed", 8, "AZURE_TENANT_ID"),
+    "other tenant": (
+        faulty("status", status="401", method="GET", path="/subscriptions/????????-????-????-????-????????????",
+               code="InvalidAuthenticationTokenTenant"),
+        "subscription", "failed", 2, "Set AZURE_TENANT_ID=",
+    ),
+    "wrong secret": (variables(AZURE_CLIENT_SECRET="not-the-secret"), "sign-in", "failed", 8, "The client secret is wrong"),
+    "nothing to sign in with": (
+        variables(AZURE_CLIENT_SECRET=None, CI="true"), "sign-in", "failed", 8, "az login|AML_TRAIN_SIGN_IN"
+    ),
+    "a login that is missing": (
+        variables(AML_TRAIN_SIGN_IN="cli"), "sign-in", "failed", 8, "az login --tenant"
+    ),
+    "wrong subscription": (
+        target(subscription_id=NOBODY), "subscription", "failed", 2, "az account list|targets.azure.subscription-id"
+    ),
+    "wrong workspace": (target(workspace="locla"), "workspace", "failed", 2, "az ml workspace list|targets.azure.workspace"),
+    "wrong resource group": (target(resource_group="elsewhere"), "workspace", "failed", 2, "targets.azure.resource-group"),
+    "wrong compute": (target(compute="local-clutser"), "compute", "failed", 2, "az ml compute create --name local-clutser"),
+    "wrong size": (
+        target(compute={"name": "gpus", "size": "Standard_NC7s_v3"}), "compute", "failed", 2, "az ml compute list-sizes"
+    ),
+    "no quota": (
+        target(compute={"name": "gpus", "size": "Standard_NC6s_v3"}), "quota", "failed", 8,
+        "az quota update --resource-name standardNCSv3Family|--limit-object value=6",
+    ),
+    "no quota of spot nodes": (
+        target(compute={"name": "gpus", "size": "Standard_DS3_v2", "tier": "spot"}), "quota", "failed", 8,
+        "az quota update --resource-name TotalLowPriorityCores|--resource-type lowPriority",
+    ),
+    "too few nodes": (
+        lambda machine: setattr(machine, "job", "resources: {instance_count: 5}\n"), "compute", "failed", 8,
+        "az ml compute update --name local-cluster --max-instances 5",
+    ),
+    "may not create the cluster": (
+        lambda machine: (
+            machine.target.update(compute={"name": "cpus", "size": "Standard_DS3_v2"}),
+            machine.roles("workspace", "AzureML Data Scientist", "Reader"),  # type: ignore[func-returns-value]
+        ),
+        "compute", "failed", 8, "--role 'AzureML Compute Operator'",
+    ),
+    "no role for the storage": (
+        faulty("status", status="403", host=BLOBS, code="AuthorizationPermissionMismatch"), "storage", "warning", 0,
+        "--role 'Storage Blob Data Contributor'",
+    ),
+    "firewall of the storage": (
+        faulty("status", status="403", host=BLOBS, code="AuthorizationFailure"), "storage", "failed", 8,
+        "az storage account network-rule add --account-name amllocalstore",
+    ),
+    "no container": (
+        faulty("status", status="404", host=BLOBS, code="ContainerNotFound"), "storage", "failed", 8,
+        "az storage container create",
+    ),
+    "blocked storage": (faulty("outage", host=BLOBS), "workspace-network", "failed", 8, "curl --head --verbose|NO_PROXY"),
+    "blocked sign-in": (
+        faulty("outage", host="login.microsoftonline.com"), "network", "failed", 8,
+        "curl --head --verbose https://login.microsoftonline.com/",
+    ),
+    "proxy that is away": (variables(HTTPS_PROXY="http://127.0.0.1:9"), "network", "failed", 8, "http://127.0.0.1:9|allow the host there"),
+    "unknown authority": (
+        variables(REQUESTS_CA_BUNDLE="/etc/ssl/certs/ca-certificates.crt"), "network", "failed", 2, "Set REQUESTS_CA_BUNDLE"
+    ),
+    "outage": (faulty("status", status="503", path="*/computes/*"), "compute", "failed", 8, "https://azure.status.microsoft"),
+    "clock": (clock, "clock", "failed", 2, "timedatectl set-ntp true"),
+    "engine that is away": (with_image(lambda _machine: None), "engine", "failed", 2, "systemctl start docker"),
+    "no base image": (with_image(lambda _machine: None), "base-image", "failed", 2, f"docker manifest inspect {BASE}"),
+    "a configuration with a fault": (wrong_key, "configuration", "failed", 2, "aml-train"),
+    "an unnamed workspace": (target(workspace=""), "configuration", "failed", 2, "aml-train"),
+}  # fmt: skip
+
+
+#: A fault of each kind; the others find no other code on their way.
+CORE = {"no role in the workspace", "other tenant", "no quota", "blocked sign-in", "a configuration with a fault"}
+
+
+@pytest.mark.parametrize(
+    "name", [one if one in CORE else pytest.param(one, marks=pytest.mark.full) for one in PLANTED]
+)
+def test_a_planted_fault_is_found_with_the_command_that_mends_it(machine: Machine, name: str) -> None:
+    plant, check, status, expected, remedies = PLANTED[name]
+    plant(machine)
+    code, checks = machine.checks()
+    assert (checks[check]["status"], code) == (status, expected), checks
+    for remedy in filter(None, remedies.split("|")):
+        assert remedy in checks[check]["remedy"]
+
+
+def test_what_follows_a_failure_is_skipped_and_says_so(machine: Machine) -> None:
+    machine.changes["AZURE_CLIENT_SECRET"] = "not-the-secret"
+    code, checks = machine.checks()
+    assert code == 8
+    assert checks["subscription"]["found"] == "skipped, because sign-in failed"
+    assert checks["quota"]["status"] == "skipped"
+    assert {name for name, one in checks.items() if one["status"] == "failed"} == {"sign-in"}
+
+
+def dump(folder: Path) -> dict[str, str]:
+    """Return what is stored: rows of databases, and digests of blobs and of the registry's files."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".sqlite", ".db", ".sqlite3"):
+            with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+                found[str(path)] = "\n".join(database.iterdump())
+        elif path.is_file() and ("registry" in path.parts or "__blobstorage__" in path.parts):
+            found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+TOKENS = ("/oauth2/v2.0/token", "/oauth2/exchange", "/oauth2/token")
+
+
+def test_nothing_is_changed(machine: Machine) -> None:
+    data = machine.emulator.folder / "data"
+    machine.extra = IMAGE
+    machine.target["compute"] = {"name": "new-one", "size": "Standard_DS3_v2"}
+    before, known = dump(data), machine.emulator.admin("GET", "requests").json()["total"]
+    assert any("sqlite" in name or name.endswith(".db") for name in before)
+    _, checks = machine.checks()
+    assert checks["compute"]["found"] == "new-one (Standard_DS3_v2) is created by the first run"
+    assert checks["registry-role"]["status"] == "ok"
+    requests = machine.emulator.admin("GET", f"requests?since={known}").json()["requests"]
+    assert len(requests) > 10
+    others = [one for one in requests if one["method"] not in ("GET", "HEAD")]
+    assert [one for one in others if one["method"] != "POST" or not one["path"].endswith(TOKENS)] == []
+    assert dump(data) == before
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    github = GitHub()
+    server = serve(github)
+    yield github
+    server.shutdown()
+    server.server_close()
+
+
+IMMUTABLE = "repo:octo@583231/digits@1296269:ref:refs/heads/main"
+NAMED = "repo:octo/digits:ref:refs/heads/main"
+IDS = {"repository_id": "1296269", "repository_owner_id": "583231"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "trusted", "form"), [(IMMUTABLE, NAMED, "immutable form"), (NAMED, IMMUTABLE, "form by name")]
+)
+def test_the_action_names_the_credential_that_azure_lacks(
+    machine: Machine, github: GitHub, tmp_path: Path, subject: str, trusted: str, form: str
+) -> None:
+    issuer = "https://token.actions.githubusercontent.com"
+    machine.write()
+    github.claims = {"sub": subject, **IDS}
+    workflow = Workflow(machine.emulator, github, tmp_path)
+
+    def trust(wanted: str) -> None:
+        query = f"issuer={issuer}&subject={wanted.replace('@', '%40')}"
+        machine.emulator.admin("POST", f"federated-credentials?{query}").raise_for_status()
+
+    trust(trusted)
+    refused = workflow.action(machine.folder, command="doctor")
+    assert refused.code == 8, refused.output
+    assert f"no federated credential fits the token's subject {subject} ({form})." in refused.output
+    assert f"A credential with the other form, {trusted}, does not match it." in refused.output
+    assert "az ad app federated-credential create --id " in refused.output
+    assert f'"subject": "{subject}"' in refused.output
+    assert "::error" in refused.output
+    assert "status<<" in refused.outputs or "status=service-error" in refused.outputs
+    trust(subject)
+    healed = workflow.action(machine.folder, command="doctor")
+    assert healed.code == 0, healed.output
+    assert f"✓ oidc-subject: {subject} ({form}) is trusted" in healed.output
+    assert "checked" in healed.outputs
+    for token in github.issued:
+        assert token not in "\n".join(line for line in healed.output.splitlines() if "::add-mask::" not in line)
+
+
+def test_a_job_without_the_permission(machine: Machine, github: GitHub, tmp_path: Path) -> None:
+    machine.write()
+    workflow = Workflow(machine.emulator, github, tmp_path)
+    without = {"ACTIONS_ID_TOKEN_REQUEST_URL": "", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": ""}
+    ended = workflow.action(machine.folder, command="doctor", changes=without)
+    assert ended.code == 8, ended.output
+    assert "id-token: write" in ended.output
