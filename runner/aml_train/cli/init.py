@@ -13,9 +13,10 @@ import click
 
 if TYPE_CHECKING:
     from aml_train.cli.scaffold.candidates import Candidate
-    from aml_train.cli.scaffold.draft import Line
+    from aml_train.cli.scaffold.draft import Draft, Line
     from aml_train.cli.scaffold.ignore import IgnoreFile
     from aml_train.cli.scaffold.project import Project
+    from aml_train.config import Config
 
 NAME = "aml-train.yml"
 MOST_NAMED = 20
@@ -117,17 +118,26 @@ def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Seq
     from aml_train.cli.scaffold.project import scan
     from aml_train.config import check_text
     from aml_train.core.errors import InvalidError
+    from aml_train.image import missing_imports, test_folders
     from aml_train.pipeline import read_project
 
     project = scan(directory, read_project(directory, os.environ).parts[-1])
     chosen = _choose(project, directory, job)
-    draft = propose(project, chosen, asked=job is not None)
-    text, guesses = render(draft)
-    try:
-        config = check_text(text, NAME, directory=directory)
-    except InvalidError as error:
-        raise InvalidError(error.faults, hint="Correct these first; nothing was written.") from error
-    return text, guesses, draft.notes, propose_ignore(directory, config, project)
+
+    def check(test_path: Sequence[str] = ()) -> tuple[Config, Draft, str, Sequence[Line]]:
+        draft = propose(project, chosen, asked=job is not None, test_path=test_path)
+        text, guesses = render(draft)
+        try:
+            return check_text(text, NAME, directory=directory), draft, text, guesses
+        except InvalidError as error:
+            raise InvalidError(error.faults, hint="Correct these first; nothing was written.") from error
+
+    config, draft, text, guesses = check()
+    if folders := test_folders(config):
+        config, draft, text, guesses = check(folders)
+    reads = [one.path for one in chosen.reads if one.path is not None]
+    ignore, notes = propose_ignore(directory, config, project, reads)
+    return text, guesses, [*draft.notes, *missing_imports(config), *notes], ignore
 
 
 def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
@@ -138,8 +148,8 @@ def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
         path = Path(job)
         inside = path.absolute().is_relative_to(directory.absolute()) and (path.is_absolute() or path.exists())
         relative = path.absolute().relative_to(directory.absolute()) if inside else path
-        found = named(project, relative.as_posix())
-        if found is None:
+        possible = named(project, relative.as_posix())
+        if not possible:
             faults = [fault for fault in project.faults if fault.where.rpartition(":")[0] == relative.as_posix()]
             if faults:
                 raise InvalidError(faults)
@@ -147,8 +157,8 @@ def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
                 f"{job} is no command job, no runconfig and no Python script of the project.",
                 hint="A command job has `command` and `$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json`.",
             )
-        return found
-    possible = candidates(project)
+    else:
+        possible = candidates(project)
     if len(possible) == 1:
         return possible[0]
     if not possible:
@@ -157,10 +167,10 @@ def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         more = len(possible) - len(shown)
         listed = "\n".join([*shown, *([f"and {more} more"] if more > 0 else [])])
-        raise InvalidError(
-            f"There are {len(possible)} jobs; which one is meant?\n{listed}",
-            hint=f"Name it: --job {possible[0].path}",
-        )
+        hint = f"Name it: --job {possible[0].path}"
+        if len({one.path for one in possible}) == 1:
+            hint = "Choose on a terminal, or write the job to a separate YAML and name that with --job."
+        raise InvalidError(f"There are {len(possible)} jobs; which one is meant?\n{listed}", hint=hint)
     for number, line in enumerate(shown, start=1):
         click.echo(f"{number}. {line}", err=True)
     answer = click.prompt("Which job is meant?", type=click.IntRange(1, len(shown)), err=True)
@@ -174,14 +184,18 @@ def _nothing(project: Project) -> Exception:
         return InvalidError(
             project.faults, hint="These files look like jobs and cannot be read; nothing was written."
         )
+    from aml_train.cli.scaffold.submitted import pipelines
+
     other = [
         f"{one.path}:1: "
         + ("a component" if one.kind == "component" else f"a job of the type {one.said('type') or 'unknown'}")
         for one in project.of("other job", "component")
     ]
+    other += [f"{mark.where}: a pipeline job of {sdk}" for mark, sdk in pipelines(project)]
+    other += [f"{path}: a notebook: export it with `jupyter nbconvert --to script`" for path in project.notebooks[:5]]
     found = ("\n" + "\n".join(other)) if other else ""
     return InvalidError(
-        "No command job was found, no run configuration, and no script named like train.py that can be run." + found,
-        hint="Write a command job (job.yml with `command`, `code`, `compute`), name a script with --job PATH, "
+        "No command job was found, no run configuration, and no script that trains." + found,
+        hint="Name a script with --job PATH, write a command job (job.yml with `command`, `code`, `compute`), "
         "or start from a small project: aml-train init --example",
     )

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from aml_train.image.ensure import ensure_image as ensure_image
     from aml_train.image.ensure import find_image as find_image
     from aml_train.image.imports.check import missing_imports as missing_imports
-    from aml_train.image.imports.sources import STANDARD as STANDARD
+    from aml_train.image.imports.check import test_folders as test_folders
+    from aml_train.image.imports.command_line import programs as programs
+    from aml_train.image.imports.distributions import package_for as package_for
     from aml_train.image.imports.sources import Code as Code
     from aml_train.image.imports.sources import imports_of as imports_of
     from aml_train.image.imports.sources import needed_by as needed_by
@@ -68,7 +70,9 @@ _MODULES = {
     "ensure_image": "ensure",
     "find_image": "ensure",
     "missing_imports": "imports.check",
-    "STANDARD": "imports.sources",
+    "test_folders": "imports.check",
+    "programs": "imports.command_line",
+    "package_for": "imports.distributions",
     "Code": "imports.sources",
     "imports_of": "imports.sources",
     "needed_by": "imports.sources",

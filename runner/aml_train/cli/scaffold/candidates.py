@@ -1,38 +1,21 @@
-"""Candidate jobs: command jobs, else run configurations, else scripts. Pure."""
+"""Candidate jobs: of YAML files, of code that submits, of scripts. Pure."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from aml_train.cli.scaffold.code_reader import Submission
 from aml_train.cli.scaffold.draft import Item
-from aml_train.cli.scaffold.project import Document, Project, TextFile
-from aml_train.config import ListNode, MapNode, Mark, ScalarNode
-
-_MAIN = re.compile(r"""^if __name__ == ["']__main__["']""", re.MULTILINE)
-_TRAINING = re.compile(r"train\w*\.py|\w*_?train(ing)?\.py|main\.py|fit\.py")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Environment:
-    """A job's environment; each part with its place in a file, or None.
-
-    Attributes:
-        name: an environment that is registered elsewhere.
-        base: an image.
-        conda: the path of a conda file in the project.
-        inline_conda: conda packages that are listed in the job itself.
-        dockerfile: the path of a Dockerfile and the folder it is built in.
-    """
-
-    name: tuple[Mark, str] | None = None
-    base: tuple[Mark, str] | None = None
-    conda: tuple[Mark, str] | None = None
-    inline_conda: Mark | None = None
-    dockerfile: tuple[Mark, str, str] | None = None
+from aml_train.cli.scaffold.job_environment import Environment, environment_of, joined
+from aml_train.cli.scaffold.project import Document, Project
+from aml_train.cli.scaffold.scripts import Read, Script, rank, script_of, training_scripts
+from aml_train.cli.scaffold.submitted import submissions, submissions_of
+from aml_train.config import ListNode, Mark, ScalarNode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,15 +26,21 @@ class Candidate:
         path: the file that defines it.
         what: its command, in short.
         code: the folder of its code.
+        items: the job's keys, if no YAML has them.
+        reads: files that its script reads.
+        notes: findings that the user should know.
     """
 
     path: str
-    kind: Literal["command", "runconfig", "script"]
+    kind: Literal["command", "runconfig", "script", "submission"]
     mark: Mark
     what: str
     code: str
     environment: Environment = field(default_factory=Environment)
     document: Document | None = None
+    items: Sequence[Item] = ()
+    reads: tuple[Read, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def candidates(project: Project) -> list[Candidate]:
@@ -60,23 +49,21 @@ def candidates(project: Project) -> list[Candidate]:
     if jobs:
         return jobs
     configurations = [_runconfig(document) for document in project.of("runconfig")]
-    return configurations or [_script(file) for file in project.scripts if is_training(file)]
+    if configurations:
+        return configurations
+    return [_submission(one) for one in submissions(project)] or _scripts(project)
 
 
-def named(project: Project, path: str) -> Candidate | None:
-    """Return the job of a file, of any kind, or None."""
+def named(project: Project, path: str) -> list[Candidate]:
+    """Return the jobs of a file, of any kind."""
     wanted = posixpath.normpath(path)
     for document in project.of("command", "runconfig"):
         if document.path == wanted:
-            return _command(project, document) if document.kind == "command" else _runconfig(document)
-    return next((_script(file) for file in project.scripts if file.path == wanted), None)
-
-
-def is_training(file: TextFile) -> bool:
-    """Return whether a script looks like one that is run to train."""
-    name = file.path.rpartition("/")[2]
-    runs = _MAIN.search(file.text) is not None or (name == "train.py" and "ArgumentParser" in file.text)
-    return _TRAINING.fullmatch(name) is not None and runs
+            return [_command(project, document) if document.kind == "command" else _runconfig(document)]
+    file = next((one for one in project.scripts if one.path == wanted), None)
+    if file is None:
+        return []
+    return [_submission(one) for one in submissions_of(project, file)] or [_script(script_of(project, file))]
 
 
 def job_item(candidate: Candidate, *, asked: bool) -> Item:
@@ -84,28 +71,15 @@ def job_item(candidate: Candidate, *, asked: bool) -> Item:
     if candidate.kind == "command":
         why = "the job that --job names" if asked else "the only command job here"
         return Item(key="job", value=candidate.path, why=why, origin=candidate.mark)
-    if candidate.kind == "script" or candidate.document is None:
-        return Item(
-            key="job",
-            why="no job exists yet; this one runs the script",
-            origin=candidate.mark,
-            value=[
-                Item(key="command", value=candidate.what, why="add the script's arguments"),
-                Item(key="code", value=candidate.code or "."),
-                Item(
-                    key="compute",
-                    value="azureml:cpu-cluster",
-                    why="a guess: the name of your cluster; `local` needs none",
-                ),
-            ],
-        )
-    why = "the run configuration that --job names" if asked else "the only run configuration of SDK v1 here"
-    return Item(key="runconfig", value=candidate.path, why=why, origin=candidate.mark)
-
-
-def joined(folder: str, path: str) -> str:
-    """Return *path*, relative to *folder*, as relative to the project; maybe outside."""
-    return posixpath.normpath(posixpath.join(folder, path.removeprefix("file:")))
+    if candidate.kind == "runconfig":
+        why = "the run configuration that --job names" if asked else "the only run configuration of SDK v1 here"
+        return Item(key="runconfig", value=candidate.path, why=why, origin=candidate.mark)
+    why = (
+        "the job that this file submits"
+        if candidate.kind == "submission"
+        else "no job exists yet; this one runs the script"
+    )
+    return Item(key="job", why=why, origin=candidate.mark, value=list(candidate.items))
 
 
 # Command jobs
@@ -120,44 +94,8 @@ def _command(project: Project, document: Document) -> Candidate:
         mark=document.mark("command"),
         what=" ".join(document.said("command").split())[:80],
         code=joined(document.folder, code) if local else document.folder or ".",
-        environment=_environment(project, document),
+        environment=environment_of(project, document),
         document=document,
-    )
-
-
-def _environment(project: Project, document: Document) -> Environment:
-    node = document.node("environment")
-    if isinstance(node, MapNode):
-        return _described(document, ("environment",))
-    text = document.said("environment")
-    if not text:
-        return Environment()
-    mark = document.mark("environment")
-    if text.startswith(("file:", ".", "/")) or text.endswith((".yml", ".yaml")):
-        path = joined(document.folder, text)
-        own = next((one for one in project.of("environment") if one.path == path), None)
-        return _described(own, ()) if own else Environment(name=(mark, text))
-    name = re.match(r"azureml:([^:@/]+)", text)
-    own = next((one for one in project.of("environment") if name and one.said("name") == name[1]), None)
-    return _described(own, ()) if own else Environment(name=(mark, text))
-
-
-def _described(document: Document, under: tuple[str, ...]) -> Environment:
-    """Read an environment that is defined inline."""
-    base, conda = document.said(*under, "image"), document.said(*under, "conda_file")
-    build = document.said(*under, "build", "path")
-    dockerfile = None
-    if build:
-        context = joined(document.folder, build)
-        inner = document.said(*under, "build", "dockerfile_path") or "Dockerfile"
-        dockerfile = (document.mark(*under, "build"), joined(context, inner), context)
-    return Environment(
-        base=(document.mark(*under, "image"), base) if base else None,
-        conda=(document.mark(*under, "conda_file"), joined(document.folder, conda)) if conda else None,
-        inline_conda=document.mark(*under, "conda_file")
-        if isinstance(document.node(*under, "conda_file"), MapNode)
-        else None,
-        dockerfile=dockerfile,
     )
 
 
@@ -201,15 +139,62 @@ def _v1_command(document: Document) -> str:
     return shlex.join(["python", document.said("script"), *given])
 
 
+# Jobs that code submits
+
+
+def _submission(one: Submission) -> Candidate:
+    keeps = one.environment.name
+    notes = [*one.notes]
+    return Candidate(
+        path=one.path,
+        kind="submission",
+        mark=one.mark,
+        what=one.command[:80],
+        code=one.code,
+        environment=one.environment,
+        items=[*one.items, *([Item(key="environment", value=keeps[1], origin=keeps[0])] if keeps else [])],
+        notes=tuple(notes),
+    )
+
+
 # Scripts
 
 
-def _script(file: TextFile) -> Candidate:
-    found = file.first(_MAIN.pattern)
+def _scripts(project: Project) -> list[Candidate]:
+    """Return the likeliest training script if one is, else all of them."""
+    files = training_scripts(project)
+    ranks = sorted(rank(file) for file in files)
+    clear = len(ranks) < 2 or ranks[0] != ranks[1]
+    if len(files) > 1 and clear:
+        chosen = min(files, key=rank)
+        others = ", ".join(file.path for file in files if file is not chosen)
+        note = f"{chosen.path}: a guess: it trains by its name; name another with --job: {others}"
+        return [_script(script_of(project, chosen), (note,))]
+    return [_script(script_of(project, file)) for file in files]
+
+
+def _script(script: Script, notes: tuple[str, ...] = ()) -> Candidate:
+    items = [
+        Item(key="command", value=script.command, why=script.why),
+        Item(key="code", value=script.code),
+        Item(
+            key="compute",
+            value="azureml:cpu-cluster",
+            why="a guess: the name of your cluster; the target `local` needs none",
+        ),
+    ]
+    if script.inputs:
+        items.append(Item(key="inputs", value=list(script.inputs)))
+    if script.python_path:
+        value = [Item(key="PYTHONPATH", value=script.python_path, why="the script imports from it")]
+        items.append(Item(key="environment_variables", value=value))
     return Candidate(
-        path=file.path,
+        path=script.path,
         kind="script",
-        mark=found[0] if found else Mark(file=file.path, line=1),
-        what=shlex.join(["python", file.path.rpartition("/")[2]]),
-        code=file.folder or ".",
+        mark=script.mark,
+        what=script.command,
+        code=script.code,
+        items=items,
+        reads=script.reads,
+        notes=(*notes, *script.notes),
     )

@@ -10,6 +10,7 @@ from typing import Final
 
 from aml_train.cli.scaffold.project import MAX_DEPTH, Project
 from aml_train.config import Config
+from aml_train.core.files import FileSet
 from aml_train.pipeline import mentioned
 
 NAME: Final = ".amlignore"
@@ -40,29 +41,60 @@ class IgnoreFile:
     patterns: tuple[Pattern, ...]
 
 
-def propose_ignore(directory: Path, config: Config, project: Project) -> IgnoreFile | None:
-    """Return the .amlignore of the code folder; None if one exists or none is useful.
+def propose_ignore(
+    directory: Path, config: Config, project: Project, reads: Sequence[str] = ()
+) -> tuple[IgnoreFile | None, list[str]]:
+    """Return the .amlignore of the code folder, and notes on data that cannot be sent.
 
-    Files and folders that the job or a script names stay in the snapshot.
+    There is no file if one exists or none is useful. Files and folders that the job or a script names stay in the snapshot.
 
     Args:
         directory: the project folder.
         config: the configuration that is proposed.
         project: what was found.
+        reads: files and folders of the project that the script reads.
     """
     code, root = config.job.code, Path(os.path.abspath(directory))  # noqa: PTH100 - links stay
-    if code is None or not code.is_dir() or not code.is_relative_to(root) or os.path.lexists(code / NAME):
-        return None
+    if code is None or not code.is_dir() or not code.is_relative_to(root):
+        return None, []
+    lead = code.relative_to(root).as_posix()
+    lost = [
+        path for path in _unsent(code, [os.path.relpath(root / path, code) for path in reads]) if ".." not in path
+    ]
+    where = [path if lead == "." else f"{lead}/{path}" for path in lost]
+    if os.path.lexists(code / NAME):
+        return None, [
+            f"{path}: the script reads it, and {NAME} leaves it out: add the line `!/{path}`" for path in where
+        ]
+    notes = [
+        f"{path}: git ignores it, so a workflow's checkout lacks it: store it by `aml-train data upload`, and name it under `data`"
+        for path in where
+    ]
     known = mentioned(config) + "\n".join(script.text for script in project.scripts)
-    patterns = tuple(_patterns(code, known))
+    patterns = (
+        *_patterns(code, known),
+        *(
+            Pattern(text=f"!/{path}{'/' if (code / path).is_dir() else ''}", why="the script reads it")
+            for path in lost
+        ),
+    )
     if not patterns:
-        return None
+        return None, notes
     ignored = _gitignore(code)
     if ignored is None:
-        return None
+        return None, notes
     head = f"{_HEADER}{_INSTEAD}{ignored}\n" if ignored else _HEADER
     text = head + "".join(f"# {one.why}\n{one.text}\n" for one in patterns)
-    return IgnoreFile(path=(code / NAME).relative_to(root).as_posix(), text=text, patterns=patterns)
+    return IgnoreFile(path=(code / NAME).relative_to(root).as_posix(), text=text, patterns=patterns), notes
+
+
+def _unsent(code: Path, reads: Sequence[str]) -> list[str]:
+    """Return the .amlignore of the code folder, and notes on unsent data."""
+    there = [path for path in reads if not path.startswith("..") and (code / path).exists()]
+    if not there:
+        return []
+    sent = {entry.path for entry in FileSet.collect_code(code).entries}
+    return [path for path in there if path not in sent and not any(one.startswith(f"{path}/") for one in sent)]
 
 
 def _patterns(code: Path, known: str) -> Iterator[Pattern]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import tomllib
@@ -143,6 +144,7 @@ class Project:
         others: small files with a known name, such as ``.python-version``.
         faults: faults of files that look like AzureML's and cannot be read.
         truncated: whether files were skipped because there are too many.
+        files: the paths of all files.
     """
 
     name: str
@@ -155,10 +157,31 @@ class Project:
     others: Mapping[str, TextFile] = field(default_factory=dict)
     faults: Sequence[Fault] = ()
     truncated: bool = False
+    files: frozenset[str] = frozenset()
 
     def of(self, *kinds: Kind) -> list[Document]:
         """Return the documents of these kinds."""
         return [document for document in self.documents if document.kind in kinds]
+
+    @functools.cached_property
+    def folders(self) -> frozenset[str]:
+        """The folders of all files, without the project's own."""
+        found: set[str] = set()
+        for path in self.files:
+            folder = folder_of(path)
+            while folder and folder not in found:
+                found.add(folder)
+                folder = folder_of(folder)
+        return frozenset(found)
+
+    @property
+    def notebooks(self) -> list[str]:
+        """The paths of notebooks."""
+        return sorted(path for path in self.files if path.endswith(".ipynb"))
+
+    def has(self, path: str) -> bool:
+        """Return whether a file or folder exists; ``.`` does."""
+        return path == "." or path in self.files or path in self.folders
 
 
 def scan(directory: Path, called: str | None = None) -> Project:
@@ -206,6 +229,7 @@ def scan(directory: Path, called: str | None = None) -> Project:
         others=others,
         faults=tuple(faults),
         truncated=truncated,
+        files=frozenset(paths),
     )
 
 

@@ -71,26 +71,45 @@ def _of_job(config: Config, packages: Packages, project: Code) -> Iterator[str]:
 
 
 def _of_tests(config: Config, packages: Packages, code: Code) -> Iterator[str]:
+    for needed, certain in _loaded_by_tests(config, code):
+        yield from _third_party(needed, packages, "")
+        for name, (path, line) in needed.unfound.items() if certain else ():
+            place = _home(code, name)
+            yield (
+                f"{path}:{line}: the tests import `{name}`, which is in {place or 'the project folder'}: "
+                f"pytest does not look there; add `tests.env: {{PYTHONPATH: {_inside(place)}}}`"
+            )
+
+
+def test_folders(config: Config) -> tuple[str, ...]:
+    """Return the folders that the tests need in PYTHONPATH, in the container."""
+    if config.image is None or config.tests is None:
+        return ()
+    code = _code(config.directory)
+    found = [
+        _inside(_home(code, name))
+        for needed, certain in _loaded_by_tests(config, code)
+        if certain
+        for name in needed.unfound
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _loaded_by_tests(config: Config, code: Code) -> Iterator[tuple[Needed, bool]]:
+    """Yield what the tests import, and whether ``sys.path`` is known."""
     tests = config.tests
-    if tests is None or config.image is None:
+    if tests is None or config.image is None or "pip install" in tests.command:
         return
     root = f"{WORKSPACE}/{tests.workdir}".rstrip("/.") if tests.workdir else WORKSPACE
     variables = {**config.image.env, **tests.env}
-    found = [one for one in programs(tests.command, code, variables, root) if one.tests is not None]
-    installs = "pip install" in tests.command
-    for one in found:
-        starts = list(_starts(one, code, config.directory))
-        needed = needed_by(code, starts)
-        if not installs:
-            yield from _third_party(needed, packages, "")
-        if one.certain and not installs and not _changes_path(code, needed):
-            for name, (path, line) in needed.unfound.items():
-                place = _home(code, name)
-                value = posixpath.normpath(f"{WORKSPACE}/{place}")
-                yield (
-                    f"{path}:{line}: the tests import `{name}`, which is in {place or 'the project folder'}: "
-                    f"pytest does not look there; add `tests.env: {{PYTHONPATH: {value}}}`"
-                )
+    for one in programs(tests.command, code, variables, root):
+        if one.tests is not None:
+            needed = needed_by(code, list(_starts(one, code, config.directory)))
+            yield needed, one.certain and not _changes_path(code, needed)
+
+
+def _inside(folder: str) -> str:
+    return posixpath.normpath(f"{WORKSPACE}/{folder}")
 
 
 def _third_party(needed: Needed, packages: Packages, lead: str, outside: Collection[str] = ()) -> Iterator[str]:
@@ -106,7 +125,7 @@ def _third_party(needed: Needed, packages: Packages, lead: str, outside: Collect
             names = ", ".join(packages.unknown[:3]) + (" or another package" if len(packages.unknown) > 3 else "")
             yield f"{where}: cannot be checked: `{module}` is no package of the image's list; {names} may bring it"
         else:
-            yield f"{where}: imports `{module}`, which no package of the image has: add {package_for(module)} to `image.pip`"
+            yield f"{where}: imports `{module}`, which no package of the image has: add {package_for(module) or 'the one that has it'} to `image.pip`"
 
 
 def _starts(program: Program, code: Code, directory: Path) -> Iterator[tuple[str, Sequence[str]]]:

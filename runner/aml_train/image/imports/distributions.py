@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from aml_train.image.requirements_file import LARGE
+
 _MODULES: Final = """
     absl: absl-py
     attr: attrs
@@ -206,12 +208,16 @@ def installed_with(names: Iterable[str]) -> tuple[frozenset[str], tuple[str, ...
     return frozenset(found), tuple(sorted(unknown))
 
 
-def package_for(module: str) -> str:
-    """Return the distribution to add for a module; its own name if it is not known."""
+def package_for(module: str) -> str | None:
+    """Return the distribution of a module; None if the tables do not have it.
+
+    A module's own name is no substitute: anyone may have published another package under it.
+    """
     known = MODULES.get(module)
-    if not known:
-        return module
-    return _PREFERRED.get(module) or min(known, key=lambda name: (len(name), name))
+    if known:
+        return _PREFERRED.get(module) or min(known, key=lambda name: (len(name), name))
+    name = canonical(module)
+    return name if name in BRINGS or name in LARGE else None
 
 
 _PREFERRED: Final = {

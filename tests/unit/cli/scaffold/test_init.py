@@ -156,6 +156,104 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
         },
         ["src/train.py:8: no job exists yet", "no tests were found"],
     ),
+    (
+        "src_layout",
+        (),
+        {
+            "job": {
+                "command": "python -m tides.train",
+                "code": ".",
+                "compute": "azureml:cpu-cluster",
+                "environment_variables": {"PYTHONPATH": "src"},
+            },
+            "image": {"base": "python:3.11-slim-bookworm", "pip": ["pyyaml", "pytest"]},
+            "tests": {"command": "pytest -q tests", "env": {"PYTHONPATH": "/workspace/src"}},
+        },
+        ["a module of a package; it reads files of the project", "the newest Python of >=3.11,<3.12"],
+    ),
+    (
+        "flat_script",
+        (),
+        {
+            "job": {"command": "python train.py", "code": ".", "compute": "azureml:cpu-cluster"},
+            "image": {"base": "python:3.11-slim-bookworm", "pip": ["pyyaml"]},
+        },
+        [
+            "train.py:10: a guess: the code imports them, and nothing lists packages",
+            ".amlignore: !/data/points.csv (the script reads it)",
+            "data/points.csv: git ignores it, so a workflow's checkout lacks it",
+        ],
+    ),
+    (
+        "sdk_v2",
+        (),
+        {
+            "job": {
+                "command": "python train.py --points ${{inputs.points}} --rate ${{inputs.rate}}",
+                "code": "src",
+                "compute": "azureml:small-cluster",
+                "inputs": {"points": {"type": "uri_file", "path": "data/points.csv"}, "rate": 0.1},
+                "experiment_name": "points",
+            },
+            "image": {"base": "python:3.11-slim-bookworm", "pip": ["pyyaml", "mlflow-skinny", "azureml-mlflow"]},
+        },
+        [
+            "submit.py:21: the job that this file submits",
+            "submit.py:24: azureml:points@latest is registered from it",
+            "submit.py:15: the packages of the job's environment",
+        ],
+    ),
+    (
+        "sdk_v1",
+        (),
+        {
+            "job": {
+                "command": "python train.py --epochs 3 --points ${{inputs.points}}",
+                "code": "training",
+                "compute": "azureml:mpi-cluster",
+                "inputs": {"points": {"type": "uri_folder", "path": "azureml:points@latest"}},
+                "distribution": {"type": "mpi", "process_count_per_instance": 2},
+                "resources": {"instance_count": 2},
+            },
+            "image": {
+                "base": "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04",
+                "pip": "environments/pip.txt",
+                "azureml-defaults": "latest",
+            },
+        },
+        ["submit.py:11: the script that this file submits", "submit.py:6: the image of the job's environment"],
+    ),
+    (
+        "ngc_ofed",
+        (),
+        {
+            "job": {"command": "python train.py", "code": ".", "compute": "azureml:cpu-cluster"},
+            "image": {"dockerfile": {"file": "Dockerfile"}},
+        },
+        [
+            "Dockerfile:3: the Dockerfile is kept; `image: {base: nvcr.io/nvidia/pytorch:21.02-py3, ofed: {source: mlnx_ofed,",
+            "requirements.txt:1: left aside: Dockerfile does not install it",
+        ],
+    ),
+    (
+        "src_package",
+        (),
+        {
+            "job": {"command": "python -m src.train_model", "code": ".", "compute": "azureml:cpu-cluster"},
+            "image": {"base": "python:3.11-slim-bookworm", "pip": ["numpy==2.1.0", "pytest"]},
+            "tests": {"command": "pytest -q tests", "env": {"PYTHONPATH": "/workspace"}},
+        },
+        ["requirements.txt without the project itself, which is the job's code"],
+    ),
+    (
+        "course",
+        (),
+        {
+            "job": "src/job.yml",
+            "image": {"base": "python:3.11-slim-bookworm", "pip": "requirements.txt", "azureml-mlflow": "latest"},
+        },
+        ["replaces the job's environment azureml:AzureML-sklearn-1.5@latest"],
+    ),
 ]
 
 MISSING: Sequence[tuple[str, Sequence[str], Sequence[str]]] = [
@@ -168,6 +266,11 @@ MISSING: Sequence[tuple[str, Sequence[str], Sequence[str]]] = [
     ("broken_yaml", (), ["job.yml:5: the indentation", "look like jobs and cannot be read"]),
     ("broken_yaml", ("--job", "job.yml"), ["job.yml:5: the indentation"]),
     ("pipeline_only", (), ["pipeline.yml:1: a job of the type pipeline", "train.yml:1: a component", "--example"]),
+    (
+        "sdk_pipeline",
+        (),
+        ["pipeline.py:6: a pipeline job of azure-ai-ml", "explore.ipynb: a notebook: export it with"],
+    ),
     ("faulty_job", (), ["job.yml:2: the command refers to the input `rat`", "job.yml:5: `code` names `source`"]),
     ("bare_job", ("--job", "nothing.yml"), ["nothing.yml is no command job"]),
 ]

@@ -1,0 +1,407 @@
+"""Scripts that train: how each is run, and the files that it reads. Pure."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aml_train.cli.scaffold.draft import Item
+from aml_train.cli.scaffold.literals import PROJECT, Scope, calls, keyword, last_name
+from aml_train.cli.scaffold.project import Project, TextFile, folder_of
+from aml_train.cli.scaffold.submitted import is_submitter
+from aml_train.config import Mark
+from aml_train.image import Code, imports_of, needed_by, parse_source
+
+_NAMED: Final = re.compile(r"train\w*\.py|\w*_?train(ing)?\.py|main\.py|fit\.py|__main__\.py", re.IGNORECASE)
+_FITS: Final = re.compile(
+    r"\.fit\(|\.fit_transform\(|\.backward\(|\.train\(|\bxgb\.train\b|\blgb\.train\b|\.partial_fit\("
+)
+_TAKES_ARGUMENTS: Final = re.compile(
+    r"\bargparse\b|\bsys\.argv\b|\b(?:import|from) (?:click|typer|fire|hydra|absl)\b"
+)
+_NO_SCRIPTS: Final = frozenset({"setup.py", "conftest.py", "noxfile.py", "__init__.py"})
+_READERS: Final = frozenset(
+    {
+        "read_csv", "read_parquet", "read_json", "read_excel", "read_table", "read_feather", "read_pickle", "read_hdf",
+        "load", "loadtxt", "genfromtxt", "open", "imread", "load_from_disk", "scan_csv", "scan_parquet", "ImageFolder",
+        "listdir", "glob", "read_text", "read_bytes", "iterdir", "loadmat", "File", "safe_load", "from_csv",
+    }
+)  # fmt: skip
+_SUFFIXES: Final = (
+    ".csv", ".tsv", ".parquet", ".json", ".jsonl", ".txt", ".npy", ".npz", ".pkl", ".pickle", ".h5", ".hdf5", ".feather",
+    ".xlsx", ".arff", ".zip", ".gz", ".tar", ".mat", ".arrow", ".db", ".sqlite",
+)  # fmt: skip
+_DATA_NAMES: Final = re.compile(r"data|input|csv|file|train|path|dir", re.IGNORECASE)
+_DATA_FOLDERS: Final = ("data", "dataset", "datasets", "input")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """A file or folder that code reads, as written, and as it is in the project."""
+
+    mark: Mark
+    text: str
+    path: str | None
+    from_file: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    """How a script is run.
+
+    Attributes:
+        path: the script.
+        mark: the line that it starts at.
+        command: its command in the folder *code*.
+        python_path: a folder of *code* that has to be in PYTHONPATH; empty for none.
+        why: the reason for this command.
+        reads: what it reads.
+        inputs: inputs of the job for arguments that the script requires.
+        notes: findings that the user should know.
+    """
+
+    path: str
+    mark: Mark
+    command: str
+    code: str
+    python_path: str = ""
+    why: str = ""
+    reads: tuple[Read, ...] = ()
+    inputs: tuple[Item, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def training_scripts(project: Project) -> list[TextFile]:
+    """Return the scripts that probably train, by their name or their code."""
+    files = [file for file in project.scripts if _may_train(file)]
+    named = [file for file in files if _NAMED.fullmatch(file.path.rpartition("/")[2])]
+    return named or [file for file in files if _FITS.search(file.text)]
+
+
+def rank(file: TextFile) -> tuple[int, int]:
+    """Return a sort key that puts the likeliest script first."""
+    name = file.path.rpartition("/")[2].lower()
+    kind = 0 if name == "train.py" else 1 if "train" in name else 2 if name == "main.py" else 3
+    return kind, 0 if _FITS.search(file.text) else 1
+
+
+def _may_train(file: TextFile) -> bool:
+    name = file.path.rpartition("/")[2]
+    if name in _NO_SCRIPTS or is_submitter(file):
+        return False
+    tree = parse_source(file.text)
+    if tree is None:
+        # Python 2, or a notebook's commands: its guard shows that it is run.
+        return re.search(r"^if __name__ ==", file.text, re.MULTILINE) is not None
+    return start_of(tree) is not None
+
+
+def start_of(tree: ast.Module) -> int | None:
+    """Return the line at which a file begins to do something, or None for a library.
+
+    That is the ``__main__`` guard, or a call or loop at the top level: code of a notebook has no guard.
+    """
+    for node in tree.body:
+        if (
+            isinstance(node, ast.If)
+            and isinstance(node.test, ast.Compare)
+            and last_name(node.test.left) == "__name__"
+        ):
+            return node.lineno
+    for node in tree.body:
+        match node:
+            case ast.For() | ast.While() | ast.With():
+                return node.lineno
+            case ast.Expr(value=ast.Call(func=func)) if not _sets_up(func):
+                return node.lineno
+            case ast.Assign(value=ast.Call(func=ast.Attribute(attr=name))) if name in (
+                "fit",
+                "parse_args",
+                "train",
+                *_READERS,
+            ):
+                return node.lineno
+    return None
+
+
+def _sets_up(func: ast.expr) -> bool:
+    return last_name(func) in (
+        "basicConfig",
+        "filterwarnings",
+        "simplefilter",
+        "append",
+        "insert",
+        "seed",
+        "set_option",
+        "load_dotenv",
+    )
+
+
+def script_of(project: Project, file: TextFile) -> Script:
+    """Return how a script is run: the form, the folder, the arguments."""
+    tree = parse_source(file.text)
+    if tree is None:
+        name = file.path.rpartition("/")[2]
+        note = f"{file.path}:1: it is not Python 3 as it is: it was not read"
+        mark = Mark(file=file.path, line=1)
+        return Script(
+            path=file.path, mark=mark, command=f"python {shlex.quote(name)}", code=file.folder or ".", notes=(note,)
+        )
+    texts = {one.path: one.text for one in project.scripts}
+    code = Code(paths=texts.keys(), read=texts.__getitem__)
+    reads = tuple(_reads_of_all(project, file, code))
+    layout = _layout(project, file, tree, code, reads)
+    arguments, inputs, notes = _arguments(project, file, tree, layout.code)
+    return Script(
+        path=file.path,
+        mark=Mark(file=file.path, line=start_of(tree) or 1),
+        command=" ".join([layout.command, *arguments]),
+        code=layout.code,
+        python_path=layout.python_path,
+        why=layout.why or ("add the script's arguments" if _TAKES_ARGUMENTS.search(file.text) else ""),
+        reads=reads,
+        inputs=inputs,
+        notes=(*notes, *_notebook(file)),
+    )
+
+
+# The folder and the form of the command
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Layout:
+    command: str
+    code: str
+    python_path: str = ""
+    why: str = ""
+
+
+def _layout(project: Project, file: TextFile, tree: ast.Module, code: Code, reads: Sequence[Read]) -> _Layout:
+    folder, name = file.folder, file.path.rpartition("/")[2]
+    package = _package_root(file.path, code)
+    imports = imports_of(tree, functions=True)
+    roots = _import_roots(file.path, tree, code)
+    relative = any(one.level for one in imports)
+    from_top = _reads_from_top(reads, folder)
+    own_folder = folder in roots and folder != package
+    if (
+        package is not None
+        and (relative or f"{folder}/__init__.py" in code.paths or roots - {folder})
+        and not own_folder
+    ):
+        root = package
+    elif len(roots - {folder}) == 1 and not own_folder:
+        (root,) = roots - {folder}
+    else:
+        root = None
+    if root is not None:
+        module = file.path.removesuffix(".py").removeprefix(f"{root}/" if root else "").replace("/", ".")
+        command = f"python -m {module.removesuffix('.__main__')}"
+        if root and from_top:
+            return _Layout(
+                command=command,
+                code=".",
+                python_path=root,
+                why="a module of a package; it reads files of the project",
+            )
+        return _Layout(command=command, code=root or ".", why="a module of a package")
+    others = roots - {folder}
+    if others or (folder and from_top):
+        why = "it reads files of the project" if from_top else "it imports from several folders"
+        path = min(others, key=len) if others else ""
+        return _Layout(
+            command=f"python {shlex.quote(file.path)}", code=".", python_path=(path or ".") if others else "", why=why
+        )
+    return _Layout(command=f"python {shlex.quote(name)}", code=folder or ".")
+
+
+def _package_root(path: str, code: Code) -> str | None:
+    """Return the folder above the packages around a file; None if it is in no package."""
+    folder = folder_of(path)
+    if f"{folder}/__init__.py" not in code.paths:
+        return None
+    while folder and f"{folder}/__init__.py" in code.paths:
+        folder = folder_of(folder)
+    return folder
+
+
+def _import_roots(path: str, tree: ast.Module, code: Code) -> set[str]:
+    """Return the folders that absolute imports need: its own, those above."""
+    found: set[str] = set()
+    folder = folder_of(path)
+    above = [folder]
+    while folder:
+        folder = folder_of(folder)
+        above.append(folder)
+    above += ["src"] if "src" in code.folders and "src" not in above else []
+    for one in imports_of(tree, functions=True):
+        if one.level or not one.top:
+            continue
+        for root in above:
+            hit = code.find(one.module, [root]) or (
+                code.find(one.top, [root]) if code.find(one.top, [root]) else None
+            )
+            if hit is not None and hit[0] != path:
+                found.add(root)
+                break
+    return found
+
+
+# Files that it reads
+
+
+def _reads_of_all(project: Project, file: TextFile, code: Code) -> Iterator[Read]:
+    """Yield what a script and the local modules that it loads read."""
+    folder = file.folder
+    roots = [folder, "src"]
+    while folder:
+        folder = folder_of(folder)
+        roots.append(folder)
+    seen: set[str] = set()
+    for path in sorted(needed_by(code, [(file.path, roots)]).read, key=lambda one: (one != file.path, one)):
+        tree = parse_source(code.read(path))
+        for one in _reads(project, path, tree) if tree is not None else ():
+            if one.text not in seen:
+                seen.add(one.text)
+                yield one
+
+
+def _reads(project: Project, path: str, tree: ast.Module) -> Iterator[Read]:
+    scope = Scope(path=path, tree=tree)
+    seen: set[str] = set()
+    for node, text in _paths(scope):
+        if text in seen:
+            continue
+        seen.add(text)
+        found, from_file = _existing(project, path, text)
+        if found is not None or _is_read(scope, node, text):
+            yield Read(
+                mark=Mark(file=path, line=node.lineno),
+                text=text.removeprefix(f"{PROJECT}/"),
+                path=found,
+                from_file=from_file,
+            )
+
+
+def _paths(scope: Scope) -> Iterator[tuple[ast.expr, str]]:
+    """Yield texts that may be paths, the longest expressions first."""
+    inner: set[ast.AST] = set()
+    for node in ast.walk(scope.tree):
+        if not isinstance(node, ast.Constant | ast.BinOp | ast.Call) or node in inner:
+            continue
+        value: Any = node.value if isinstance(node, ast.Constant) else scope.value(node)
+        if (
+            isinstance(value, str)
+            and 2 < len(value) < 300
+            and "\n" not in value
+            and ("/" in value or value.endswith(_SUFFIXES))
+        ):
+            inner |= set(ast.walk(node))
+            yield node, value
+
+
+def _existing(project: Project, path: str, text: str) -> tuple[str | None, bool]:
+    """Return the path of data of the project, and if ``__file__`` leads to it."""
+    if text.startswith(f"{PROJECT}/"):
+        found = posixpath.normpath(text.removeprefix(f"{PROJECT}/"))
+        return (found, True) if _is_data(project, found) else (None, True)
+    if text.startswith(("/", "~")) or "://" in text or ".." in text.split("/"):
+        return None, False
+    for found in (posixpath.normpath(text), posixpath.normpath(posixpath.join(folder_of(path), text))):
+        if _is_data(project, found):
+            return found, False
+    return None, False
+
+
+def _is_data(project: Project, path: str) -> bool:
+    if path in project.files:
+        return not path.endswith((".py", ".ipynb"))
+    return path in project.folders and not any(one.path.startswith(f"{path}/") for one in project.scripts)
+
+
+def _is_read(scope: Scope, node: ast.expr, text: str) -> bool:
+    """Return whether a call reads the path, which does not exist here."""
+    if not text.endswith(_SUFFIXES) or "*" in text or text.startswith(("outputs", "./outputs")):
+        return False
+    for call in calls(scope.tree):
+        name = last_name(call.func)
+        if name not in _READERS or not call.args:
+            continue
+        mode = scope.text(keyword(call, "mode", 1)) if name == "open" else "r"
+        if scope.value(call.args[0]) == text and not (name == "open" and mode and mode[0] in "wax"):
+            return True
+    return False
+
+
+def _reads_from_top(reads: Sequence[Read], folder: str) -> bool:
+    """Return whether paths start from the project folder, and not from the script's."""
+    for one in reads:
+        if one.path is None or not folder:
+            continue
+        inside = one.path.startswith(f"{folder}/")
+        if not inside or (not one.from_file and posixpath.normpath(one.text) == one.path):
+            return True
+    return False
+
+
+# Arguments
+
+
+def _arguments(
+    project: Project, file: TextFile, tree: ast.Module, code: str
+) -> tuple[list[str], tuple[Item, ...], list[str]]:
+    """Return required arguments, the inputs they name, and notes on the others."""
+    words: list[str] = []
+    inputs: list[Item] = []
+    notes: list[str] = []
+    scope = Scope(path=file.path, tree=tree)
+    for call in calls(tree):
+        if last_name(call.func) != "add_argument":
+            continue
+        flags = [text for one in call.args if (text := scope.text(one))]
+        if not flags or not _is_required(scope, call, flags[0]):
+            continue
+        flag = next((one for one in flags if one.startswith("--")), flags[0])
+        name = re.sub(r"\W", "_", flag.lstrip("-"))
+        mark = Mark(file=file.path, line=call.lineno)
+        source = _only_data(project) if _DATA_NAMES.search(name) and "out" not in name.lower() else None
+        if source is None:
+            notes.append(f"{mark.where}: the script requires {flag}: add it to the command")
+            continue
+        kind = "uri_file" if source in project.files else "uri_folder"
+        why = "a guess: the only data here, uploaded with the job"
+        inputs.append(
+            Item(key=name, value=[Item(key="type", value=kind), Item(key="path", value=source, why=why, origin=mark)])
+        )
+        words += [*([flag] if flag.startswith("-") else []), f"${{{{inputs.{name}}}}}"]
+    return words, tuple(inputs), notes
+
+
+def _is_required(scope: Scope, call: ast.Call, flag: str) -> bool:
+    if flag.startswith("-"):
+        return scope.value(keyword(call, "required")) is True
+    return scope.value(keyword(call, "nargs")) not in ("?", "*") and keyword(call, "default") is None
+
+
+def _only_data(project: Project) -> str | None:
+    """Return the only data file or folder of the project."""
+    folders = [name for name in _DATA_FOLDERS if name in project.folders]
+    inside = [path for path in project.files if any(path.startswith(f"{name}/") for name in folders)]
+    data = [path for path in inside if path.endswith(_SUFFIXES) and not path.endswith(".txt")]
+    if len(data) == 1:
+        return data[0]
+    if len(folders) == 1 and data:
+        return folders[0]
+    top = [path for path in project.files if path.endswith((".csv", ".parquet", ".npz", ".tsv", ".jsonl"))]
+    return top[0] if len(top) == 1 and not folders else None
+
+
+def _notebook(file: TextFile) -> Iterator[str]:
+    found = file.first(r"\bget_ipython\(\)")
+    if found:
+        yield f"{found[0].where}: `get_ipython()` exists in notebooks alone: remove these lines, or the job fails at them"
