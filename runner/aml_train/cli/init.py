@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "aml-train.yml"
 MOST_NAMED = 20
+_LINE = re.compile(r"(.+\.py):(\d+)")
 _ACTION = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*@[A-Za-z0-9._/-]+")
 
 
@@ -31,7 +32,11 @@ _ACTION = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*@[A-Za-
     default=Path(),
     help="The project folder.  [default: .]",
 )
-@click.option("--job", metavar="PATH", help="The job: a command job, a runconfig of SDK v1, or a script.")
+@click.option(
+    "--job",
+    metavar="PATH",
+    help="The job: a command job, a runconfig of SDK v1, or a Python file (FILE:LINE for one of its jobs).",
+)
 @click.option("--workflow", is_flag=True, help="Also write .github/workflows/train.yml.")
 @click.option(
     "--action",
@@ -112,6 +117,7 @@ def _workflow(action: str | None) -> str:
 
 def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Sequence[str], IgnoreFile | None]:
     """Return a valid configuration's text, its guesses and notes, and an .amlignore."""
+    from aml_train.cli.scaffold.candidates import others_than
     from aml_train.cli.scaffold.draft import render
     from aml_train.cli.scaffold.guess import propose
     from aml_train.cli.scaffold.ignore import propose_ignore
@@ -130,7 +136,9 @@ def _propose(directory: Path, job: str | None) -> tuple[str, Sequence[Line], Seq
         try:
             return check_text(text, NAME, directory=directory), draft, text, guesses
         except InvalidError as error:
-            raise InvalidError(error.faults, hint="Correct these first; nothing was written.") from error
+            others = [one.path for one in others_than(project, chosen)]
+            instead = f" Or name another job: --job {' or '.join(others[:3])}" if others else ""
+            raise InvalidError(error.faults, hint=f"Correct these first; nothing was written.{instead}") from error
 
     config, draft, text, guesses = check()
     if folders := test_folders(config):
@@ -145,10 +153,13 @@ def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
     from aml_train.core.errors import InvalidError
 
     if job is not None:
-        path = Path(job)
+        place = _LINE.fullmatch(job)
+        path = Path(place[1] if place else job)
         inside = path.absolute().is_relative_to(directory.absolute()) and (path.is_absolute() or path.exists())
         relative = path.absolute().relative_to(directory.absolute()) if inside else path
-        possible = named(project, relative.as_posix())
+        possible = [
+            one for one in named(project, relative.as_posix()) if place is None or one.mark.line == int(place[2])
+        ]
         if not possible:
             faults = [fault for fault in project.faults if fault.where.rpartition(":")[0] == relative.as_posix()]
             if faults:
@@ -168,8 +179,8 @@ def _choose(project: Project, directory: Path, job: str | None) -> Candidate:
         more = len(possible) - len(shown)
         listed = "\n".join([*shown, *([f"and {more} more"] if more > 0 else [])])
         hint = f"Name it: --job {possible[0].path}"
-        if len({one.path for one in possible}) == 1:
-            hint = "Choose on a terminal, or write the job to a separate YAML and name that with --job."
+        if len({one.path for one in possible}) < len(possible):
+            hint = f"Name it with its line: --job {possible[0].path}:{possible[0].mark.line}"
         raise InvalidError(f"There are {len(possible)} jobs; which one is meant?\n{listed}", hint=hint)
     for number, line in enumerate(shown, start=1):
         click.echo(f"{number}. {line}", err=True)

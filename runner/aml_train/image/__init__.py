@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aml_train.image.imports.command_line import programs as programs
     from aml_train.image.imports.distributions import package_for as package_for
     from aml_train.image.imports.sources import Code as Code
+    from aml_train.image.imports.sources import Needed as Needed
     from aml_train.image.imports.sources import imports_of as imports_of
     from aml_train.image.imports.sources import needed_by as needed_by
     from aml_train.image.imports.sources import parse_source as parse_source
@@ -74,6 +75,7 @@ _MODULES = {
     "programs": "imports.command_line",
     "package_for": "imports.distributions",
     "Code": "imports.sources",
+    "Needed": "imports.sources",
     "imports_of": "imports.sources",
     "needed_by": "imports.sources",
     "parse_source": "imports.sources",

@@ -11,6 +11,7 @@ from typing import Literal
 
 from aml_train.cli.scaffold.code_reader import Submission
 from aml_train.cli.scaffold.draft import Item
+from aml_train.cli.scaffold.entry_points import entry_points
 from aml_train.cli.scaffold.job_environment import Environment, environment_of, joined
 from aml_train.cli.scaffold.project import Document, Project
 from aml_train.cli.scaffold.scripts import Read, Script, rank, script_of, training_scripts
@@ -52,6 +53,17 @@ def candidates(project: Project) -> list[Candidate]:
     if configurations:
         return configurations
     return [_submission(one) for one in submissions(project)] or _scripts(project)
+
+
+def others_than(project: Project, chosen: Candidate) -> list[Candidate]:
+    """Return the jobs of any kind other than one, the most certain first."""
+    found = [
+        *(_command(project, document) for document in project.of("command")),
+        *(_runconfig(document) for document in project.of("runconfig")),
+        *(_submission(one) for one in submissions(project)),
+        *(_script(script_of(project, file)) for file in sorted(training_scripts(project), key=rank)),
+    ]
+    return [one for one in found if one.path != chosen.path]
 
 
 def named(project: Project, path: str) -> list[Candidate]:
@@ -163,6 +175,8 @@ def _submission(one: Submission) -> Candidate:
 def _scripts(project: Project) -> list[Candidate]:
     """Return the likeliest training script if one is, else all of them."""
     files = training_scripts(project)
+    if not any(rank(file)[0] < 2 for file in files) and (commands := entry_points(project)):
+        return [_script(one) for one in commands]
     ranks = sorted(rank(file) for file in files)
     clear = len(ranks) < 2 or ranks[0] != ranks[1]
     if len(files) > 1 and clear:

@@ -52,18 +52,19 @@ class Reader:
     def folder(self) -> str:
         return posixpath.dirname(self.scope.path)
 
-    def local(self, text: str) -> str | None:
-        """Return a path of the project."""
-        return place(text.removeprefix("file:"), self.folder, self.project.has)
+    def local(self, text: str, inside: str = "") -> str | None:
+        """Return a path of the project, at best one that has *inside* below it."""
+        return place(text.removeprefix("file:"), self.folder, self.project.has, inside)
 
     def note(self, node: ast.AST, text: str) -> None:
         self.notes.append(f"{self.mark(node).where}: {text}")
 
 
-def code_of(reader: Reader, node: ast.expr | None) -> str:
+def code_of(reader: Reader, node: ast.expr | None, command: str) -> str:
     """Return the folder of the job's code; the file's own if it is not known."""
     text = reader.scope.text(node)
-    found = reader.local(text) if text is not None else None
+    script = next((word for word in command.split() if word.endswith(".py")), "")
+    found = reader.local(text or ".", script) if text is not None else None
     if found is None:
         if node is not None:
             reader.note(node, "the folder of the code is not known before this runs: check `code`")
@@ -77,8 +78,10 @@ def compute_of(reader: Reader, node: ast.expr | None) -> Item:
     if not name:
         for call in reader.scope.calls(node):
             name = reader.scope.text(keyword(call, "name", 1)) or name
-    if not name and isinstance(node, ast.Subscript):
-        name = reader.scope.text(node.slice)
+    named = reader.scope.names.get(node.id, []) if isinstance(node, ast.Name) else [node]
+    for one in named:
+        if not name and isinstance(one, ast.Subscript):
+            name = reader.scope.text(one.slice)
     if not name or not re.fullmatch(r"(azureml:)?[\w-]+", name):
         why = "a guess: the name of your cluster; `local` needs none"
         return Item(key="compute", value="azureml:cpu-cluster", why=why, origin=reader.mark(node) if node else None)

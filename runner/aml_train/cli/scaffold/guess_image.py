@@ -9,8 +9,8 @@ from typing import Final
 
 from aml_train.cli.scaffold.candidates import Candidate
 from aml_train.cli.scaffold.draft import Item
-from aml_train.cli.scaffold.packages import declared, from_imports, without_paths
-from aml_train.cli.scaffold.project import Document, Project, TextFile, nearness
+from aml_train.cli.scaffold.packages import declared, from_imports, loaded_by, without_paths
+from aml_train.cli.scaffold.project import Document, Project, TextFile, folder_of, nearness
 from aml_train.cli.scaffold.python_version import PYTHONS, choose_python
 from aml_train.cli.scaffold.submitted import is_submitter
 from aml_train.config import Mark
@@ -70,7 +70,8 @@ def guess_image(project: Project, job: Candidate, *, needs_pytest: bool) -> Imag
         file = next((one for one in project.requirements if one.path == path), TextFile(path=path, text=""))
         return _from_requirements(project, job, file, notes, "", needs_pytest=needs_pytest, named_by=mark)
     if given.conda is not None:
-        return _from_conda(project, job, given.conda[1], given.conda[0], base, notes)
+        mark, path = given.conda
+        return _from_conda(project, job, path, mark, base, notes, needs_pytest=needs_pytest)
     if base is not None:
         mark, text = base
         items = [Item(key="base", value=text, why="the image of the job's environment", origin=mark)]
@@ -83,7 +84,9 @@ def _from_files(project: Project, job: Candidate, notes: list[str], *, needs_pyt
     name = job.environment.name
     instead = f"; replaces the job's environment {name[1]}" if name else ""
     conda = sorted(project.of("conda"), key=lambda one: nearness(one.path, job.code))
-    requirements = _for_training(project.requirements, job)
+    conda = [one for one in conda if not _is_of_others(project, job, one.path)]
+    usable = [one for one in project.requirements if not _is_of_others(project, job, one.path)]
+    requirements = _for_training(usable, job)
     dockerfiles = _dockerfiles(project, job, notes)
     whole = next(
         ((one, found[0]) for one in dockerfiles if (found := one.first(_INSTALLS, re.IGNORECASE | re.MULTILINE))),
@@ -101,13 +104,14 @@ def _from_files(project: Project, job: Candidate, notes: list[str], *, needs_pyt
         notes += [
             f"{one.path}:1: left aside: {file.path} does not install it"
             for one in requirements
-            if one.path not in file.text
+            if one.path.rpartition("/")[2] not in file.text
         ]
         return _from_dockerfile(file.path, file.folder or ".", mark, why + instead, notes)
     if conda:
         _more(notes, "conda files", [one.path for one in conda])
         first = conda[0]
-        return _from_conda(project, job, first.path, first.mark("dependencies"), None, notes, instead)
+        mark = first.mark("dependencies")
+        return _from_conda(project, job, first.path, mark, None, notes, instead, needs_pytest=needs_pytest)
     if requirements:
         _more(notes, "requirements files", [one.path for one in requirements])
         return _from_requirements(project, job, requirements[0], notes, instead, needs_pytest=needs_pytest)
@@ -134,10 +138,17 @@ def _from_files(project: Project, job: Candidate, notes: list[str], *, needs_pyt
     return _from_code(project, job, notes, needs_pytest=needs_pytest)
 
 
+def _is_of_others(project: Project, job: Candidate, path: str) -> bool:
+    """Return whether a file describes the environment of other code, next to it."""
+    folder, code = folder_of(path), "" if job.code == "." else job.code
+    if not folder or f"{code}/".startswith(f"{folder}/") or f"{folder}/".startswith(f"{code}/" if code else ""):
+        return False
+    return any(one.folder == folder for one in project.scripts)
+
+
 def _from_code(project: Project, job: Candidate, notes: list[str], *, needs_pytest: bool) -> Image:
     """Return an image with the well-known packages that the code imports."""
-    command = next((str(item.value) for item in job.items if item.key == "command"), job.what)
-    imported = from_imports(project, command, job.code)
+    imported = from_imports(project, _command(job), job.code)
     plugin = _tracking(project, job, "")
     names = [name for name, _ in imported if not (plugin and name.startswith(("mlflow-skinny", "azureml")))]
     if not names:
@@ -162,6 +173,7 @@ def _from_list(
 def _dockerfiles(project: Project, job: Candidate, notes: list[str]) -> list[TextFile]:
     """Return the Dockerfiles nearest to the code, without those of services."""
     found = sorted(project.dockerfiles, key=lambda one: nearness(one.path, job.code))
+    found = [one for one in found if not _is_of_others(project, job, one.path)]
     serving = [one for one in found if _SERVES.search(one.text) and not _OFED_LINE.search(one.text)]
     notes += [f"{one.path}:1: left aside: it starts a service" for one in serving]
     return [one for one in found if one not in serving]
@@ -196,6 +208,8 @@ def _from_conda(
     base: tuple[Mark, str] | None,
     notes: list[str],
     instead: str = "",
+    *,
+    needs_pytest: bool,
 ) -> Image:
     document = next((one for one in project.documents if one.path == path), None)
     text = document.text if document else ""
@@ -205,7 +219,12 @@ def _from_conda(
         first = _base(project, job, document)
     why = "the job's conda file" if job.environment.conda else "the conda file nearest to the job's code"
     items = [first, Item(key="conda", value=path, why=why + instead, origin=mark), *_tracking(project, job, text)]
-    return Image(item=Item(key="image", value=items), has_pytest=names_pytest(text), notes=tuple(notes))
+    if needs_pytest and not names_pytest(text):
+        why = "the tests need it, and the conda file does not name it"
+        items.insert(2, Item(key="pip", value=["pytest"], why=why))
+    return Image(
+        item=Item(key="image", value=items), has_pytest=needs_pytest or names_pytest(text), notes=tuple(notes)
+    )
 
 
 def _from_requirements(
@@ -246,6 +265,12 @@ def _from_requirements(
     return Image(
         item=Item(key="image", value=items), has_pytest=True if needs_pytest else has_pytest, notes=tuple(notes)
     )
+
+
+def _command(job: Candidate) -> str:
+    if job.document is not None and job.kind == "command":
+        return job.document.said("command")
+    return next((str(item.value) for item in job.items if item.key == "command"), job.what)
 
 
 def _compute(job: Candidate) -> str:
@@ -300,7 +325,8 @@ def _tracking(project: Project, job: Candidate, installed: str) -> list[Item]:
     """Return the key that adds AzureML's plug-in, if the code tracks and lacks it."""
     if re.search(r"azureml-(mlflow|defaults)", installed):
         return []
-    for file in code_of_job(project, job):
+    loaded = loaded_by(project, _command(job), job.code)
+    for file in [one for one in code_of_job(project, job) if not loaded or one.path in loaded]:
         match = _TRACKING.search(file.text)
         if match:
             why = f"the code imports {match[1]}, and nothing installs AzureML's plug-in"

@@ -61,6 +61,8 @@ def named_environment(project: Project, text: str, mark: Mark) -> Environment:
     own = next((one for one in project.of("environment") if name and one.said("name") == name[1]), None)
     if own is not None:
         return described(own, ())
+    if text.startswith(("azureml://", "azureml:/")):
+        return Environment(name=(mark, text))
     # The SDK takes `NAME:VERSION` and `NAME@latest` without the prefix that a YAML needs.
     full = text if text.startswith("azureml:") else f"azureml:{text}"
     full = re.sub(r":latest$", "@latest", full)

@@ -228,13 +228,14 @@ def imported_names(tree: ast.Module, prefix: str) -> dict[str, str]:
     return found
 
 
-def place(text: str, folder: str, exists: Callable[[str], bool]) -> str | None:
+def place(text: str, folder: str, exists: Callable[[str], bool], inside: str = "") -> str | None:
     """Return a path of the code as relative to the project; None if it is not in it.
 
     Args:
         text: the path: absolute by ``__file__``, or relative to the folder of the script, or to the project.
         folder: the folder of the script.
         exists: whether the project has a path.
+        inside: a path that the found one should have below it.
     """
     if text == PROJECT or text.startswith(f"{PROJECT}/"):
         found = posixpath.normpath(text.removeprefix(PROJECT).lstrip("/") or ".")
@@ -242,7 +243,6 @@ def place(text: str, folder: str, exists: Callable[[str], bool]) -> str | None:
     if text.startswith(("/", "~")) or "://" in text:
         return None
     near, top = posixpath.normpath(posixpath.join(folder, text)), posixpath.normpath(text)
-    for found in (near, top):
-        if not found.startswith("..") and exists(found):
-            return found
-    return None
+    possible = [found for found in (near, top) if not found.startswith("..") and exists(found)]
+    whole = (found for found in possible if inside and exists(posixpath.normpath(posixpath.join(found, inside))))
+    return next(whole, possible[0] if possible else None)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aml_train.cli.scaffold.project import Project, TextFile, folder_of, nearness
 from aml_train.config import Mark
-from aml_train.image import Code, needed_by, package_for, programs
+from aml_train.image import Code, Needed, needed_by, package_for, programs
 
 _PATH_LINE: Final = r"^[ \t]*(?:(?:-e|--editable)[ =]\S*|\.{1,2}(?:/\S*|\[[^\]]*\])?[ \t]*$|file:\S+)"
 _OPTION: Final = re.compile(r"^\s*-")
@@ -67,12 +67,8 @@ def from_imports(project: Project, command: str, code: str) -> list[tuple[str, M
 
     Only packages of the tables are named: a module of another name may be anyone's package.
     """
+    needed, lead = _needed(project, command, code)
     texts = {one.path: one.text for one in project.scripts}
-    lead = "" if code in ("", ".") else f"{code}/"
-    inside = {path.removeprefix(lead): text for path, text in texts.items() if path.startswith(lead)}
-    sources = Code(paths=inside.keys(), read=inside.__getitem__)
-    started = programs(command, sources)
-    needed = needed_by(sources, [(one.path, ("", folder_of(one.path), *one.roots)) for one in started])
     whole = Code(paths=texts.keys(), read=texts.__getitem__)
     found: dict[str, Mark] = {}
     for module, (path, line) in needed.modules.items():
@@ -80,6 +76,20 @@ def from_imports(project: Project, command: str, code: str) -> list[tuple[str, M
         if name is not None and not whole.has_top(module):
             found.setdefault(name, Mark(file=lead + path, line=line))
     return list(found.items())
+
+
+def loaded_by(project: Project, command: str, code: str) -> frozenset[str]:
+    """Return the Python files of the project that a command loads."""
+    needed, lead = _needed(project, command, code)
+    return frozenset(lead + path for path in needed.read)
+
+
+def _needed(project: Project, command: str, code: str) -> tuple[Needed, str]:
+    lead = "" if code in ("", ".") else f"{code}/"
+    inside = {one.path.removeprefix(lead): one.text for one in project.scripts if one.path.startswith(lead)}
+    sources = Code(paths=inside.keys(), read=inside.__getitem__)
+    started = programs(command, sources)
+    return needed_by(sources, [(one.path, ("", folder_of(one.path), *one.roots)) for one in started]), lead
 
 
 def pip_name(conda: str) -> str | None:

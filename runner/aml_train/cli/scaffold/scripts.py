@@ -188,6 +188,7 @@ def _layout(project: Project, file: TextFile, tree: ast.Module, code: Code, read
     roots = _import_roots(file.path, tree, code)
     relative = any(one.level for one in imports)
     from_top = _reads_from_top(reads, folder)
+    others = roots - {folder}
     own_folder = folder in roots and folder != package
     if (
         package is not None
@@ -195,8 +196,8 @@ def _layout(project: Project, file: TextFile, tree: ast.Module, code: Code, read
         and not own_folder
     ):
         root = package
-    elif len(roots - {folder}) == 1 and not own_folder:
-        (root,) = roots - {folder}
+    elif len(others) == 1 and not own_folder and _is_above(min(others), folder):
+        (root,) = others
     else:
         root = None
     if root is not None:
@@ -210,7 +211,6 @@ def _layout(project: Project, file: TextFile, tree: ast.Module, code: Code, read
                 why="a module of a package; it reads files of the project",
             )
         return _Layout(command=command, code=root or ".", why="a module of a package")
-    others = roots - {folder}
     if others or (folder and from_top):
         why = "it reads files of the project" if from_top else "it imports from several folders"
         path = min(others, key=len) if others else ""
@@ -218,6 +218,10 @@ def _layout(project: Project, file: TextFile, tree: ast.Module, code: Code, read
             command=f"python {shlex.quote(file.path)}", code=".", python_path=(path or ".") if others else "", why=why
         )
     return _Layout(command=f"python {shlex.quote(name)}", code=folder or ".")
+
+
+def _is_above(root: str, folder: str) -> bool:
+    return not root or folder.startswith(f"{root}/")
 
 
 def _package_root(path: str, code: Code) -> str | None:

@@ -48,7 +48,6 @@ def _submission(reader: Reader, call: ast.Call, *, estimator: bool) -> Submissio
     source = keyword(call, "source_directory", 0)
     script_node = keyword(call, "entry_script") if estimator else keyword(call, "script", 1)
     script = scope.text(script_node)
-    code = code_of(reader, source)
     inputs: list[Item] = []
     command = _command(reader, keyword(call, "command"), inputs)
     if script is not None:
@@ -58,6 +57,7 @@ def _submission(reader: Reader, call: ast.Call, *, estimator: bool) -> Submissio
         command = " ".join(["python", shlex.quote(path), *words])
     if not command:
         return None
+    code = code_of(reader, source, command)
     compute = keyword(call, "compute_target", None if estimator else 3) or _run_config(scope, call, "target")
     items = [
         Item(

@@ -18,7 +18,7 @@ from aml_train.cli.scaffold.code_reader import (
     entries_of,
     registered_from,
 )
-from aml_train.cli.scaffold.draft import Item
+from aml_train.cli.scaffold.draft import Item, Value
 from aml_train.cli.scaffold.job_environment import Environment, named_environment
 from aml_train.cli.scaffold.literals import UNKNOWN, Scope, calls, imported_names, keyword, last_name
 from aml_train.cli.scaffold.packages import pip_name
@@ -29,6 +29,8 @@ _COMMANDS: Final = frozenset({"command", "Command", "CommandJob"})
 _INPUTS: Final = re.compile(r"\$\{\{\s*inputs\.(\w+)\s*\}\}")
 _OUTPUTS: Final = re.compile(r"\$\{\{\s*outputs\.(\w+)\s*\}\}")
 _LITERALS: Final = (str, int, float, bool)
+_LITERAL_TYPES: Final[Mapping[str, Value]] = {"number": 1.0, "integer": 1, "string": "value", "boolean": False}
+"""Types of inputs that are no data, each with the value for a missing default."""
 
 
 def jobs_of_v2(project: Project, file: TextFile, tree: ast.Module) -> Iterator[Submission]:
@@ -37,6 +39,7 @@ def jobs_of_v2(project: Project, file: TextFile, tree: ast.Module) -> Iterator[S
     scope = Scope(path=file.path, tree=tree)
     if "azure.ai" not in file.text:
         return
+    swept = _swept(tree)
     for call in calls(tree):
         original = names.get(last_name(call.func), last_name(call.func))
         imported = isinstance(call.func, ast.Attribute) or last_name(call.func) in names
@@ -45,9 +48,25 @@ def jobs_of_v2(project: Project, file: TextFile, tree: ast.Module) -> Iterator[S
         reader = Reader(project=project, scope=scope)
         given = {one.arg: one.value for one in call.keywords if one.arg} | _assigned_later(tree, call)
         command = scope.text(given.get("command"))
-        if command is None:
+        if command is None or call in swept:
             continue
         yield _submission(reader, call, given, " ".join(command.split()))
+
+
+def _swept(tree: ast.Module) -> list[ast.expr]:
+    """Return the calls whose result becomes a sweep job: ``job.sweep(...)``."""
+    names = {
+        node.func.value.id
+        for node in calls(tree)
+        if isinstance(node.func, ast.Attribute)
+        and node.func.attr == "sweep"
+        and isinstance(node.func.value, ast.Name)
+    }
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in names
+    ]
 
 
 def _assigned_later(tree: ast.Module, call: ast.Call) -> dict[str, ast.expr]:
@@ -75,7 +94,7 @@ def _assigned_later(tree: ast.Module, call: ast.Call) -> dict[str, ast.expr]:
 
 def _submission(reader: Reader, call: ast.Call, given: Mapping[str, ast.expr], command: str) -> Submission:
     scope = reader.scope
-    code = code_of(reader, given.get("code"))
+    code = code_of(reader, given.get("code"), command)
     items = [
         Item(
             key="command",
@@ -143,6 +162,11 @@ def _data(reader: Reader, name: str, node: ast.expr | None) -> Item:
         entries["type"] = call.args[0]
     origin = reader.mark(node) if node is not None else None
     kind = scope.text(entries.get("type")) or ""
+    if kind in _LITERAL_TYPES:
+        value = scope.value(entries.get("default"))
+        if isinstance(value, _LITERALS):
+            return Item(key=name, value=value, why="its default", origin=origin)
+        return Item(key=name, value=_LITERAL_TYPES[kind], why="a guess: it has no default", origin=origin)
     path = scope.text(entries.get("path"))
     asset = (
         path

@@ -449,6 +449,45 @@ def test_a_script_with_arguments_is_a_training_too(tmp_path: Path, init: Init) -
     assert load_config(None, directory=tmp_path).job.document["command"] == "python train.py"
 
 
+SUBMITS = """from azure.ai.ml import Input, MLClient, command
+one = command(command="python train.py", code=".")
+two = command(command="python train.py --n ${{inputs.n}}", code=".", inputs={"n": Input(type="number", default=2)})
+three = command(command="python train.py", code=".")
+three.sweep(goal="maximize")
+"""
+
+
+def test_one_of_several_jobs_of_a_file_is_named_by_its_line(tmp_path: Path, init: Init) -> None:
+    (tmp_path / "submit.py").write_text(SUBMITS)
+    (tmp_path / "train.py").write_text("print(1)\n")
+    ran = init("-C", str(tmp_path))
+    assert ran.code == 2
+    assert "There are 2 jobs; which one is meant?\nsubmit.py:2: python train.py\nsubmit.py:3:" in ran.err
+    assert "Name it with its line: --job submit.py:2" in ran.err
+    ran = init("-C", str(tmp_path), "--job", "submit.py:3", "--dry-run")
+    assert ran.code == 0
+    assert yaml.safe_load(ran.out)["job"]["inputs"] == {"n": 2}
+
+
+def test_other_jobs_are_named_if_one_is_wrong(tmp_path: Path, init: Init) -> None:
+    folder = project(tmp_path, "faulty_job")
+    (folder / "train.py").write_text("print(1)\n")
+    ran = init("-C", str(folder))
+    assert ran.code == 2
+    assert "Or name another job: --job train.py" in ran.err
+
+
+def test_data_that_an_amlignore_leaves_out_is_noted(tmp_path: Path, init: Init) -> None:
+    folder = project(tmp_path, "flat_script")
+    (folder / ".amlignore").write_text("data/\n")
+    ran = init("-C", str(folder))
+    assert (
+        "data/points.csv: the script reads it, and .amlignore leaves it out: add the line `!/data/points.csv`"
+        in ran.err
+    )
+    assert (folder / ".amlignore").read_text() == "data/\n"
+
+
 def test_environments_and_what_tools_keep_are_not_looked_into(tmp_path: Path) -> None:
     job = (PROJECTS / "bare_job" / "job.yml").read_text()
     for folder in ("venv", "tools", "node_modules", ".hidden", "env"):

@@ -1,0 +1,144 @@
+"""The packages of the proposed image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from aml_train.cli.scaffold.candidates import candidates
+from aml_train.cli.scaffold.draft import render
+from aml_train.cli.scaffold.guess import propose
+from aml_train.cli.scaffold.packages import declared, pip_name, without_paths
+from aml_train.cli.scaffold.project import TextFile, scan
+
+MAIN = "if __name__ == '__main__':\n    pass\n"
+
+
+def proposed(folder: Path, files: Mapping[str, str]) -> tuple[Any, list[str]]:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    project = scan(folder)
+    (job,) = candidates(project)
+    draft = propose(project, job, asked=False)
+    return yaml.safe_load(render(draft)[0]), draft.notes
+
+
+DECLARED = [
+    ({"pyproject.toml": '[project]\ndependencies = ["numpy>=2"]\n'}, "pyproject.toml:2", ("numpy>=2",)),
+    (
+        {"pyproject.toml": '[tool.poetry.dependencies]\npython = "^3.11"\nnumpy = "^1.24.1"\ntorch = {version = "2.1", optional = true}\npandas = "*"\nscipy = "~1.9"\n'},
+        "pyproject.toml:1",
+        ("numpy>=1.24.1,<2", "pandas", "scipy>=1.9,<1.10"),
+    ),
+    ({"setup.cfg": "[options]\ninstall_requires =\n    numpy\n    pandas>=2\n"}, "setup.cfg:2", ("numpy", "pandas>=2")),
+    ({"setup.py": "setup(install_requires=['numpy', 'pandas'])\n"}, "setup.py:1", ("numpy", "pandas")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "where", "names"), DECLARED)
+def test_declared_dependencies(tmp_path: Path, files: Mapping[str, str], where: str, names: tuple[str, ...]) -> None:
+    for path, text in files.items():
+        (tmp_path / path).write_text(text)
+    found = declared(scan(tmp_path), ".")
+    assert found is not None
+    assert (found.mark.where, found.requirements) == (where, names)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("-e .\nnumpy\n", ("numpy",)),
+        ("numpy  # arrays\n.\n", ("numpy",)),
+        (".[train]\npandas==2\n", ("pandas==2",)),
+        ("numpy\n", None),
+        ("-e .\n--index-url https://example.com\nnumpy\n", None),
+    ],
+)
+def test_requirements_without_the_project(text: str, expected: tuple[str, ...] | None) -> None:
+    found = without_paths(TextFile(path="requirements.txt", text=text))
+    assert (found and found[1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("conda", "pip"),
+    [
+        ("numpy", "numpy"),
+        ("conda-forge::scikit-learn=1.5", "scikit-learn==1.5.*"),
+        ("pandas=2.2.1", "pandas==2.2.1"),
+        ("scipy>=1.9", "scipy>=1.9"),
+        ("pytorch=2.1", "torch==2.1.*"),
+        ("cudatoolkit=11", None),
+        ("libgcc", None),
+    ],
+)
+def test_names_of_conda_packages(conda: str, pip: str | None) -> None:
+    assert pip_name(conda) == pip
+
+
+def test_well_known_packages_that_the_code_imports(tmp_path: Path) -> None:
+    text = "import sklearn\nimport yaml\nimport somebodys_module\nimport mlflow\n"
+    found, notes = proposed(tmp_path, {"train.py": text + MAIN})
+    assert found["image"]["pip"] == ["scikit-learn", "pyyaml"]
+    assert found["image"]["azureml-mlflow"] == "latest"
+    assert not [note for note in notes if "nothing says which packages" in note]
+
+
+def test_files_of_other_code_are_not_used(tmp_path: Path) -> None:
+    files = {
+        "a/train.py": "import numpy\n" + MAIN,
+        "b/score.py": "",
+        "b/requirements.txt": "flask\n",
+        "environments/requirements.txt": "numpy==2.1\n",
+    }
+    assert proposed(tmp_path, files)[0]["image"]["pip"] == "environments/requirements.txt"
+    (tmp_path / "environments/requirements.txt").unlink()
+    assert (
+        proposed(tmp_path, files | {"environments/none.txt": ""})[0]["image"]["pip"]
+        == "environments/requirements.txt"
+    )
+
+
+def test_pytest_is_added_to_a_conda_environment(tmp_path: Path) -> None:
+    files = {"train.py": MAIN, "conda.yml": "dependencies: [python=3.12, numpy]\n", "test_it.py": "import pytest\n"}
+    image = proposed(tmp_path, files)[0]["image"]
+    assert image == {"base": "python:3.12-slim-bookworm", "conda": "conda.yml", "pip": ["pytest"]}
+
+
+def test_a_dockerfile_of_a_service_is_left_aside(tmp_path: Path) -> None:
+    dockerfile = (
+        'FROM python:3.12\nCOPY requirements.txt .\nRUN pip install -r requirements.txt\nCMD ["uvicorn", "app:app"]\n'
+    )
+    found, notes = proposed(tmp_path, {"train.py": MAIN, "Dockerfile": dockerfile, "requirements.txt": "numpy\n"})
+    assert found["image"]["pip"] == "requirements.txt"
+    assert "Dockerfile:1: left aside: it starts a service" in notes
+
+
+def test_mpi_needs_an_image_with_mpirun(tmp_path: Path) -> None:
+    submit = (
+        "from azureml.core import ScriptRunConfig\nfrom azureml.core.runconfig import MpiConfiguration\n"
+        "ScriptRunConfig('.', 'train.py', distributed_job_config=MpiConfiguration(node_count=2))\n"
+    )
+    found, _ = proposed(tmp_path, {"train.py": MAIN, "submit.py": submit, "requirements.txt": "numpy\n"})
+    assert found["image"]["base"] == "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04"
+
+
+def test_data_that_is_not_here_is_proposed(tmp_path: Path) -> None:
+    text = "import pandas as pd\nframe = pd.read_csv('data/train.csv')\nframe.to_csv('data/out.csv')\n"
+    for path, content in {"train.py": text}.items():
+        (tmp_path / path).write_text(content)
+    project = scan(tmp_path)
+    (job,) = candidates(project)
+    draft = propose(project, job, asked=False)
+    assert (
+        "# data:   # data assets at these paths, with your names\n#   data/train.csv:   # train.py:2"
+        in render(draft)[0]
+    )
+    assert (
+        "train.py:2: reads data/train.csv, which is not here: put it there, or name a data asset under `data`"
+        in draft.notes
+    )
