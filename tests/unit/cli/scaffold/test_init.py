@@ -19,6 +19,11 @@ from aml_train.cli.scaffold.project import nearness, scan
 from aml_train.config.load import load_config
 from aml_train.config.yaml.nodes import Mark
 from aml_train.core.errors import InvalidError
+from aml_train.core.references import ImageRef
+from aml_train.image.inputs import BaseImage
+from aml_train.jobs.spec import TargetNames
+from aml_train.pipeline.plan import make_plan, render_plan
+from aml_train.pipeline.resolve import resolve
 
 PROJECTS = Path(__file__).parents[3] / "projects"
 
@@ -50,6 +55,25 @@ def init(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 def project(tmp_path: Path, name: str) -> Path:
     return Path(shutil.copytree(PROJECTS / name, tmp_path / name))
+
+
+def planned(folder: Path) -> str:
+    """Return the text of the plan, with a base that is not looked up."""
+    config = load_config(None, directory=folder)
+
+    def base(reference: ImageRef, _platform: str) -> BaseImage:
+        return BaseImage(reference=reference, digest="sha256:" + "b" * 64)
+
+    names = TargetNames(
+        target="local",
+        description="the local AzureML",
+        scope="local",
+        registry_for_jobs="r.azurecr.io",
+        registry_for_engine="localhost:1",
+        compute="local-cluster",
+    )
+    resolved = resolve(config, platform="linux/amd64", resolve_base=base, commit=lambda _: None)
+    return render_plan(make_plan(config, resolved, names))
 
 
 # "Done when": each gives a configuration that validates, or says what is missing.
@@ -290,7 +314,7 @@ def test_a_project_gives_a_configuration_that_validates(
     assert ran.code == 0, ran.err
     text = (folder / "aml-train.yml").read_text()
     assert yaml.safe_load(text) == expected
-    load_config(None, directory=folder)
+    assert planned(folder)
     for words in said:
         assert words in ran.err, words
     for line in ran.err.splitlines():
