@@ -72,6 +72,9 @@ def named(project: Project, path: str) -> list[Candidate]:
     for document in project.of("command", "runconfig"):
         if document.path == wanted:
             return [_command(project, document) if document.kind == "command" else _runconfig(document)]
+    notebook = next((one for one in project.notebook_code if one.path == wanted), None)
+    if notebook is not None:
+        return [_submission(one) for one in submissions_of(project, notebook)]
     file = next((one for one in project.scripts if one.path == wanted), None)
     if file is None:
         return []

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from aml_train.cli.scaffold.draft import Item
-from aml_train.cli.scaffold.job_environment import Environment
+from aml_train.cli.scaffold.job_environment import Environment, joined
 from aml_train.cli.scaffold.literals import Scope, calls, keyword, last_name, place
 from aml_train.cli.scaffold.project import Project
 from aml_train.config import Mark
@@ -67,8 +67,15 @@ def code_of(reader: Reader, node: ast.expr | None, command: str) -> str:
     found = reader.local(text or ".", script) if text is not None else None
     if found is None:
         if node is not None:
-            reader.note(node, "the folder of the code is not known before this runs: check `code`")
-        return reader.folder or "."
+            what = (
+                f"the folder {text} is not here" if text else "the folder of the code is not known before this runs"
+            )
+            reader.note(node, f"{what}: check `code`")
+        found = reader.folder or "."
+    elif script and "$" not in script and not reader.project.has(joined(found, script)):
+        reader.notes.append(
+            f"{reader.scope.path}: {script}, which the command runs, is not in {found}: add it to the project"
+        )
     return found
 
 
@@ -134,7 +141,7 @@ def asset_of(scope: Scope, node: ast.expr | None) -> str | None:
 def registered_from(reader: Reader, asset: str) -> str | None:
     """Return the local path that a file of the project registers as a data asset."""
     name = re.sub(r"[:@][^:@]*$", "", asset.removeprefix("azureml:"))
-    for file in reader.project.scripts:
+    for file in (*reader.project.scripts, *reader.project.notebook_code):
         if "Data(" not in file.text or name not in file.text:
             continue
         tree = parse_source(file.text)

@@ -42,6 +42,7 @@ class Scope:
     tree: ast.Module
     names: dict[str, list[ast.expr]] = field(default_factory=dict)
     arguments: dict[str, ast.expr] = field(default_factory=dict)
+    _known: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, value in _assignments(self.tree):
@@ -99,16 +100,27 @@ class Scope:
         value = self.value(node)
         return value if isinstance(value, str) else None
 
-    def calls(self, node: ast.expr | None, depth: int = 0) -> list[ast.Call]:
+    def calls(self, node: ast.expr | None) -> list[ast.Call]:
         """Return the call that an expression is, or those that its name is assigned."""
-        if isinstance(node, ast.Call):
-            return [node]
-        if isinstance(node, ast.Name) and depth < _MAX_DEPTH:
-            return [one for value in self.names.get(node.id, ()) for one in self.calls(value, depth + 1)]
-        return []
+        found: list[ast.Call] = []
+        waiting, seen = [node], set[str]()
+        while waiting:
+            one = waiting.pop(0)
+            if isinstance(one, ast.Call):
+                found.append(one)
+            elif isinstance(one, ast.Name) and one.id not in seen:
+                seen.add(one.id)
+                waiting += self.names.get(one.id, ())
+        return found
 
     def _named(self, name: str, depth: int) -> Any:
         """Return the only value of a name; None does not count if there is another."""
+        if name not in self._known:
+            self._known[name] = UNKNOWN  # for a name that is made of itself
+            self._known[name] = self._only_value(name, depth)
+        return self._known[name]
+
+    def _only_value(self, name: str, depth: int) -> Any:
         values = [self.value(one, depth + 1) for one in self.names.get(name, ())]
         known = [one for one in values if one is not None and one is not UNKNOWN]
         if known and all(one == known[0] for one in known):

@@ -206,7 +206,9 @@ def _environment(reader: Reader, node: ast.expr | None) -> Environment:
     scope = reader.scope
     if node is None:
         return Environment()
-    text = scope.text(node)
+    # The version of an environment that is registered here is known only then: `f"{env.name}:{env.version}"`.
+    first = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else None
+    text = scope.text(node) or scope.text(first)
     if text:
         name = re.match(r"(?:azureml:)?([^:@/]+)", text)
         made = _made(scope, name[1]) if name else None
@@ -248,6 +250,9 @@ def _described(reader: Reader, call: ast.Call) -> Environment:
         path = inner if context == "." else f"{context}/{inner}"
         return Environment(dockerfile=(reader.mark(call), path, context))
     file = reader.local(conda) if isinstance(conda, str) else None
+    if isinstance(conda, str) and file is None:
+        reader.note(call, f"the environment's conda file {conda} is not here: check `image`")
+        return Environment()
     return Environment(
         base=(reader.mark(call), base) if base else None,
         conda=(reader.mark(call), file) if file else None,

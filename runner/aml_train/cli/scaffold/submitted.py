@@ -28,8 +28,9 @@ _SUBMITTING: Final = frozenset(
 
 
 def submissions(project: Project) -> list[Submission]:
-    """Return the jobs that the project's Python files submit."""
-    return [one for file in project.scripts for one in submissions_of(project, file)]
+    """Return the jobs that the project's Python files and notebooks submit."""
+    files = (*project.scripts, *project.notebook_code)
+    return [one for file in files for one in submissions_of(project, file)]
 
 
 def submissions_of(project: Project, file: TextFile) -> list[Submission]:
@@ -54,7 +55,7 @@ def is_submitter(file: TextFile) -> bool:
 
 def pipelines(project: Project) -> Iterator[tuple[Mark, str]]:
     """Yield the pipeline jobs that Python files make, each with its SDK."""
-    for file in project.scripts:
+    for file in (*project.scripts, *project.notebook_code):
         for pattern, sdk in _PIPELINES:
             if _AZURE.search(file.text) and (found := file.first(pattern)):
                 yield found[0], sdk
