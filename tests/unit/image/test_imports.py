@@ -149,6 +149,10 @@ SILENT = {
         job() + "tests: {command: pytest -q tests}\n",
         {"train.py": "", "conftest.py": "", "tests/test_it.py": "import train\n"},
     ),
+    "a conftest above the tests that changes sys.path": (
+        job(code="src") + "tests: {command: pytest -q tests}\n",
+        {"src/train.py": "", "conftest.py": "import sys\nsys.path.insert(0, 'src')\n", "tests/test_it.py": "import train\n"},
+    ),
     "tests in a package": (
         job() + "tests: {command: pytest -q tests}\n",
         {"train.py": "", "tests/__init__.py": "", "tests/test_it.py": "import train\n"},
@@ -176,6 +180,11 @@ SILENT = {
 def test_nothing_is_said_that_is_not_certain(tmp_path: Path, name: str) -> None:
     configuration, files = SILENT[name]
     assert notes(tmp_path, configuration, files) == ()
+
+
+def test_a_folder_with_very_many_files_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aml_train.image.imports.check._MOST_FILES", 2)
+    assert notes(tmp_path, job(), {"train.py": "import yaml\n", "a.py": "", "b.py": ""}) == ()
 
 
 def test_conda_packages_count(tmp_path: Path) -> None:

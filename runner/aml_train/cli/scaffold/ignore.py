@@ -59,7 +59,9 @@ def propose_ignore(
         return None, []
     lead = code.relative_to(root).as_posix()
     lost = [
-        path for path in _unsent(code, [os.path.relpath(root / path, code) for path in reads]) if ".." not in path
+        path
+        for path in _unsent(root, code, [os.path.relpath(root / path, code) for path in reads])
+        if ".." not in path
     ]
     where = [path if lead == "." else f"{lead}/{path}" for path in lost]
     if os.path.lexists(code / NAME):
@@ -69,6 +71,11 @@ def propose_ignore(
     notes = [
         f"{path}: git ignores it, so a workflow's checkout lacks it: store it by `aml-train data upload`, and name it under `data`"
         for path in where
+    ]
+    notes += [
+        f"{path}: larger than a code snapshot may be: store it by `aml-train data upload`, and name it under `data`"
+        for path in reads
+        if _bytes(root / path) > config.code.max_size
     ]
     known = mentioned(config) + "\n".join(script.text for script in project.scripts)
     patterns = (
@@ -88,13 +95,18 @@ def propose_ignore(
     return IgnoreFile(path=(code / NAME).relative_to(root).as_posix(), text=text, patterns=patterns), notes
 
 
-def _unsent(code: Path, reads: Sequence[str]) -> list[str]:
+def _unsent(root: Path, code: Path, reads: Sequence[str]) -> list[str]:
     """Return the .amlignore of the code folder, and notes on unsent data."""
     there = [path for path in reads if not path.startswith("..") and (code / path).exists()]
     if not there:
         return []
-    sent = {entry.path for entry in FileSet.collect_code(code).entries}
+    sent = {entry.path for entry in FileSet.collect_code(code, project=root).entries}
     return [path for path in there if path not in sent and not any(one.startswith(f"{path}/") for one in sent)]
+
+
+def _bytes(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _patterns(code: Path, known: str) -> Iterator[Pattern]:

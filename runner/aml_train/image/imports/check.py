@@ -24,7 +24,7 @@ WORKSPACE: Final = "/workspace"
 """The folder of the tests' container that has the project's files."""
 
 _SKIPPED: Final = frozenset({"node_modules", "site-packages", "__pycache__"})
-_MOST_FILES: Final = 20_000
+_MOST_FILES: Final = 50_000
 _MOST_BYTES: Final = 1 << 20
 _MOST_NOTES: Final = 8
 _TEST: Final = re.compile(r"(test_.*|.*_test)\.py")
@@ -40,6 +40,8 @@ def missing_imports(config: Config) -> tuple[str, ...]:
         return ()
     packages = packages_of(config.image)
     project = _code(config.directory)
+    if project is None:
+        return ()
     notes = [*_of_job(config, packages, project), *(_of_tests(config, packages, project) if config.tests else ())]
     unique = list(dict.fromkeys(notes))
     more = len(unique) - _MOST_NOTES
@@ -51,6 +53,8 @@ def _of_job(config: Config, packages: Packages, project: Code) -> Iterator[str]:
     if folder is None or not folder.is_dir():
         return
     code = _code(folder)
+    if code is None:
+        return
     variables = {**(config.image.env if config.image else {}), **_variables(config)}
     found = programs(str(config.job.document.get("command", "")), code, variables)
     lead = _lead(folder, config.directory)
@@ -86,6 +90,8 @@ def test_folders(config: Config) -> tuple[str, ...]:
     if config.image is None or config.tests is None:
         return ()
     code = _code(config.directory)
+    if code is None:
+        return ()
     found = [
         _inside(_home(code, name))
         for needed, certain in _loaded_by_tests(config, code)
@@ -131,15 +137,16 @@ def _third_party(needed: Needed, packages: Packages, lead: str, outside: Collect
 def _starts(program: Program, code: Code, directory: Path) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the test files of a program, each with the folders of ``sys.path``."""
     configured = _pytest_roots(directory)
+    conftests = [one for one in code.paths if posixpath.basename(one) == "conftest.py"]
     for path in sorted(code.paths):
-        inside = any(not test or path == test or path.startswith(f"{test}/") for test in program.tests or ())
-        name = posixpath.basename(path)
-        if not inside or not (_TEST.fullmatch(name) or name == "conftest.py"):
+        name, folder = posixpath.basename(path), posixpath.dirname(path)
+        tests = program.tests or ()
+        inside = any(not test or path == test or path.startswith(f"{test}/") for test in tests)
+        above = any(not folder or f"{test}/".startswith(f"{folder}/") for test in tests)
+        if not (inside and _TEST.fullmatch(name)) and not ((inside or above) and name == "conftest.py"):
             continue
-        folders = [posixpath.dirname(path)]
-        conftests = [one for one in code.paths if posixpath.basename(one) == "conftest.py"]
-        folders += [posixpath.dirname(one) for one in conftests if path.startswith(posixpath.dirname(one))]
-        yield path, (*(_above_package(folder, code) for folder in folders), *program.roots, *configured)
+        folders = [folder, *(posixpath.dirname(one) for one in conftests if path.startswith(posixpath.dirname(one)))]
+        yield path, (*(_above_package(one, code) for one in folders), *program.roots, *configured)
 
 
 def _above_package(folder: str, code: Code) -> str:
@@ -193,19 +200,21 @@ def _lead(folder: Path, project: Path) -> str:
     return "" if path == "." else f"{path}/"
 
 
-def _code(folder: Path) -> Code:
-    """Return the Python files below a folder, without those of tools and environments."""
+def _code(folder: Path) -> Code | None:
+    """Return the Python files of a folder, tools left out; None for too many."""
     paths: set[str] = set()
+    looked = 0
     for here, folders, files in os.walk(folder):
         folders[:] = [
             name
             for name in folders
             if not name.startswith(".") and name not in _SKIPPED and not Path(here, name, "pyvenv.cfg").exists()
         ]
+        looked += len(files) + len(folders)
+        if looked > _MOST_FILES:
+            return None
         lead = Path(here).relative_to(folder).as_posix()
         paths |= {name if lead == "." else f"{lead}/{name}" for name in files if name.endswith(".py")}
-        if len(paths) > _MOST_FILES:
-            break
 
     def read(path: str) -> str:
         file = folder / path

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from aml_train import __main__
+from aml_train.cli.scaffold.ignore import propose_ignore
+from aml_train.cli.scaffold.project import scan
 from aml_train.config.load import load_config
 from aml_train.core.files import FileSet
 
@@ -122,3 +124,17 @@ def test_a_dry_run_shows_it_and_writes_nothing(tmp_path: Path, init: Init) -> No
     assert "# .amlignore\n" in shown
     assert "/docs/\n" in shown
     assert not (project / ".amlignore").exists()
+
+
+def test_data_larger_than_a_snapshot_are_noted(tmp_path: Path) -> None:
+    (tmp_path / "aml-train.yml").write_text(
+        "job: {command: python train.py, code: ., environment: 'azureml:a:1'}\ncode: {max-size: 1k}\n"
+    )
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.csv").write_text("1,2,3,4,5,6\n" * 200)
+    (tmp_path / "b.csv").write_text("1\n")
+    config = load_config(None, directory=tmp_path)
+    _, notes = propose_ignore(tmp_path, config, scan(tmp_path), ["data", "b.csv"])
+    assert notes == [
+        "data: larger than a code snapshot may be: store it by `aml-train data upload`, and name it under `data`"
+    ]
